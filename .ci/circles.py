@@ -158,7 +158,7 @@ def check(root):
 def main():
     sys.setrecursionlimit(10000)
     wrong = 0
-    roots = sorted(pathlib.Path(".").glob("src")) + sorted(pathlib.Path(".").glob("*/*/src"))
+    roots = [root for pattern in ("src", "python/src", "*/*/src") for root in sorted(pathlib.Path(".").glob(pattern))]
     for root in roots:
         for part, causes in check(root):
             wrong += 1

@@ -128,7 +128,10 @@ impl Tally {
 }
 
 /// Counts one plane of interleaved samples: whole rows of `width` pixels, or any number of pixels if `width` is 0.
-pub(super) fn add_plane<S: Sample>(
+///
+/// # Panics
+/// If the samples do not have as many levels as the tally.
+pub fn add_plane<S: Sample>(
     samples: &[S],
     width: usize,
     pixel: Pixel,

@@ -1,0 +1,382 @@
+"""Histogram equalization and CLAHE of arrays in memory, 8 and 16 bit, in exact arithmetic.
+
+The same bytes as the command ``histeqd`` on every processor, and, for CLAHE, as OpenCV. The GIL is free while pictures are processed.
+
+**Arrays.** A picture is a NumPy array of ``uint8`` or ``uint16``, or anything that lends its memory as one: the buffer protocol (``bytearray``,
+``memoryview``), ``__array_interface__`` (Pillow) or DLPack on the CPU (PyTorch, JAX). Results are NumPy arrays.
+
+=========  ============================================================================================
+``HW``     gray
+``HWC``    1 channel: gray; 2: gray, alpha; 3: red, green, blue; 4: red, green, blue, alpha
+``NHW``    a batch of gray pictures
+``NHWC``   a batch of pictures
+=========  ============================================================================================
+
+With three axes, an array is ``HWC`` if its last axis has 1 to 4 entries and ``NHW`` otherwise; ``batch=True`` or ``batch=False`` says it instead.
+Pixels whose alpha is 0 do not count, and alpha is never changed.
+
+**Memory.** Arrays may have any strides (crops, flipped and transposed views, channels first by ``moveaxis``) and are read where they are. Only
+:func:`clahe` needs a picture without gaps: it copies one picture at a time if the *result* has gaps (``out=`` is a crop, say).
+
+**Threads.** ``threads=None`` means as many as there are cores, and fewer for little work: one for each 256 Ki samples at most. A batch is spread
+picture by picture, and a single picture by its rows, except for CLAHE, which takes one thread a picture. Threads end with the call, so the
+module may be used before and after ``fork``.
+
+**Errors.** ``TypeError`` for what is not an array of a supported dtype, ``ValueError`` for everything else; the message begins with the name of the
+argument and says what to do. Nothing has been written then.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _histeqd
+from ._arrays import Lent, Pictures, as_counts, as_mask, number, one_of
+from ._histeqd import __version__
+
+__all__ = ["apply", "clahe", "equalize", "histogram", "lut", "match", "stretch"]
+
+Color = Literal["luma", "per-channel"]
+_COLORS = ("luma", "per-channel")
+
+
+def equalize(
+    array: Lent,
+    *,
+    color: Color = "luma",
+    strength: float = 1.0,
+    mask: NDArray[np.bool_] | None = None,
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
+    """Spread the levels of each picture so that they occur about equally often: one table for the whole picture.
+
+    Parameters
+    ----------
+    array : uint8 or uint16, HW, HWC, NHW or NHWC
+        The pictures; see the module's documentation for what else is taken.
+    color : "luma" or "per-channel"
+        Whether the brightness of colour pictures is equalized, which keeps hues, or each channel for itself.
+    strength : float
+        How far levels go from their own to the equalized ones, 0 to 1 with at most three decimals.
+    mask : bool, HW or NHW, optional
+        Which pixels count. The table that follows from them is applied to all pixels, as in scikit-image.
+    out : array of the shape and dtype of `array`, optional
+        Where the result goes. ``out=array`` works in place; other arrays must not overlap.
+    threads : int, optional
+        At most so many threads.
+    batch : bool, optional
+        Whether an array with three axes is a batch of gray pictures.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out`, or a new array of the shape and dtype of `array`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type, or has another dtype.
+    ValueError
+        If shapes do not fit together, an argument is out of range, or `out` overlaps `array` without being it.
+
+    Examples
+    --------
+    >>> import numpy as np, histeqd
+    >>> histeqd.equalize(np.array([[100, 101, 102, 103]], np.uint8))
+    array([[  0,  85, 170, 255]], dtype=uint8)
+    """
+    operation = _histeqd.Operation.equalize(_per_channel(color), _thousandths(strength))
+    return _run(array, operation, None, mask, out, threads, batch)
+
+
+def stretch(
+    array: Lent,
+    low: float = 0.175,
+    high: float = 0.175,
+    *,
+    color: Color = "luma",
+    strength: float = 1.0,
+    mask: NDArray[np.bool_] | None = None,
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
+    """Spread the levels between two percentiles of each picture over the whole range, in a straight line.
+
+    Parameters
+    ----------
+    array : uint8 or uint16, HW, HWC, NHW or NHWC
+    low, high : float
+        How many percent of the samples may be lost at the dark and at the bright end, 0 to below 100.
+    color, strength, mask, out, threads, batch
+        As in :func:`equalize`.
+
+    Returns
+    -------
+    numpy.ndarray
+        As :func:`equalize` does, and with the same errors.
+    """
+    ends = _millionths(low, "low"), _millionths(high, "high")
+    operation = _histeqd.Operation.stretch(*ends, _per_channel(color), _thousandths(strength))
+    return _run(array, operation, None, mask, out, threads, batch)
+
+
+def match(
+    array: Lent,
+    reference: Lent,
+    *,
+    color: Color = "luma",
+    strength: float = 1.0,
+    mask: NDArray[np.bool_] | None = None,
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
+    """Make the histogram of each picture like that of a reference.
+
+    Parameters
+    ----------
+    array : uint8 or uint16, HW, HWC, NHW or NHWC
+    reference : of the dtype of `array`, HW, HWC, NHW or NHWC
+        Of a batch, all pictures count. With ``color="per-channel"`` it must have as many colours as `array`.
+    color, strength, mask, out, threads, batch
+        As in :func:`equalize`. `mask` is about `array`.
+
+    Returns
+    -------
+    numpy.ndarray
+        As :func:`equalize` does, and with the same errors.
+    """
+    per_channel = _per_channel(color)
+    operation = _histeqd.Operation.match(per_channel, _thousandths(strength))
+    pictures = Pictures(reference, None, "reference").nhwc
+    counts = _histeqd.histograms(pictures, None, per_channel, _threads(threads)).sum(axis=0)
+    return _run(array, operation, counts, mask, out, threads, batch)
+
+
+def clahe(
+    array: Lent,
+    clip_limit: float | Literal["auto"] = "auto",
+    tiles: tuple[int, int] = (8, 8),
+    *,
+    tile_size: int | None = None,
+    color: Color = "luma",
+    strength: float = 1.0,
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
+    """Equalize adaptively: a table for each tile, limited in contrast and interpolated between tiles. Byte for byte as OpenCV.
+
+    Parameters
+    ----------
+    array : uint8 or uint16, HW, HWC, NHW or NHWC
+    clip_limit : float or "auto"
+        How high a peak of a tile's histogram may be, as a multiple of the mean over all levels: OpenCV's ``clipLimit``; 0 for no limit. "auto" is 2 for
+        ``uint8``, and for ``uint16`` what 2 means there for the levels that occur, as in the command (a number leaves 12-bit samples dark).
+    tiles : (int, int)
+        Tiles across and down, 1 to 1024: OpenCV's ``tileGridSize``.
+    tile_size : int, optional
+        The side of about square tiles in pixels, at least 4. It replaces `tiles`.
+    color, strength, out, threads, batch
+        As in :func:`equalize`. There is no mask.
+
+    Returns
+    -------
+    numpy.ndarray
+        As :func:`equalize` does, and with the same errors.
+    """
+    auto = isinstance(clip_limit, str) and clip_limit == "auto"
+    limit = None if auto else number(clip_limit, 0, 1e6, "clip_limit", 'or "auto"')
+    try:
+        across, down = tiles
+    except (TypeError, ValueError):
+        raise TypeError(f"tiles: is {tiles!r}, not a pair of tiles across and down; pass (8, 8), for example") from None
+    grid = (number(across, 1, 1024, "tiles", whole=True), number(down, 1, 1024, "tiles", whole=True))
+    side = None if tile_size is None else number(tile_size, 4, 2**32 - 1, "tile_size", whole=True)
+    operation = _histeqd.Operation.clahe(limit, grid, side, _per_channel(color), _thousandths(strength))
+    return _run(array, operation, None, None, out, threads, batch)
+
+
+def histogram(
+    array: Lent,
+    bins: int | None = None,
+    *,
+    color: Color | None = None,
+    mask: NDArray[np.bool_] | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[np.uint64]:
+    """Count how often each level occurs.
+
+    Parameters
+    ----------
+    array : uint8 or uint16, HW, HWC, NHW or NHWC
+    bins : int, optional
+        Share the levels among so many bins, as evenly as integers allow; all levels have their own if it is left out.
+    color : "luma" or "per-channel", optional
+        Count only what :func:`equalize` would look at: the luma, or the colours without alpha. Otherwise each channel is counted.
+    mask : bool, HW or NHW, optional
+        Which pixels count.
+    threads, batch
+        As in :func:`equalize`.
+
+    Returns
+    -------
+    numpy.ndarray of uint64
+        The shape of `array` without height and width, and the bins last: ``(bins,)`` for HW, ``(C, bins)`` for HWC, with N before them for a
+        batch. With ``color="luma"`` there is no C.
+
+    Notes
+    -----
+    Without alpha and with a power of two as `bins`, channel ``c`` is ``numpy.histogram(array[..., c], bins, (0, 256))[0]``, with 65536 for
+    ``uint16``. Of pixels whose alpha is 0 only the alpha is counted.
+    """
+    pictures = Pictures(array, batch, "array")
+    levels = pictures.levels
+    bins = levels if bins is None else number(bins, 1, levels, "bins", whole=True)
+    per_channel = None if color is None else _per_channel(color)
+    counts = _histeqd.histograms(pictures.nhwc, as_mask(mask, pictures), per_channel, _threads(threads))
+    if bins < levels:
+        counts = _rebin(counts, bins)
+    if color == "luma" or not pictures.has_channels:
+        counts = counts[:, 0]
+    return counts if pictures.is_batch else counts[0]
+
+
+def lut(
+    counts: NDArray[np.integer],
+    method: Literal["equalize", "stretch", "match"] = "equalize",
+    *,
+    low: float = 0.175,
+    high: float = 0.175,
+    reference: NDArray[np.integer] | None = None,
+    strength: float = 1.0,
+) -> NDArray[Any]:
+    """Make the tables that follow from counts, such as the sum over a series of pictures.
+
+    Parameters
+    ----------
+    counts : integers, (..., 256) or (..., 65536)
+        How often each level occurs, as :func:`histogram` counts.
+    method : "equalize", "stretch" or "match"
+    low, high : float
+        For "stretch", as in :func:`stretch`.
+    reference : integers, of the shape of `counts`
+        For "match": how often each level occurs in the reference.
+    strength : float
+        As in :func:`equalize`.
+
+    Returns
+    -------
+    numpy.ndarray of uint8 or uint16
+        The shape of `counts`: a table from each level to its new one.
+
+    Examples
+    --------
+    One table for all pictures of a stack:
+
+    >>> import numpy as np, histeqd
+    >>> stack = np.random.default_rng(1).integers(0, 99, (5, 64, 48), np.uint8)
+    >>> counts = histeqd.histogram(stack, color="luma").sum(axis=0)
+    >>> alike = histeqd.apply(stack, histeqd.lut(counts))
+    """
+    thousandths = _thousandths(strength)
+    counts, planes = as_counts(counts, "counts")
+    one_of(method, ("equalize", "stretch", "match"), "method")
+    if (reference is None) == (method == "match"):
+        raise ValueError('reference: belongs to method="match"; pass both, or neither')
+    if method == "stretch":
+        operation = _histeqd.Operation.stretch(_millionths(low, "low"), _millionths(high, "high"), False, thousandths)
+    elif method == "match":
+        operation = _histeqd.Operation.match(False, thousandths)
+    else:
+        operation = _histeqd.Operation.equalize(False, thousandths)
+    if reference is None:
+        return _histeqd.luts(planes, operation, None).reshape(counts.shape)
+    reference, reference_planes = as_counts(reference, "reference")
+    if reference.shape != counts.shape:
+        shapes = f"has the shape {reference.shape}, but counts {counts.shape}"
+        raise ValueError(f"reference: {shapes}; pass counts of the same kind")
+    return _histeqd.luts(planes, operation, reference_planes).reshape(counts.shape)
+
+
+def apply(
+    array: Lent,
+    lut: NDArray[Any],
+    *,
+    color: Color = "luma",
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
+    """Send pictures through tables.
+
+    Parameters
+    ----------
+    array : uint8 or uint16, HW, HWC, NHW or NHWC
+    lut : of the dtype of `array`, (256,) or (65536,)
+        A table from each level to its new one: of luma, for colour. With ``color="per-channel"`` it may also be ``(3, 256)`` or ``(3, 65536)``.
+    color, out, threads, batch
+        As in :func:`equalize`.
+
+    Returns
+    -------
+    numpy.ndarray
+        As :func:`equalize` does, and with the same errors.
+    """
+    per_channel = _per_channel(color)
+    pictures = Pictures(array, batch, "array")
+    table = np.asarray(lut)
+    planes = 3 if per_channel and pictures.nhwc.shape[3] >= 3 else 1
+    levels, dtype = pictures.levels, pictures.array.dtype
+    if table.dtype != dtype or table.shape not in {(levels,), (planes, levels)}:
+        shapes = f"({levels},)" if planes == 1 else f"({levels},) or ({planes}, {levels})"
+        what = f"is {table.dtype} of the shape {table.shape}"
+        raise ValueError(f"lut: {what}; {dtype} of {shapes} is needed, as lut() makes")
+    table = np.ascontiguousarray(np.broadcast_to(table, (planes, levels)))
+    source, target, result = pictures.into(out)
+    _histeqd.apply_luts(source, target, table, per_channel, _threads(threads))
+    return result
+
+
+def _run(array, operation, reference, mask, out, threads, batch):
+    pictures = Pictures(array, batch, "array")
+    mask = as_mask(mask, pictures)
+    threads = _threads(threads)
+    source, target, result = pictures.into(out)
+    _histeqd.equalize_pictures(source, target, operation, mask, reference, threads)
+    return result
+
+
+def _per_channel(color):
+    return one_of(color, _COLORS, "color") == "per-channel"
+
+
+def _thousandths(strength):
+    scaled = number(strength, 0, 1, "strength") * 1000
+    if abs(scaled - round(scaled)) > 1e-3:
+        raise ValueError(f"strength: is {strength!r}, but has at most three decimals; pass {round(scaled) / 1000}")
+    return round(scaled)
+
+
+def _millionths(percent, name):
+    scaled = number(percent, 0, 100, name) * 10_000
+    if scaled >= 1_000_000 or abs(scaled - round(scaled)) > 1e-3:
+        raise ValueError(f"{name}: is {percent!r}, not a number of percent below 100 with at most four decimals")
+    return round(scaled)
+
+
+def _threads(threads):
+    return 0 if threads is None else number(threads, 1, 2**16, "threads", "or None", whole=True)
+
+
+def _rebin(counts, bins):
+    levels = counts.shape[-1]
+    starts = -(-np.arange(bins, dtype=np.int64) * levels // bins)
+    return np.add.reduceat(counts, starts, axis=-1)

@@ -1,0 +1,339 @@
+//! The Python module `histeqd._histeqd`: what `histeqd/__init__.py` calls once arguments are checked and arrays have four axes.
+//!
+//! Nothing here is public in Python. NumPy's memory is borrowed through rust-numpy, so that two calls at once cannot write the same array, and
+//! the interpreter is free while pictures are processed.
+
+// What Python passes is taken out of its objects for the call, so functions own it.
+#![allow(clippy::needless_pass_by_value)]
+
+mod pictures;
+mod threads;
+mod views;
+
+use bytemuck::cast_slice_mut;
+use equalize::{Clahe, ClipLimit, Depth, Method, Operation, Sample, Strength, Stretch, Tiles, lut};
+use numpy::ndarray::Array2;
+use numpy::{
+    Element, IntoPyArray, PyArray3, PyArray4, PyArrayMethods, PyReadonlyArray2, PyReadonlyArray3,
+    PyUntypedArrayMethods,
+};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use pictures::{Planes, Task};
+use views::Pair;
+
+/// How contrast is enhanced: a method, whether each channel is equalized separately, and a strength in thousandths.
+#[pyclass(frozen, name = "Operation")]
+struct PyOperation(Operation);
+
+#[pymethods]
+impl PyOperation {
+    /// One LUT for the whole picture, from its histogram.
+    #[staticmethod]
+    fn equalize(per_channel: bool, strength: u16) -> PyResult<Self> {
+        Self::new(Method::Global, per_channel, strength)
+    }
+
+    /// A straight line between two percentiles, given in parts per million.
+    #[staticmethod]
+    fn stretch(low: u32, high: u32, per_channel: bool, strength: u16) -> PyResult<Self> {
+        Self::new(Method::Stretch(Stretch { low, high }), per_channel, strength)
+    }
+
+    /// The histogram of a reference.
+    #[staticmethod]
+    #[pyo3(name = "match")]
+    fn match_reference(per_channel: bool, strength: u16) -> PyResult<Self> {
+        Self::new(Method::Match, per_channel, strength)
+    }
+
+    /// A LUT for each tile; no clip limit means automatic, and tiles are a grid or a side.
+    #[staticmethod]
+    fn clahe(
+        clip_limit: Option<f64>,
+        grid: (u32, u32),
+        side: Option<u32>,
+        per_channel: bool,
+        strength: u16,
+    ) -> PyResult<Self> {
+        let clip_limit = clip_limit.map_or(ClipLimit::Auto, ClipLimit::Times);
+        let tiles = side.map_or(Tiles::Grid { x: grid.0, y: grid.1 }, Tiles::Pixels);
+        Self::new(Method::Clahe(Clahe { clip_limit, tiles }), per_channel, strength)
+    }
+}
+
+impl PyOperation {
+    fn new(method: Method, per_channel: bool, strength: u16) -> PyResult<Self> {
+        let strength = Strength::thousandths(strength)
+            .ok_or_else(|| PyValueError::new_err("strength: is not a number from 0 to 1"))?;
+        Ok(Self(Operation { method, per_channel, strength }))
+    }
+}
+
+/// The samples of an array with four axes, by their type.
+enum Typed<'a, 'py> {
+    Eight(&'a Bound<'py, PyArray4<u8>>),
+    Sixteen(&'a Bound<'py, PyArray4<u16>>),
+}
+
+impl<'a, 'py> Typed<'a, 'py> {
+    fn of(array: &'a Bound<'py, PyAny>, name: &str) -> PyResult<Self> {
+        let of_eight = array.cast::<PyArray4<u8>>().map(Self::Eight).ok();
+        let typed = of_eight.or_else(|| array.cast::<PyArray4<u16>>().map(Self::Sixteen).ok());
+        typed.ok_or_else(|| {
+            PyTypeError::new_err(format!("{name}: is not a uint8 or uint16 array with four axes"))
+        })
+    }
+}
+
+/// Fails where pictures cannot be read in place, or have sizes that the arithmetic does not take.
+fn check<S: Element>(array: &Bound<'_, PyArray4<S>>, name: &str) -> PyResult<()> {
+    let shape = array.shape();
+    if !array.is_aligned() {
+        let text = format!("{name}: its samples do not lie at even addresses; pass a copy, {name}.copy()");
+        return Err(PyValueError::new_err(text));
+    }
+    if shape[1] == 0 || shape[2] == 0 {
+        return Err(PyValueError::new_err(format!("{name}: has no pixels; leave empty pictures out")));
+    }
+    if !(1..=4).contains(&shape[3]) || shape.iter().any(|&length| u32::try_from(length).is_err()) {
+        return Err(PyValueError::new_err(format!("{name}: has no shape of pictures")));
+    }
+    Ok(())
+}
+
+/// Fails where two samples of an array that is written may lie at the same address, as in a window that slides.
+fn check_apart<S: Element>(array: &Bound<'_, PyArray4<S>>) -> PyResult<()> {
+    if array.shape().contains(&0) {
+        return Ok(());
+    }
+    let sides = array.shape().iter().zip(array.strides()).filter(|(length, _)| **length > 1);
+    let mut sides: Vec<_> = sides.map(|(length, stride)| (stride.unsigned_abs(), *length)).collect();
+    sides.sort_unstable();
+    let mut reach = size_of::<S>();
+    for (stride, length) in sides {
+        if stride < reach {
+            return Err(PyValueError::new_err("out: its own samples overlap; pass a copy, out.copy()"));
+        }
+        reach = reach.saturating_add(stride.saturating_mul(length - 1));
+    }
+    Ok(())
+}
+
+fn in_use(name: &str) -> PyErr {
+    let text = format!("{name}: is in use by another call, or as another argument; pass an array of its own");
+    PyValueError::new_err(text)
+}
+
+/// Borrows arrays and does `work` on their memory, without the interpreter.
+fn with_pair<S: Sample + Element>(
+    py: Python<'_>,
+    source: Option<&Bound<'_, PyAny>>,
+    out: &Bound<'_, PyArray4<S>>,
+    work: impl FnOnce(&mut views::Batch<'_, S>) + Send,
+) -> PyResult<()> {
+    check(out, "out")?;
+    check_apart(out)?;
+    let source = match source {
+        Some(source) => {
+            let source =
+                source.cast::<PyArray4<S>>().map_err(|_| PyTypeError::new_err("out: has another dtype"))?;
+            check(source, "array")?;
+            if source.shape() != out.shape() {
+                return Err(PyValueError::new_err("out: has another shape than array"));
+            }
+            Some(source.try_readonly().map_err(|_| in_use("array"))?)
+        }
+        None => None,
+    };
+    let mut out = out.try_readwrite().map_err(|_| in_use("out"))?;
+    let mut batch = Pair { source: source.as_ref().map(|source| source.as_array()), out: out.as_array_mut() };
+    py.detach(|| work(&mut batch));
+    Ok(())
+}
+
+/// Fails unless there is a mask value for each pixel of the pictures.
+fn check_mask(mask: Option<&PyReadonlyArray3<'_, u8>>, shape: &[usize]) -> PyResult<()> {
+    match mask {
+        Some(mask) if mask.shape() != &shape[..3] => {
+            Err(PyValueError::new_err("mask: does not have one value for each pixel of array"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Enhances the contrast of pictures from `source`, or, without it, in place in `out`.
+#[pyfunction]
+#[pyo3(signature = (source, out, operation, mask, reference, threads))]
+fn equalize_pictures(
+    py: Python<'_>,
+    source: Option<&Bound<'_, PyAny>>,
+    out: &Bound<'_, PyAny>,
+    operation: &PyOperation,
+    mask: Option<PyReadonlyArray3<'_, u8>>,
+    reference: Option<PyReadonlyArray2<'_, u64>>,
+    threads: usize,
+) -> PyResult<()> {
+    fn run<S: Sample + Element>(
+        py: Python<'_>,
+        source: Option<&Bound<'_, PyAny>>,
+        out: &Bound<'_, PyArray4<S>>,
+        operation: Operation,
+        mask: Option<&PyReadonlyArray3<'_, u8>>,
+        reference: &[u64],
+        threads: usize,
+    ) -> PyResult<()> {
+        check_mask(mask, out.shape())?;
+        let mask = mask.map(|mask| mask.as_array());
+        with_pair(py, source, out, |batch| {
+            pictures::equalize(batch, &Task { operation, reference, mask, threads });
+        })
+    }
+    let reference = match &reference {
+        Some(reference) => reference.as_slice().map_err(|_| PyValueError::new_err("reference: has gaps"))?,
+        None => &[],
+    };
+    check_counts(reference, "reference")?;
+    let shape = out.getattr("shape")?.extract::<Vec<usize>>()?;
+    let planes = match (shape.last(), operation.0.per_channel) {
+        (Some(3 | 4), true) => 3,
+        _ => 1,
+    };
+    let typed = Typed::of(out, "out")?;
+    let levels = if matches!(typed, Typed::Eight(_)) { 256 } else { 65_536 };
+    if reference.len() != if operation.0.method.has_reference() { planes * levels } else { 0 } {
+        let text = "reference: does not have the depth and channels of array; convert it with astype, or use color=\"luma\"";
+        return Err(PyValueError::new_err(text));
+    }
+    match typed {
+        Typed::Eight(out) => run(py, source, out, operation.0, mask.as_ref(), reference, threads),
+        Typed::Sixteen(out) => run(py, source, out, operation.0, mask.as_ref(), reference, threads),
+    }
+}
+
+/// Counts how often each level occurs: number, plane, level. Without `per_channel`, every channel is counted, alpha included; with it, the
+/// planes that would be equalized.
+#[pyfunction]
+#[pyo3(signature = (array, mask, per_channel, threads))]
+fn histograms<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, PyAny>,
+    mask: Option<PyReadonlyArray3<'py, u8>>,
+    per_channel: Option<bool>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyArray3<u64>>> {
+    fn run<'py, S: Sample + Element>(
+        py: Python<'py>,
+        array: &Bound<'py, PyArray4<S>>,
+        mask: Option<&PyReadonlyArray3<'_, u8>>,
+        planes: Planes,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyArray3<u64>>> {
+        check(array, "array")?;
+        check_mask(mask, array.shape())?;
+        let array = array.try_readonly().map_err(|_| in_use("array"))?;
+        let (array, mask) = (array.as_array(), mask.map(|mask| mask.as_array()));
+        Ok(py.detach(|| pictures::histograms(&array, mask.as_ref(), planes, threads)).into_pyarray(py))
+    }
+    let planes = per_channel.map_or(Planes::Channels, |per_channel| Planes::Equalized { per_channel });
+    match Typed::of(array, "array")? {
+        Typed::Eight(array) => run(py, array, mask.as_ref(), planes, threads),
+        Typed::Sixteen(array) => run(py, array, mask.as_ref(), planes, threads),
+    }
+}
+
+/// Fails for more samples than the arithmetic takes.
+fn check_counts(counts: &[u64], name: &str) -> PyResult<()> {
+    let total = counts.iter().try_fold(0_u64, |total, &count| total.checked_add(count));
+    match total {
+        Some(total) if total < 1 << 47 => Ok(()),
+        _ => Err(PyValueError::new_err(format!("{name}: counts 2**47 samples or more; divide all counts"))),
+    }
+}
+
+/// Makes the LUTs of planes with these counts: plane, level.
+#[pyfunction]
+#[pyo3(signature = (counts, operation, reference))]
+fn luts<'py>(
+    py: Python<'py>,
+    counts: PyReadonlyArray2<'py, u64>,
+    operation: &PyOperation,
+    reference: Option<PyReadonlyArray2<'py, u64>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (planes, levels) = (counts.shape()[0], counts.shape()[1]);
+    let has_gaps = |_| PyValueError::new_err("counts: has gaps");
+    let reference_counts = match &reference {
+        Some(reference) => reference.as_slice().map_err(has_gaps)?,
+        None => &[],
+    };
+    let counts = counts.as_slice().map_err(has_gaps)?;
+    check_counts(counts, "counts")?;
+    check_counts(reference_counts, "reference")?;
+    let needs = if operation.0.method.has_reference() { counts.len() } else { 0 };
+    if matches!(operation.0.method, Method::Clahe(_)) || reference_counts.len() != needs {
+        return Err(PyValueError::new_err("reference: does not have the shape of counts"));
+    }
+    match levels {
+        256 => {
+            let mut filled = Array2::<u8>::zeros((planes, levels));
+            let entries = filled.as_slice_mut().unwrap_or_default();
+            lut::fill(&operation.0, Depth::Eight, counts, reference_counts, entries);
+            Ok(filled.into_pyarray(py).into_any())
+        }
+        65_536 => {
+            let mut filled = Array2::<u16>::zeros((planes, levels));
+            let entries = cast_slice_mut(filled.as_slice_mut().unwrap_or_default());
+            lut::fill(&operation.0, Depth::Sixteen, counts, reference_counts, entries);
+            Ok(filled.into_pyarray(py).into_any())
+        }
+        _ => Err(PyValueError::new_err("counts: does not have 256 or 65536 counts along its last axis")),
+    }
+}
+
+/// Sends pictures through LUTs: one for each plane that is equalized.
+#[pyfunction]
+#[pyo3(signature = (source, out, luts, per_channel, threads))]
+fn apply_luts(
+    py: Python<'_>,
+    source: Option<&Bound<'_, PyAny>>,
+    out: &Bound<'_, PyAny>,
+    luts: &Bound<'_, PyAny>,
+    per_channel: bool,
+    threads: usize,
+) -> PyResult<()> {
+    fn run<S: Sample + Element>(
+        py: Python<'_>,
+        source: Option<&Bound<'_, PyAny>>,
+        out: &Bound<'_, PyArray4<S>>,
+        luts: &Bound<'_, PyAny>,
+        per_channel: bool,
+        threads: usize,
+    ) -> PyResult<()> {
+        let wrong = || PyValueError::new_err("lut: does not have the dtype of array and one entry a level");
+        let luts: PyReadonlyArray2<'_, S> = luts.extract().map_err(|_| wrong())?;
+        let luts = luts.as_slice().map_err(|_| wrong())?;
+        let planes = if per_channel && out.shape()[3] >= 3 { 3 } else { 1 };
+        if luts.len() != planes * S::LEVELS {
+            return Err(wrong());
+        }
+        with_pair(py, source, out, |batch| pictures::apply_luts(batch, per_channel, luts, threads))
+    }
+    match Typed::of(out, "out")? {
+        Typed::Eight(out) => run(py, source, out, luts, per_channel, threads),
+        Typed::Sixteen(out) => run(py, source, out, luts, per_channel, threads),
+    }
+}
+
+/// Fills the module.
+#[pymodule(gil_used = false)]
+#[pyo3(name = "_histeqd")]
+fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyOperation>()?;
+    module.add_function(wrap_pyfunction!(equalize_pictures, module)?)?;
+    module.add_function(wrap_pyfunction!(histograms, module)?)?;
+    module.add_function(wrap_pyfunction!(luts, module)?)?;
+    module.add_function(wrap_pyfunction!(apply_luts, module)?)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    Ok(())
+}

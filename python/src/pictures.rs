@@ -1,0 +1,214 @@
+//! The methods on pictures with any strides, on several threads.
+
+use bytemuck::cast_slice;
+use equalize::colour::Plane;
+use equalize::histogram::{Counted, Tally, add_plane};
+use equalize::{Method, Operation, Pixel, Sample, Scratch, apply, count, lut};
+use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice};
+
+use crate::threads::{share, worthwhile};
+use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked};
+
+/// Samples that are copied and changed at a time: few enough to stay in the L2 cache between the two.
+const BAND: usize = 1 << 16;
+
+/// Samples that are gathered at a time to be counted: enough for the fast ways of counting.
+const GATHERED: usize = 1 << 18;
+
+/// Which pixels of each picture count, those that are not 0: number, height, width.
+pub(crate) type Mask<'a> = ArrayView3<'a, u8>;
+
+/// Which planes are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Planes {
+    /// Each channel, alpha included.
+    Channels,
+    /// Those that are equalized.
+    Equalized { per_channel: bool },
+}
+
+impl Planes {
+    fn of(self, pixel: Pixel) -> Vec<(Plane, Counted)> {
+        match self {
+            Self::Channels => (0..pixel.channels())
+                .map(Plane::Channel)
+                .map(|plane| (plane, count::counted(pixel, plane)))
+                .collect(),
+            Self::Equalized { per_channel } => Plane::to_equalize(pixel, per_channel)
+                .iter()
+                .map(|&plane| (plane, Counted::Visible))
+                .collect(),
+        }
+    }
+}
+
+/// Counts planes of pictures.
+struct Counter<S> {
+    planes: Vec<(Plane, Counted)>,
+    tallies: Vec<Tally>,
+    gathered: Vec<S>,
+}
+
+impl<S: Sample> Counter<S> {
+    fn new(planes: Vec<(Plane, Counted)>) -> Self {
+        let tallies = planes.iter().map(|_| Tally::new(S::LEVELS)).collect();
+        Self { planes, tallies, gathered: Vec::new() }
+    }
+
+    /// Returns the counts of a picture, one plane after another.
+    fn counts(
+        &mut self,
+        picture: &ArrayView3<'_, S>,
+        mask: Option<&ArrayView2<'_, u8>>,
+        threads: usize,
+    ) -> Vec<u64> {
+        self.tallies.iter_mut().for_each(Tally::clear);
+        if threads == 1 {
+            self.add(picture, mask);
+            return self.totals();
+        }
+        let height = picture.len_of(Axis(0));
+        // More parts than threads, so that none waits long for one that had to pause.
+        let rows = height.div_ceil(4 * threads).max(GATHERED / (picture.len() / height)).max(1);
+        let parts = (0..height).step_by(rows).map(|from| Slice::from(from..(from + rows).min(height)));
+        let add = |counter: &mut Self, rows| {
+            let mask = mask.map(|mask| mask.slice_axis(Axis(0), rows));
+            counter.add(&picture.slice_axis(Axis(0), rows), mask.as_ref());
+        };
+        let mut counters = share(threads, parts, || Self::new(self.planes.clone()), add).into_iter();
+        let mut totals = counters.next().map(|mut counter| counter.totals()).unwrap_or_default();
+        for mut counter in counters {
+            totals.iter_mut().zip(counter.totals()).for_each(|(total, part)| *total += part);
+        }
+        totals
+    }
+
+    fn add(&mut self, picture: &ArrayView3<'_, S>, mask: Option<&ArrayView2<'_, u8>>) {
+        let (height, width, channels) = picture.dim();
+        if let (Some(samples), None) = (picture.as_slice(), mask) {
+            return add_planes(&self.planes, &mut self.tallies, samples, width, picture);
+        }
+        let rows = (GATHERED / (width * channels)).max(1);
+        for from in (0..height).step_by(rows) {
+            let rows = Slice::from(from..(from + rows).min(height));
+            let band = picture.slice_axis(Axis(0), rows);
+            match mask.map(|mask| mask.slice_axis(Axis(0), rows)) {
+                Some(mask) => read_masked(&band, &mask, &mut self.gathered),
+                None => {
+                    self.gathered.resize(band.len(), S::zeroed());
+                    read(&band, &mut self.gathered);
+                }
+            }
+            let width = if mask.is_some() { 0 } else { width };
+            add_planes(&self.planes, &mut self.tallies, &self.gathered, width, picture);
+        }
+    }
+
+    fn totals(&mut self) -> Vec<u64> {
+        self.tallies.iter_mut().flat_map(|tally| tally.counts().iter().copied()).collect()
+    }
+}
+
+fn add_planes<S: Sample>(
+    planes: &[(Plane, Counted)],
+    tallies: &mut [Tally],
+    samples: &[S],
+    width: usize,
+    picture: &ArrayView3<'_, S>,
+) {
+    let pixel = layout(picture).pixel;
+    for (&(plane, counted), tally) in planes.iter().zip(tallies) {
+        add_plane(samples, width, pixel, plane, counted, tally);
+    }
+}
+
+/// Counts the planes of each picture: number, plane, level. `threads` is as in [`worthwhile`].
+pub(crate) fn histograms<S: Sample>(
+    pictures: &ArrayView4<'_, S>,
+    mask: Option<&Mask<'_>>,
+    planes: Planes,
+    threads: usize,
+) -> Array3<u64> {
+    let number = pictures.len_of(Axis(0));
+    let planes = planes.of(pixel(pictures.len_of(Axis(3))));
+    let mut counts = Array3::zeros((number, planes.len(), S::LEVELS));
+    let threads = worthwhile(threads, pictures.len());
+    let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
+    let items = pictures.outer_iter().zip(counts.outer_iter_mut()).enumerate();
+    let start = || Counter::new(planes.clone());
+    share(across, items, start, |counter, (at, (picture, counts)): (_, (_, ArrayViewMut2<'_, u64>))| {
+        let mask = mask.map(|mask| mask.index_axis(Axis(0), at));
+        let found = counter.counts(&picture, mask.as_ref(), within);
+        counts.into_iter().zip(found).for_each(|(to, from)| *to = from);
+    });
+    counts
+}
+
+/// What is done to the pictures of a call.
+pub(crate) struct Task<'a> {
+    pub(crate) operation: Operation,
+    /// The counts of the reference, if the method has one.
+    pub(crate) reference: &'a [u64],
+    pub(crate) mask: Option<Mask<'a>>,
+    /// As in [`worthwhile`].
+    pub(crate) threads: usize,
+}
+
+/// What a thread keeps from picture to picture.
+struct Worker<S> {
+    counter: Counter<S>,
+    luts: Vec<S>,
+    scratch: Scratch,
+    buffer: Vec<S>,
+}
+
+/// Enhances the contrast of pictures.
+pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
+    let number = batch.out.len_of(Axis(0));
+    let threads = worthwhile(task.threads, batch.out.len());
+    let whole = matches!(task.operation.method, Method::Clahe(_));
+    let (across, within) = match number >= threads || whole {
+        true => (threads.min(number), 1),
+        false => (1, threads),
+    };
+    let planes = Planes::Equalized { per_channel: task.operation.per_channel };
+    let planes = planes.of(pixel(batch.out.len_of(Axis(3))));
+    let start = || Worker {
+        counter: Counter::new(if whole { Vec::new() } else { planes.clone() }),
+        luts: Vec::new(),
+        scratch: Scratch::default(),
+        buffer: Vec::new(),
+    };
+    share(across, batch.pictures().enumerate(), start, |worker, (at, mut picture)| {
+        if whole {
+            let Worker { scratch, buffer, .. } = worker;
+            return picture.change(buffer, |samples, layout| {
+                equalize::equalize(bytes_mut(samples), layout, &task.operation, scratch);
+            });
+        }
+        let mask = task.mask.as_ref().map(|mask| mask.index_axis(Axis(0), at));
+        let counts = worker.counter.counts(&picture.before(), mask.as_ref(), within);
+        worker.luts.resize(counts.len(), S::zeroed());
+        let depth = layout(&picture.before()).depth;
+        lut::fill(&task.operation, depth, &counts, task.reference, bytes_mut(&mut worker.luts));
+        map(&mut picture, task.operation.per_channel, &worker.luts, within);
+    });
+}
+
+/// Sends pictures through the same LUTs, one for each plane that is equalized.
+pub(crate) fn apply_luts<S: Sample>(batch: &mut Batch<'_, S>, per_channel: bool, luts: &[S], threads: usize) {
+    let threads = worthwhile(threads, batch.out.len());
+    let number = batch.out.len_of(Axis(0));
+    let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
+    share(across, batch.pictures(), || (), |(), mut picture| map(&mut picture, per_channel, luts, within));
+}
+
+fn map<S: Sample>(picture: &mut Picture<'_, S>, per_channel: bool, luts: &[S], threads: usize) {
+    let (_, width, channels) = picture.out.dim();
+    let bands = picture.bands((BAND / (width * channels)).max(1));
+    share(threads, bands, Vec::new, |buffer, mut band| {
+        band.change(buffer, |samples, layout| {
+            apply(bytes_mut(samples), layout, per_channel, cast_slice(luts));
+        });
+    });
+}

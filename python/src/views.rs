@@ -1,0 +1,125 @@
+//! Pictures where they lie in memory, with any strides.
+
+use bytemuck::cast_slice_mut;
+use equalize::{Depth, Layout, Pixel, Sample};
+use numpy::ndarray::{ArrayView, ArrayView2, ArrayView3, ArrayViewMut, Axis, Dimension, Ix3, Ix4, Slice};
+
+/// The samples of pictures, and where the results go.
+pub(crate) struct Pair<'a, S, D> {
+    /// Nothing if the samples lie where the results go.
+    pub(crate) source: Option<ArrayView<'a, S, D>>,
+    pub(crate) out: ArrayViewMut<'a, S, D>,
+}
+
+/// Pictures of one size: number, height, width, channels.
+pub(crate) type Batch<'a, S> = Pair<'a, S, Ix4>;
+
+/// One picture, or some rows of it: height, width, channels.
+pub(crate) type Picture<'a, S> = Pair<'a, S, Ix3>;
+
+impl<S: Sample, D: Dimension> Pair<'_, S, D> {
+    /// Returns the samples as they are before anything is written.
+    pub(crate) fn before(&self) -> ArrayView<'_, S, D> {
+        match &self.source {
+            Some(source) => source.view(),
+            None => self.out.view(),
+        }
+    }
+}
+
+impl<S: Sample> Batch<'_, S> {
+    /// Returns the pictures one by one.
+    pub(crate) fn pictures(&mut self) -> impl Iterator<Item = Picture<'_, S>> {
+        let Self { source, out } = self;
+        let out = out.outer_iter_mut().enumerate();
+        out.map(|(at, out)| Pair {
+            source: source.as_ref().map(|source| source.index_axis(Axis(0), at)),
+            out,
+        })
+    }
+}
+
+impl<S: Sample> Picture<'_, S> {
+    /// Returns this many rows at a time.
+    pub(crate) fn bands(&mut self, rows: usize) -> impl Iterator<Item = Picture<'_, S>> {
+        let Self { source, out } = self;
+        let source = source.as_ref();
+        let out = out.axis_chunks_iter_mut(Axis(0), rows).enumerate();
+        out.map(move |(at, out)| {
+            let range = Slice::from(at * rows..at * rows + out.len_of(Axis(0)));
+            Pair { source: source.map(|source| source.slice_axis(Axis(0), range)), out }
+        })
+    }
+
+    /// Lets `change` work in place on the samples without gaps: where the results go, or, if there are gaps, in `buffer`.
+    pub(crate) fn change(&mut self, buffer: &mut Vec<S>, change: impl FnOnce(&mut [S], &Layout)) {
+        let layout = layout(&self.before());
+        if let Some(samples) = self.out.as_slice_mut() {
+            if let Some(source) = &self.source {
+                read(source, samples);
+            }
+            return change(samples, &layout);
+        }
+        buffer.resize(self.out.len(), S::zeroed());
+        read(&self.before(), buffer);
+        change(buffer, &layout);
+        let mut rows = buffer.chunks_exact(buffer.len() / self.out.len_of(Axis(0)));
+        for mut row in self.out.outer_iter_mut() {
+            let samples = rows.next().unwrap_or_default();
+            match row.as_slice_mut() {
+                Some(row) => row.copy_from_slice(samples),
+                None => row.iter_mut().zip(samples).for_each(|(to, from)| *to = *from),
+            }
+        }
+    }
+}
+
+/// Returns the layout of a picture once its samples lie without gaps.
+pub(crate) fn layout<S: Sample>(picture: &ArrayView3<'_, S>) -> Layout {
+    let (height, width, channels) = picture.dim();
+    let depth = if S::LEVELS == 256 { Depth::Eight } else { Depth::Sixteen };
+    Layout { width: width as u32, height: height as u32, pixel: pixel(channels), depth }
+}
+
+/// Returns the pixel that has so many channels, 1 to 4.
+pub(crate) const fn pixel(channels: usize) -> Pixel {
+    match channels {
+        1 => Pixel::Gray,
+        2 => Pixel::GrayAlpha,
+        3 => Pixel::Rgb,
+        _ => Pixel::Rgba,
+    }
+}
+
+/// Copies the samples of a picture, which has as many, to where they lie without gaps.
+pub(crate) fn read<S: Sample>(picture: &ArrayView3<'_, S>, samples: &mut [S]) {
+    if let Some(source) = picture.as_slice() {
+        return samples.copy_from_slice(source);
+    }
+    let length = samples.len() / picture.len_of(Axis(0));
+    for (row, samples) in picture.outer_iter().zip(samples.chunks_exact_mut(length)) {
+        match row.as_slice() {
+            Some(row) => samples.copy_from_slice(row),
+            None => samples.iter_mut().zip(&row).for_each(|(to, from)| *to = *from),
+        }
+    }
+}
+
+/// Copies the samples of those pixels whose value in `mask` is not 0.
+pub(crate) fn read_masked<S: Sample>(
+    picture: &ArrayView3<'_, S>,
+    mask: &ArrayView2<'_, u8>,
+    samples: &mut Vec<S>,
+) {
+    samples.clear();
+    for (row, mask) in picture.outer_iter().zip(mask.outer_iter()) {
+        for (pixel, _) in row.outer_iter().zip(mask).filter(|(_, counts)| **counts != 0) {
+            samples.extend(pixel);
+        }
+    }
+}
+
+/// Returns samples as bytes.
+pub(crate) fn bytes_mut<S: Sample>(samples: &mut [S]) -> &mut [u8] {
+    cast_slice_mut(samples)
+}

@@ -1,0 +1,92 @@
+"""The methods written down a second time, in NumPy, from their definitions (docs/methods.md)."""
+
+import numpy as np
+
+
+def levels(dtype):
+    return np.iinfo(dtype).max + 1
+
+
+def table_equalize(counts):
+    total = counts.astype(object).sum()
+    occurring = np.flatnonzero(counts)
+    top = len(counts) - 1
+    if len(occurring) < 2:
+        return np.arange(top + 1)
+    darkest = occurring[0]
+    running = np.cumsum(counts.astype(np.int64)) - int(counts[darkest])
+    above = int(total) - int(counts[darkest])
+    table = (2 * running * top + above) // (2 * above)
+    table[: darkest + 1] = 0
+    return table
+
+
+def table_stretch(counts, low, high):
+    total, top = int(counts.sum()), len(counts) - 1
+    running = np.cumsum(counts.astype(np.int64))
+    above = total - np.concatenate([[0], running[:-1]])
+    beyond = np.flatnonzero(running * 1_000_000 > total * low), np.flatnonzero(above * 1_000_000 > total * high)
+    a, b = beyond[0][0], beyond[1][-1]
+    if a >= b:
+        return np.arange(top + 1)
+    return (2 * (np.arange(top + 1).clip(a, b) - a) * top + (b - a)) // (2 * (b - a))
+
+
+def table_match(counts, reference):
+    c, r = np.cumsum(counts.astype(np.int64)), np.cumsum(reference.astype(np.int64))
+    table = np.searchsorted(r * c[-1], c * r[-1])
+    darkest = np.flatnonzero(counts)[:1]
+    table[: darkest[0]] = table[darkest]
+    return table
+
+
+def weaken(table, strength):
+    own = np.arange(len(table))
+    return own + ((table - own) * round(strength * 1000) + 500) // 1000
+
+
+def luma(picture):
+    r, g, b = (picture[..., c].astype(np.int64) for c in range(3))
+    return (19595 * r + 38470 * g + 7471 * b + 32768) >> 16
+
+
+def visible(picture, mask=None):
+    """Which pixels count."""
+    found = np.ones(picture.shape[:2], bool) if mask is None else mask.copy()
+    if picture.ndim == 3 and picture.shape[2] in (2, 4):
+        found &= picture[..., -1] != 0
+    return found
+
+
+def planes(picture, color):
+    """The planes that are equalized."""
+    if picture.ndim == 2:
+        return [picture]
+    if picture.shape[2] < 3:
+        return [picture[..., 0]]
+    return [luma(picture)] if color == "luma" else [picture[..., c] for c in range(3)]
+
+
+def counts(picture, color, mask=None):
+    seen = visible(picture, mask)
+    return [np.bincount(plane[seen], minlength=levels(picture.dtype)) for plane in planes(picture, color)]
+
+
+def send(picture, tables, color):
+    out = picture.copy()
+    if picture.ndim == 3 and picture.shape[2] >= 3 and color == "luma":
+        old = luma(picture)
+        change = tables[0][old] - old
+        out[..., :3] = (picture[..., :3].astype(np.int64) + change[..., None]).clip(0, levels(picture.dtype) - 1)
+    elif picture.ndim == 2:
+        out[:] = tables[0][picture]
+    else:
+        for channel, table in enumerate(tables):
+            out[..., channel] = table[picture[..., channel]]
+    return out
+
+
+def through(picture, rule, color="luma", strength=1.0, mask=None):
+    """A picture sent through the tables that `rule` makes of its counts."""
+    tables = [weaken(rule(c), strength) for c in counts(picture, color, mask)]
+    return send(picture, tables, color)

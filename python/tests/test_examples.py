@@ -1,0 +1,34 @@
+"""The programs in python/examples run."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+from pictures import noise
+from PIL import Image
+
+import histeqd
+
+EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
+
+
+def run(name, *arguments):
+    subprocess.run([sys.executable, EXAMPLES / name, *arguments], check=True)
+
+
+def test_a_folder(tmp_path):
+    pictures = {f"{name}.png": noise((40, 60, 3), np.uint8, name, 0, 99) for name in range(5)}
+    source, target = tmp_path / "from", tmp_path / "to"
+    source.mkdir()
+    for name, picture in pictures.items():
+        Image.fromarray(picture).save(source / name)
+    run("folder.py", source, target)
+    for name, picture in pictures.items():
+        np.testing.assert_array_equal(np.asarray(Image.open(target / name)), histeqd.clahe(picture))
+
+
+def test_before_and_after(tmp_path):
+    Image.fromarray(noise((40, 60, 3), np.uint8, 1, 0, 99)).save(tmp_path / "in.png")
+    run("before_after.py", tmp_path / "in.png", tmp_path / "plot.png")
+    assert Image.open(tmp_path / "plot.png").width > 1000

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Builds the wheel into FOLDER: python/wheel.sh FOLDER
+# After `cargo build --release` it holds the program too, as the command `histeqd`. Needs Rust and Python 3.10 or newer with venv.
+set -euo pipefail
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+cd "$(dirname "$0")"
+work=$PWD/../target/python
+program=$PWD/../target/release/histeqd
+
+python3 -m venv "$work/tools"
+"$work/tools/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2' wheel
+rm -rf "$work/built"
+if [ ! -x "$program" ]; then
+    echo 'python/wheel.sh: the wheel is without the program, which is not in target/release' >&2
+    exec "$work/tools/bin/maturin" build --quiet --release --locked --out "$folder"
+fi
+"$work/tools/bin/maturin" build --quiet --release --locked --out "$work/built"
+# maturin cannot add a program that is not always there.
+(cd "$work/built" && "$work/tools/bin/wheel" unpack ./*.whl && rm ./*.whl)
+unpacked=$(echo "$work"/built/histeqd-*)
+scripts=$unpacked/$(basename "$unpacked").data/scripts
+mkdir -p "$scripts"
+install -m 755 "$program" "$scripts/histeqd"
+"$work/tools/bin/wheel" pack --dest-dir "$folder" "$unpacked"
