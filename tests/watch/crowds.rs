@@ -124,6 +124,7 @@ fn a_long_run_does_not_leak() {
         }
     }
     let (early, late) = (points[2], points[points.len() - 1]);
-    assert!(late.0 < early.0 + 4096, "{early:?} {late:?}");
+    // The system may turn some of its memory into huge pages of 2 MiB at any time.
+    assert!(late.0 < early.0 + 8192, "{early:?} {late:?}");
     assert!(late.1 <= early.1 + 2 && late.2 <= early.2, "{early:?} {late:?}");
 }
