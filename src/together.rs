@@ -21,7 +21,7 @@ use equalize::{Layout, Operation};
 /// Lists the pictures to process. As a group is counted whole, pictures that are done already are done again if any of their group is not.
 ///
 /// # Errors
-/// As for [`source::scan`].
+/// As for [`source::scan()`].
 pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let plan = source::scan(settings, stop)?;
     let is_complete = |plan: &Plan| plan.skipped.iter().all(|(_, why)| *why != Skip::AlreadyDone);
