@@ -300,6 +300,17 @@ fn a_file_that_ends_before_its_last_page_is_damaged() {
 }
 
 #[test]
+fn a_description_that_tells_of_very_many_pages_is_refused() {
+    let place = Place::new();
+    let description = "ImageJ=1.53\nimages=100001\n".to_owned();
+    let page = Page::new(0, 1, 1);
+    let mut file = tiff(&[page], Storage::Stored, |_| vec![(DESCRIPTION, description.clone())]);
+    file.resize(file.len() + 2 * 100_001, 0);
+    place.file("many.tif", file);
+    place.run("many.tif --out out").exits(1).says("a TIFF of more than 100000 pages is not supported");
+}
+
+#[test]
 fn many_pages_need_no_more_memory_than_few() {
     let place = Place::new();
     let pages: Vec<_> = (0..60).map(|number| Page::new(number % 7, 512, 256)).collect();

@@ -70,12 +70,7 @@ impl Pictures {
             if !seen.insert(next) {
                 return Err(malformed("its pages follow one another in a circle"));
             }
-            if seen.len() > MAX_PAGES {
-                return Err(CodecError::unsupported(
-                    format!("a TIFF of more than {MAX_PAGES} pages"),
-                    super::super::foreign::SPLIT,
-                ));
-            }
+            check_count(seen.len() as u64)?;
             let (role, further) = look_at(bytes, form, next)?;
             match role {
                 Role::Picture => places.push(next),
@@ -88,6 +83,15 @@ impl Pictures {
         }
         Ok(Self { places, company })
     }
+}
+
+/// Checks that a file does not have more pages than can be kept in mind.
+pub(super) fn check_count(pages: u64) -> Result<(), CodecError> {
+    if pages > MAX_PAGES as u64 {
+        let what = format!("a TIFF of more than {MAX_PAGES} pages");
+        return Err(CodecError::unsupported(what, super::super::foreign::SPLIT));
+    }
+    Ok(())
 }
 
 /// Returns what is in the sub-directories of a page besides it.

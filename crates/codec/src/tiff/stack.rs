@@ -16,7 +16,7 @@ use super::super::{CodecError, Decoded, Format};
 use super::header::{self, Header};
 use super::method::Method;
 use super::write::{self, Samples, Written};
-use super::{Parts, malformed, tags};
+use super::{Parts, malformed, pages, tags};
 use crate::cores::Cores;
 use crate::reader::Reader;
 
@@ -117,6 +117,7 @@ fn joined_pages(
     }
     let room = file.file_bytes().saturating_sub(parts.start()) / bytes.max(1);
     if room >= told {
+        pages::check_count(told)?;
         return Ok(told);
     }
     // Whoever takes a page out of a stack may keep its description, but not the place of its directory.
