@@ -91,6 +91,7 @@ impl Metrics {
             last_success: Gauge::default(),
         };
         metrics.register();
+        metrics.begin_at_zero();
         metrics
     }
 
@@ -121,6 +122,13 @@ impl Metrics {
             self.last_success.clone(),
         );
         self.register_machine();
+    }
+
+    /// Shows counters before they first count: of one that begins with 1, Prometheus sees no increase.
+    fn begin_at_zero(&self) {
+        for result in ["failed", "skipped", "retried"] {
+            self.pictures.get_or_create(&Picture { result, device: String::new() });
+        }
     }
 
     fn register_machine(&mut self) {
@@ -242,6 +250,7 @@ mod tests {
     #[test]
     fn what_happened_can_be_read() {
         let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20, 1))));
+        assert!(metrics.text().contains("histeqd_pictures_total{result=\"failed\",device=\"\"} 0"));
         let mut times = Times::default();
         times.add(Stage::Decode, Duration::from_millis(3));
         metrics.done(&Outcome { device: "GPU 0", pixels: 30, bytes_out: 20 }, 10, 0.01, &times);

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Makes the Debian package of target/release/histeqd (HISTEQD overrides it) in FOLDER: packaging/deb.sh FOLDER
+#
+# Needs cargo-deb (`cargo install cargo-deb`) and dpkg.
+set -eu
+folder=$(realpath -m "$1")
+cd "$(dirname "$0")/.."
+mkdir -p "$folder"
+rm -rf target/package
+DESTDIR=target/package systemd/install.sh --prefix /usr >/dev/null
+cargo deb --package histeqd --no-build --no-strip --output "$folder"
