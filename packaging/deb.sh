@@ -8,4 +8,6 @@ cd "$(dirname "$0")/.."
 mkdir -p "$folder"
 rm -rf target/package
 DESTDIR=target/package systemd/install.sh --prefix /usr >/dev/null
+# Where Debian's zsh looks.
+mv target/package/usr/share/zsh/site-functions target/package/usr/share/zsh/vendor-completions
 cargo deb --package histeqd --no-build --no-strip --output "$folder"
