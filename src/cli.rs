@@ -235,6 +235,10 @@ pub enum Command {
     Status(StatusCommand),
     /// Have pictures that failed for good tried again
     Retry(RetryCommand),
+    /// Have a running service begin no more pictures, until `resume`
+    Pause(PauseCommand),
+    /// Have a service that was paused begin pictures again
+    Resume(PauseCommand),
     /// Measure what the buses and devices of this machine can do
     #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),
@@ -256,9 +260,23 @@ pub struct StatusCommand {
     /// The folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// List all pictures that failed for good instead, with the reasons
+    #[arg(long)]
+    pub failures: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// The arguments of `histeqd pause` and `histeqd resume`.
+#[derive(Debug, Args)]
+pub struct PauseCommand {
+    /// The output folder
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// The folder of the ledger, if --state named another
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
 }
 
 /// The arguments of `histeqd retry`.
@@ -428,7 +446,7 @@ fn verb(word: &OsStr) -> Option<String> {
     let word = word.to_str().filter(|word| !Path::new(word).exists())?;
     let way = match word.to_lowercase().as_str() {
         "watch" | "serve" | "daemon" => "`histeqd --watch INBOX --out OUT`",
-        "resume" | "continue" => "`histeqd --resume INPUT --out OUT`",
+        "continue" => "`histeqd --resume INPUT --out OUT`",
         "list" | "dry-run" => "`histeqd --dry-run INPUT --out OUT`",
         "config" | "print-config" => "`histeqd --print-config`",
         "version" => "`histeqd --version`",

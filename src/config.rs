@@ -350,6 +350,7 @@ fn service(resolved: &Written) -> Service {
             OrAuto::Fixed(Folder(path)) => Some(path),
         },
         listen: Option::from(key(resolved.listen.clone())).map(|Listen(address)| address),
+        token_file: Option::from(key(resolved.token_file.clone())).map(|InputFile(path)| path),
     }
 }
 

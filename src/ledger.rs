@@ -6,6 +6,7 @@
 mod assigned;
 mod check;
 mod error;
+mod failures;
 mod interrupted;
 mod lock;
 mod prune;
@@ -29,6 +30,7 @@ use rustix::io::Errno;
 pub use assigned::Assigned;
 pub use check::Damage;
 pub use error::{LedgerError, TakeError};
+pub use failures::{FailureSearch, FoundFailures};
 use error::{is_unusable, unusable};
 pub use interrupted::MOST_STARTS;
 pub use lock::{Lock, LockError};

@@ -36,6 +36,7 @@ pub mod ledger;
 pub mod luts;
 pub mod machine;
 pub mod paths;
+pub mod pause;
 pub mod pipeline;
 pub mod progress;
 pub mod publish;

@@ -32,6 +32,8 @@ pub struct Service {
     pub state: Option<PathBuf>,
     /// The address at which health and metrics are served, if any.
     pub listen: Option<SocketAddr>,
+    /// The file with the token that changes take there; `None` for a new token at each start.
+    pub token_file: Option<PathBuf>,
 }
 
 impl Service {

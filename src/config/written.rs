@@ -365,12 +365,20 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub state: Option<OrAuto<Folder>>,
 
-    /// Serve /metrics, /healthz, /readyz and /status at this address [default: none]
+    /// Serve a page, /metrics, /healthz, /readyz and /status at this address [default: none]
     ///
-    /// An IP address or localhost, and a port, such as 127.0.0.1:9464.
+    /// An IP address or localhost, and a port, such as 127.0.0.1:9464. The page shows what arrives, runs and fails, and the latest pictures.
     #[arg(long, value_name = "ADDR", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub listen: Option<OrNone<Listen>>,
+
+    /// A file with the token that retry, pause and resume take over the network [default: none]
+    ///
+    /// One word of at least 16 characters. Without it the service makes a token at its start, and names it in its log. A browser on this machine
+    /// that runs as the service's user or root needs none.
+    #[arg(long, value_name = "FILE", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<OrNone<InputFile>>,
 }
 
 /// The keys that decide what outputs look like.
@@ -462,6 +470,7 @@ impl Written {
             failed: self.failed.or(below.failed),
             state: self.state.or(below.state),
             listen: self.listen.or(below.listen),
+            token_file: self.token_file.or(below.token_file),
         }
     }
 
@@ -505,6 +514,7 @@ impl Written {
             failed: Some(OrNone::None),
             state: Some(OrAuto::Auto),
             listen: Some(OrNone::None),
+            token_file: Some(OrNone::None),
         }
     }
 
@@ -600,6 +610,8 @@ impl Written {
         let jpeg = (writes(FormatName::Jpeg), "--format keep or jpeg");
         let png = (writes(FormatName::Png), "--format keep or png");
         let watching = (run == RunKind::Watch, "--watch");
+        let listens = matches!(used.listen, Some(OrNone::Some(_)));
+        let listening = (run == RunKind::Watch && listens, "--watch and --listen");
         let ledger = (run != RunKind::Batch, "--watch or --resume");
         let inputs_go = used.after.as_ref().is_some_and(|after| *after != After::Keep);
         let going = (run == RunKind::Watch && inputs_go, "--watch and --after delete or move:DIR");
@@ -619,6 +631,7 @@ impl Written {
             ("on-collision", self.on_collision.is_some(), going),
             ("failed", self.failed.is_some(), watching),
             ("listen", self.listen.is_some(), watching),
+            ("token-file", self.token_file.is_some(), listening),
             ("state", self.state.is_some(), ledger),
         ];
         let idle = rules.into_iter().filter(|(_, is_written, (has_effect, _))| *is_written && !has_effect);
@@ -666,7 +679,7 @@ mod tests {
     #[test]
     fn of_every_key_it_is_known_whether_it_changes_outputs() {
         let changes_none = "overwrite prefix-folder durability include exclude follow max-pixels max-bytes threads memory devices \
-                            device-timeout settle rescan poll after on-collision failed state listen";
+                            device-timeout settle rescan poll after on-collision failed state listen token-file";
         let mut known: Vec<_> = changes_none.split(' ').chain(OF_OUTPUTS).collect();
         let mut all = keys();
         known.sort_unstable();

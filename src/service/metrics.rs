@@ -62,6 +62,7 @@ pub(super) struct Metrics {
     memory: Gauge,
     memory_taken: Gauge,
     held: Gauge,
+    paused: Gauge,
     missing: Gauge,
     last_success: Gauge<f64, AtomicU64>,
 }
@@ -87,6 +88,7 @@ impl Metrics {
             memory: Gauge::default(),
             memory_taken: Gauge::default(),
             held: Gauge::default(),
+            paused: Gauge::default(),
             missing: Gauge::default(),
             last_success: Gauge::default(),
         };
@@ -114,6 +116,7 @@ impl Metrics {
             "Whether new pictures are held back because outputs cannot be written",
             self.held.clone(),
         );
+        to.register("paused", "Whether somebody paused the service", self.paused.clone());
         to.register("inboxes_missing", "Watched folders that are not there", self.missing.clone());
         to.register_with_unit(
             "last_success_timestamp",
@@ -127,7 +130,7 @@ impl Metrics {
     /// Shows counters before they first count: of one that begins with 1, Prometheus sees no increase.
     fn begin_at_zero(&self) {
         for result in ["failed", "skipped", "retried"] {
-            self.pictures.get_or_create(&Picture { result, device: String::new() });
+            self.pictures.get_or_create(&Picture { result, device: String::new() }).inc_by(0);
         }
     }
 
@@ -205,7 +208,13 @@ impl Metrics {
             self.files.get_or_create(&Waiting { phase }).set(count as i64);
         }
         self.held.set(i64::from(service.held.is_some()));
+        self.paused.set(i64::from(service.paused));
         self.missing.set(service.missing.len() as i64);
+    }
+
+    /// Returns the machine that the gauges are read from.
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// Returns the states of the machine's devices.

@@ -38,6 +38,7 @@ impl Watching<'_> {
             pausing: counts.pausing,
             leaving: self.finished_inputs.waiting(),
             staying: self.finished_inputs.staying(),
+            paused: self.is_paused,
             held: self.output_access.trouble().or(self.gate.why()).map(str::to_owned),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
             devices: self.metrics.devices(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::answers::{Answers, Caller};
+use super::answers::{self, Answers};
 use super::server::{self, Server};
 use crate::ledger;
 use crate::paths::Shown;
@@ -33,7 +33,7 @@ impl StatusSocket {
         }
         self.serving = None;
         let serving = Listening::start(&self.folder, ledger::FILE).and_then(|(listening, socket)| {
-            Ok((server::serve(socket, Caller::User, &self.answers)?, listening))
+            Ok((server::start_at_socket(socket, answers::routes(Arc::clone(&self.answers)))?, listening))
         });
         match serving {
             Ok(serving) => {
