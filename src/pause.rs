@@ -26,7 +26,8 @@ pub fn resume(command: &PauseCommand) -> Result<String, Error> {
 
 fn ask(command: &PauseCommand, url: &str) -> Result<String, Error> {
     let folder = ledger::folder(&command.out, command.state.as_deref());
-    let refuses = |why: &dyn std::fmt::Display| Error::CannotRun(format!("the running service refuses: {why}"));
+    let refuses =
+        |why: &dyn std::fmt::Display| Error::CannotRun(format!("the running service refuses: {why}"));
     match socket::ask(&folder, "POST", url, "") {
         Ok(Some(Answer { status: 200, body })) => Ok(body),
         Ok(Some(Answer { body, .. })) => Err(refuses(&body.trim_end())),

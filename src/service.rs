@@ -198,7 +198,8 @@ fn listen(address: SocketAddr, settings: &Settings, answers: &Arc<Answers>) -> R
         info!("who retries, pauses or resumes there needs this token: {}", answers.access.token());
     }
     if !address.ip().is_loopback() {
-        let advice = if has_own_token { "" } else { "; --token-file FILE sets a token that outlives the service" };
+        let advice =
+            if has_own_token { "" } else { "; --token-file FILE sets a token that outlives the service" };
         warn!(
             "--listen {address}: whoever can reach this address sees names and previews of pictures; \
              changes take the token{advice}"

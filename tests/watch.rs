@@ -10,6 +10,7 @@ mod gpu;
 mod kills;
 mod model;
 mod outside;
+mod page;
 pub(crate) mod service;
 mod suspects;
 mod trouble;

@@ -59,12 +59,16 @@ impl Access {
         match caller {
             Caller::Socket { user } if user.is_some_and(is_trusted) => Ok(()),
             Caller::Socket { .. } => Err("only the user of the service and root may do this\n"),
-            Caller::Network { .. } if !is_of_this_origin(headers) => Err("requests from other origins are refused\n"),
+            Caller::Network { .. } if !is_of_this_origin(headers) => {
+                Err("requests from other origins are refused\n")
+            }
             Caller::Network { peer, own } => {
                 if self.has_token(headers) || is_own_browser(peer, own, headers) {
                     Ok(())
                 } else {
-                    Err("this takes the token that the service's log names at its start, or that of --token-file\n")
+                    Err(
+                        "this takes the token that the service's log names at its start, or that of --token-file\n",
+                    )
                 }
             }
         }
@@ -74,7 +78,8 @@ impl Access {
     fn has_token(&self, headers: &HeaderMap) -> bool {
         let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let Some(sent) = sent.and_then(|value| value.strip_prefix("Bearer ")) else { return false };
-        let differ = sent.bytes().zip(self.token.bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
+        let differ =
+            sent.bytes().zip(self.token.bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
         sent.len() == self.token.len() && differ == 0
     }
 }
@@ -109,7 +114,8 @@ fn is_of_this_origin(headers: &HeaderMap) -> bool {
     let host = text(header::HOST).unwrap_or_default();
     let by_site = text(header::HeaderName::from_static("sec-fetch-site"))
         .is_none_or(|site| matches!(site, "same-origin" | "none"));
-    let by_origin = text(header::ORIGIN).is_none_or(|origin| origin.split_once("://").is_some_and(|(_, own)| own == host));
+    let by_origin = text(header::ORIGIN)
+        .is_none_or(|origin| origin.split_once("://").is_some_and(|(_, own)| own == host));
     by_site && by_origin
 }
 
@@ -157,7 +163,10 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (header::HeaderName::from_static(name), value.parse().unwrap())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| (header::HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
     }
 
     fn from_afar() -> Caller {
@@ -170,7 +179,11 @@ mod tests {
         let with = |pairs: &[(&'static str, &str)]| access.may_change(from_afar(), &headers(pairs)).is_ok();
         let bearer = format!("Bearer {}", access.token());
         assert!(with(&[("authorization", &bearer)]));
-        assert!(!with(&[]) && !with(&[("authorization", "Bearer ")]) && !with(&[("authorization", &bearer[..20])]));
+        assert!(
+            !with(&[])
+                && !with(&[("authorization", "Bearer ")])
+                && !with(&[("authorization", &bearer[..20])])
+        );
         assert!(!with(&[("host", "localhost:9464")]), "the name alone");
         assert!(with(&[("authorization", &bearer), ("host", "a:1"), ("origin", "http://a:1")]));
         assert!(!with(&[("authorization", &bearer), ("host", "a:1"), ("origin", "http://b:1")]));
@@ -204,7 +217,8 @@ mod tests {
     fn a_token_of_a_file_is_one_word_that_is_not_short() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
-        for (text, is_good) in [("0123456789abcdef\n", true), ("short", false), ("0123456789 abcdefg", false)] {
+        for (text, is_good) in [("0123456789abcdef\n", true), ("short", false), ("0123456789 abcdefg", false)]
+        {
             fs::write(&file, text).unwrap();
             assert_eq!(Access::new(Some(&file)).is_ok(), is_good, "{text:?}");
         }

@@ -6,7 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::activity::{Activity, DonePicture, Recent};
-use crate::ledger::{FailedPicture, FailureSearch, FoundFailures, Ledger, LedgerError, Report, ServiceReport};
+use crate::ledger::{
+    FailedPicture, FailureSearch, FoundFailures, Ledger, LedgerError, Report, ServiceReport,
+};
 
 /// How many of the last failures are named.
 const NAMED: usize = 10;

@@ -75,7 +75,9 @@ pub(super) fn routes(answers: Arc<Answers>) -> Router {
 }
 
 /// Does what may wait for the disk on another thread than that of all connections.
-pub(super) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StatusCode> {
+pub(super) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StatusCode> {
     tokio::task::spawn_blocking(work).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 
@@ -148,7 +150,11 @@ async fn pause(State(answers): Shared, Extension(caller): Extension<Caller>, hea
     answers.change(Change::Pause, caller, &headers).await
 }
 
-async fn resume(State(answers): Shared, Extension(caller): Extension<Caller>, headers: HeaderMap) -> Response {
+async fn resume(
+    State(answers): Shared,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Response {
     answers.change(Change::Resume, caller, &headers).await
 }
 

@@ -122,9 +122,12 @@ async fn picture(
         "after.json" => (Side::After, false),
         _ => return Err(StatusCode::NOT_FOUND),
     };
-    let kept = [(header::CACHE_CONTROL, "private, max-age=3600"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    let kept =
+        [(header::CACHE_CONTROL, "private, max-age=3600"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     Ok(match answers.previews.get(number, side).await {
-        Ok(preview) if is_picture => (kept, [(header::CONTENT_TYPE, "image/png")], preview.png.clone()).into_response(),
+        Ok(preview) if is_picture => {
+            (kept, [(header::CONTENT_TYPE, "image/png")], preview.png.clone()).into_response()
+        }
         Ok(preview) => (kept, Json(&preview.histogram[..])).into_response(),
         Err(why) => (StatusCode::NOT_FOUND, why + "\n").into_response(),
     })

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use codec::{Budget, Cores, CodecError, Format, JpegQuality, Limits, PngLevel, Target};
+use codec::{Budget, CodecError, Cores, Format, JpegQuality, Limits, PngLevel, Target};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use equalize::{Depth, Layout, Pixel, Scratch, count};
 use tokio::sync::oneshot;

@@ -165,10 +165,9 @@ function showMachine(page) {
     const failed = device.failures ? ` (failed ${number.format(device.failures)} times)` : '';
     return meterRow(device.name, device.slots_in_use, device.slots, text, (device.trouble ?? 'works') + failed, !!device.trouble);
   });
-  const use = (name, { used, all }) =>
-    meterRow(name, used, all, `${bytesText(used)} of ${bytesText(all)}`, used > 0.95 * all && name === 'disk' ? 'nearly full' : '', true);
-  rows.push(use('memory of pictures', page.memory));
-  if (page.disk) rows.push(use('disk', page.disk));
+  const use = (name, { used, all }, state) => meterRow(name, used, all, `${bytesText(used)} of ${bytesText(all)}`, state, true);
+  rows.push(use('memory of pictures', page.memory, ''));
+  if (page.disk) rows.push(use('disk', page.disk, page.disk.used > 0.95 * page.disk.all ? 'nearly full' : ''));
   byId('machine').replaceChildren(...rows);
 }
 
@@ -211,9 +210,11 @@ function cardOf(picture) {
   const short = name.split('/').pop();
   return element('figure', {},
     element('figcaption', {}, element('b', { textContent: short, title: name }),
-      ` ${(picture.pixels / 1e6).toFixed(1)} MP, ${picture.device}, ${(picture.seconds * 1000).toFixed(0)} ms, `,
+      ` ${(picture.pixels / 1e6).toFixed(picture.pixels < 1e6 ? 2 : 1)} MP, ${picture.device}, ${(picture.seconds * 1000).toFixed(0)} ms, `,
       element('span', { className: 'ago' })),
-    compare, slider, details);
+    compare, slider,
+    element('div', { className: 'sides', ariaHidden: 'true' }, element('span', { textContent: 'before' }), element('span', { textContent: 'after' })),
+    details);
 }
 
 async function showDetails(details, picture, base) {
