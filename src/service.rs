@@ -36,6 +36,7 @@ mod rebuild;
 mod reload;
 mod report;
 mod retried;
+mod routes;
 mod server;
 pub mod settle;
 mod status_socket;
@@ -192,7 +193,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
 
 /// Starts the server for others than the socket's users, and says in the log what its clients may do. The error is a sentence for the user.
 fn listen(address: SocketAddr, settings: &Settings, answers: &Arc<Answers>) -> Result<Server, String> {
-    let server = server::start(address, answers::routes(Arc::clone(answers)))?;
+    let server = server::start(address, routes::all(Arc::clone(answers)))?;
     let has_own_token = settings.service.token_file.is_some();
     if !has_own_token {
         info!("who retries, pauses or resumes there needs this token: {}", answers.access.token());
