@@ -5,6 +5,7 @@
 
 mod choice;
 mod file;
+mod levels;
 mod machine;
 mod quantity;
 mod service;
@@ -20,6 +21,7 @@ pub use choice::{
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
+pub use levels::LevelsChoice;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OnCollision, OrNone, Service};
 pub use written::{RunKind, Written};
@@ -32,7 +34,7 @@ use crate::record::Digest;
 use crate::reference::Reference;
 use crate::selection::Selection;
 use codec::{Limits, Target};
-use equalize::{self, Clahe, Method, Operation, Stretch, Tiles};
+use equalize::{self, Clahe, Levels, Method, Operation, Stretch, Tiles};
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
 #[derive(Clone, Debug)]
@@ -234,10 +236,11 @@ impl Settings {
                 OrAuto::Auto => None,
                 OrAuto::Fixed(range) => Some(range),
             },
+            levels: key(written.levels).into(),
         };
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;
-        let operation = Operation { method: method(&written)?, per_channel, strength: key(written.strength) };
+        let operation = Operation { method: method(&written)?, per_channel, strength: key(written.strength), levels: Levels::All };
         let reference = reference(&written, &target, &limits, memory)?.map(Arc::new);
         let counts = counts(&written)?;
         let luts = counts.as_ref().map(|counts| Arc::new(counts.luts(&operation, reference.as_deref())));
@@ -472,7 +475,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
-        let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+        let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
@@ -515,6 +518,8 @@ mod tests {
             "color = 'gray'",
             "color = 'per-channel'",
             "range = '0..1'",
+            "levels = 'auto'",
+            "levels = 4096",
             "format = 'png'",
             "strength = 0.5",
             "depth = 8",

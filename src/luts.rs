@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::reference::Reference;
-use equalize::{Depth, Layout, Operation, Pixel, count, lut};
+use equalize::{Depth, Layout, Levels, Operation, Pixel, count, lut};
 
 /// What pictures must have in common to have the same LUTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,17 +11,24 @@ pub(crate) struct Kind {
     has_colour: bool,
     /// Whether samples have 16 bits.
     is_deep: bool,
+    /// How many levels these have.
+    levels: Levels,
 }
 
 impl Kind {
-    pub(crate) fn of(layout: &Layout) -> Self {
-        Self { has_colour: layout.pixel.colour_channels() > 1, is_deep: layout.depth == Depth::Sixteen }
+    pub(crate) fn of(layout: &Layout, levels: Levels) -> Self {
+        let (has_colour, is_deep) = (layout.pixel.colour_channels() > 1, layout.depth == Depth::Sixteen);
+        let levels = if levels.are_fewer(layout.depth) { levels } else { Levels::All };
+        Self { has_colour, is_deep, levels }
     }
 
-    /// Returns the kind with these [`Kind::name`] and [`Kind::bits`].
-    pub(crate) fn named(name: &str, bits: u32) -> Option<Self> {
-        let all = [false, true].map(|has_colour| [false, true].map(|is_deep| Self { has_colour, is_deep }));
-        all.into_iter().flatten().find(|kind| kind.name() == name && kind.bits() == bits)
+    /// Returns the kind with these [`Kind::name`], [`Kind::bits`] and [`Kind::fewer_levels`].
+    pub(crate) fn named(name: &str, bits: u32, levels: Option<u16>) -> Option<Self> {
+        let levels = levels.map_or(Levels::All, Levels::First);
+        let kind = |has_colour, is_deep| Self { has_colour, is_deep, levels };
+        let all = [false, true].map(|has_colour| [false, true].map(|is_deep| kind(has_colour, is_deep)));
+        let mut fitting = all.into_iter().flatten().filter(|kind| kind.name() == name && kind.bits() == bits);
+        fitting.find(|kind| levels == Levels::All || kind.fewer_levels().is_some_and(|number| number >= 2))
     }
 
     pub(crate) const fn name(self) -> &'static str {
@@ -42,8 +49,17 @@ impl Kind {
         Layout { width: 1, height: 1, pixel, depth: self.depth() }
     }
 
-    pub(crate) const fn levels(self) -> usize {
+    /// Returns the number of counts of a plane.
+    pub(crate) const fn counts(self) -> usize {
         self.depth().levels()
+    }
+
+    /// Returns how many levels there are, if they are fewer than there is room for.
+    pub(crate) fn fewer_levels(self) -> Option<u16> {
+        match self.levels {
+            Levels::First(number) if self.levels.are_fewer(self.depth()) => Some(number),
+            _ => None,
+        }
     }
 
     /// Returns the names of the planes that are counted.
@@ -58,9 +74,10 @@ impl Kind {
 }
 
 /// Returns the kind of pictures of this layout in words.
-pub(crate) fn kind_of(layout: &Layout) -> String {
-    let kind = Kind::of(layout);
-    format!("{} of {} bits", kind.name(), kind.bits())
+pub(crate) fn kind_of(layout: &Layout, levels: Levels) -> String {
+    let kind = Kind::of(layout, levels);
+    let levels = kind.fewer_levels().map_or_else(String::new, |number| format!(" and {number} levels"));
+    format!("{} of {} bits{levels}", kind.name(), kind.bits())
 }
 
 /// The LUTs of pictures of several kinds.
@@ -76,8 +93,9 @@ impl Luts {
         reference: Option<&Reference>,
     ) -> Self {
         let luts = |(kind, counts): (Kind, Vec<u64>)| {
+            let operation = &Operation { levels: kind.levels, ..*operation };
             let reference = match reference {
-                Some(reference) => reference.counts(&kind.layout(), operation.per_channel).ok()?,
+                Some(reference) => reference.counts(&kind.layout(), kind.levels, operation.per_channel).ok()?,
                 None => &[],
             };
             Some((kind, luts(kind.depth(), &counts, operation, reference)))
@@ -86,8 +104,8 @@ impl Luts {
     }
 
     /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted.
-    pub(crate) fn of_layout(&self, layout: &Layout) -> Option<&[u8]> {
-        self.0.get(&Kind::of(layout)).map(Vec::as_slice)
+    pub(crate) fn of_layout(&self, layout: &Layout, levels: Levels) -> Option<&[u8]> {
+        self.0.get(&Kind::of(layout, levels)).map(Vec::as_slice)
     }
 }
 

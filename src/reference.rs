@@ -9,7 +9,7 @@ use crate::files::WithRemedy;
 use crate::paths::Shown;
 use crate::record::Digest;
 use codec::{CodecError, Cores, Limits, Opened, Target};
-use equalize::{Layout, Scratch, count};
+use equalize::{Layout, Levels, Scratch, count};
 
 /// Why a reference cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ enum Why {
 pub enum Unlike {
     /// It has other levels.
     #[error(
-        "it has {levels} levels, and the reference {} has {of_reference}; use a reference of the same depth, or convert one of the two",
+        "it has {levels} levels, and the reference {} has {of_reference}; use a reference of the same depth and --levels, or convert one of the two",
         Shown(reference)
     )]
     Levels {
@@ -67,6 +67,7 @@ pub struct Reference {
     path: PathBuf,
     /// Of its first page.
     layout: Layout,
+    levels: Levels,
     /// Of all of its planes.
     counts: Vec<u64>,
 }
@@ -94,31 +95,46 @@ impl Reference {
             count_pages(path, &target, limits, memory)
         };
         let wrong = |why| Box::new(ReferenceError { path: path.to_owned(), why });
-        let (layout, counts) = read().map_err(wrong)?;
+        let (layout, levels, counts) = read().map_err(wrong)?;
         let luma = count::of_equalized(&counts, &layout, false);
         if luma.iter().all(|&count| count == 0) {
             return Err(wrong(Why::Invisible));
         }
-        Ok(Self { path: path.to_owned(), layout, counts })
+        Ok(Self { path: path.to_owned(), layout, levels, counts })
     }
 
-    /// Returns the counts for a picture of this layout, as [`equalize::equalize_like`] takes them.
+    /// Checks that a picture of this layout can be like the reference, as far as its layout tells.
     ///
     /// # Errors
-    /// If the picture has other levels or other channels than the reference.
-    pub fn counts(&self, layout: &Layout, per_channel: bool) -> Result<&[u64], Unlike> {
+    /// If the picture has another depth or other channels than the reference.
+    pub fn check(&self, layout: &Layout, per_channel: bool) -> Result<(), Unlike> {
         if layout.depth != self.layout.depth {
-            return Err(Unlike::Levels {
-                levels: layout.depth.levels(),
-                reference: self.path.clone(),
-                of_reference: self.layout.depth.levels(),
-            });
+            return Err(self.has_others_than(layout, Levels::All));
         }
         let by_channel = per_channel && layout.pixel.colour_channels() > 1;
         if by_channel && self.layout.pixel.colour_channels() == 1 {
             return Err(Unlike::Colours { reference: self.path.clone() });
         }
+        Ok(())
+    }
+
+    /// Returns the counts for a picture of this layout with so many levels, as [`equalize::equalize_like`] takes them.
+    ///
+    /// # Errors
+    /// If the picture has other levels or other channels than the reference.
+    pub fn counts(&self, layout: &Layout, levels: Levels, per_channel: bool) -> Result<&[u64], Unlike> {
+        self.check(layout, per_channel)?;
+        if levels.number(layout.depth) != self.levels.number(self.layout.depth) {
+            return Err(self.has_others_than(layout, levels));
+        }
+        let by_channel = per_channel && layout.pixel.colour_channels() > 1;
         Ok(count::of_equalized(&self.counts, &self.layout, by_channel))
+    }
+
+    fn has_others_than(&self, layout: &Layout, levels: Levels) -> Unlike {
+        let reference = self.path.clone();
+        let of_reference = self.levels.number(self.layout.depth);
+        Unlike::Levels { levels: levels.number(layout.depth), reference, of_reference }
     }
 
     /// Returns what tells it from other references.
@@ -134,33 +150,36 @@ impl fmt::Debug for Reference {
     }
 }
 
-/// Counts all pages of a file, which have to be of one kind; returns the layout of the first and the sums of the counts.
+/// The layout of a picture, how many levels it has, and the counts of all of its planes.
+type Counted = (Layout, Levels, Vec<u64>);
+
+/// Counts all pages of a file, which have to be of one kind; returns what the first is like, with the sums of the counts.
 fn count_pages(
     path: &Path,
     target: &Target,
     limits: &Limits,
     memory: u64,
-) -> Result<(Layout, Vec<u64>), Why> {
+) -> Result<Counted, Why> {
     let (mut buffer, mut scratch) = (Vec::new(), Scratch::default());
     let mut file = File::open(path)?;
     let mut first = codec::open(&mut file, &mut buffer, limits, target)?;
     let pages = first.take_pages();
-    let (layout, mut sums) = count_page(first, memory, &mut scratch)?;
-    let Some(pages) = pages else { return Ok((layout, sums)) };
+    let (layout, levels, mut sums) = count_page(first, memory, &mut scratch)?;
+    let Some(pages) = pages else { return Ok((layout, levels, sums)) };
     for index in 1..pages.len() {
         let (mut file, place) = (File::open(path)?, (&pages, index));
         let page = codec::open_page(&mut codec::Unbounded, &mut file, &mut buffer, limits, target, place)?;
-        let (other, counts) = count_page(page, memory, &mut scratch)?;
-        if (other.pixel, other.depth) != (layout.pixel, layout.depth) {
+        let (other, of_other, counts) = count_page(page, memory, &mut scratch)?;
+        if (other.pixel, other.depth, of_other) != (layout.pixel, layout.depth, levels) {
             return Err(Why::PagesDiffer);
         }
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    Ok((layout, sums))
+    Ok((layout, levels, sums))
 }
 
 /// Decodes a picture or page and counts all of its planes.
-fn count_page(opened: Opened<'_>, allowed: u64, scratch: &mut Scratch) -> Result<(Layout, Vec<u64>), Why> {
+fn count_page(opened: Opened<'_>, allowed: u64, scratch: &mut Scratch) -> Result<Counted, Why> {
     let bytes = opened.slot_bytes();
     let needed = (bytes as u64).saturating_add(opened.heap_bytes());
     if needed > allowed {
@@ -171,8 +190,9 @@ fn count_page(opened: Opened<'_>, allowed: u64, scratch: &mut Scratch) -> Result
     slot.try_reserve_exact(words).map_err(|_| CodecError::OutOfMemory { bytes: Some(needed) })?;
     slot.resize(words, 0);
     let slot = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot)[..bytes];
-    let layout = opened.decode(slot, Vec::new(), &Cores::none())?.layout;
+    let decoded = opened.decode(slot, Vec::new(), &Cores::none())?;
+    let (layout, levels) = (decoded.layout, decoded.levels());
     let mut counts = vec![0; count::length(&layout)];
     count::count(&slot[..layout.bytes() as usize], &layout, &mut counts, scratch);
-    Ok((layout, counts))
+    Ok((layout, levels, counts))
 }

@@ -16,7 +16,7 @@ use crate::slot::ParkedId;
 use crate::source::{self, Job, Plan, Skip};
 use crate::stop::Stop;
 use crate::task::{Page, Pass, QueuedJob, Stack};
-use equalize::{Layout, Operation};
+use equalize::{Layout, Levels, Operation};
 
 /// Lists the pictures to process. As a group is counted whole, pictures that are done already are done again if any of their group is not.
 ///
@@ -139,6 +139,7 @@ impl Groups {
         &self,
         work: QueuedJob,
         layout: &Layout,
+        levels: Levels,
         counts: &[u64],
         parked: Option<ParkedId>,
     ) -> Complete {
@@ -154,7 +155,7 @@ impl Groups {
             Some(page) => state.file(page),
             None => state.group(self.key_of(&job)),
         };
-        group.counts.add(layout, counts);
+        group.counts.add(layout, levels, counts);
         group.counted.push(Counted { work, parked });
         self.leave(state, &job, page.as_ref())
     }

@@ -21,6 +21,7 @@ pub(crate) const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    levels: codec::LevelCount::Full,
 };
 
 /// A page of 16-bit gray.

@@ -6,7 +6,7 @@ use clap::{Args, value_parser};
 
 use super::{configuration, configuration_file};
 use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, InputFile, JpegChoice, Memory, MethodName, Naming,
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, InputFile, JpegChoice, LevelsChoice, Memory, MethodName, Naming,
     OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
 };
 use crate::error::Error;
@@ -161,6 +161,10 @@ pub struct HistogramCommand {
     )]
     tile_size: Option<TileSize>,
 
+    /// How many levels samples have: full, auto (what the file says), or a number [default: full]
+    #[arg(long, value_name = "N", help_heading = "Equalization", allow_negative_numbers = true)]
+    levels: Option<LevelsChoice>,
+
     /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" converts to gray first
     #[arg(
         long,
@@ -295,6 +299,7 @@ impl HistogramCommand {
             clip_limit: self.clip_limit,
             tiles: self.tiles,
             tile_size: self.tile_size,
+            levels: self.levels,
             color: self.color,
             overwrite: Some(true),
             include: self.include.clone(),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, AfterParser, Folder, Listen, OnCollision, OrNone};
 use super::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
+    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice, LevelsChoice,
     MethodName, Percent, PngLevelName, TileSize, TogetherChoice, machine,
 };
 use codec::{JpegQuality, Range};
@@ -135,6 +135,15 @@ pub struct Written {
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub range: Option<OrAuto<Range>>,
+
+    /// How many levels samples have: full, auto, or a number [default: full]
+    ///
+    /// "full" is 256 or 65536, over which samples of fewer bits are spread. "auto" is what the file says: DICOM's BitsStored, PNG's sBIT,
+    /// PNM's maxval, TIFF's bits, MaxSampleValue or OME-XML. A number, such as 4096 for 12-bit data in 16-bit files, holds for pictures that
+    /// have room for more. The methods count and write so many levels, and a sample above them is an error. Not of floats and long integers.
+    #[arg(long, value_name = "N", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub levels: Option<LevelsChoice>,
 
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp, gif, dicom [default: keep]
     ///
@@ -374,7 +383,7 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 17] = [
+const OF_OUTPUTS: [&str; 18] = [
     "method",
     "strength",
     "clip-low",
@@ -387,6 +396,7 @@ const OF_OUTPUTS: [&str; 17] = [
     "together",
     "lut",
     "range",
+    "levels",
     "format",
     "depth",
     "quality",
@@ -437,6 +447,7 @@ impl Written {
             together: self.together.or(below.together),
             lut: self.lut.or(below.lut),
             range: self.range.or(below.range),
+            levels: self.levels.or(below.levels),
             format: self.format.or(below.format),
             depth: self.depth.or(below.depth),
             quality: self.quality.or(below.quality),
@@ -480,6 +491,7 @@ impl Written {
             together: Some(TogetherChoice::Page),
             lut: Some(Vec::new()),
             range: Some(OrAuto::Auto),
+            levels: Some(LevelsChoice::Full),
             format: Some(FormatName::Keep),
             depth: Some(DepthChoice::Keep),
             quality: Some(JpegQuality::Keep),

@@ -17,7 +17,7 @@ use crate::task::{Content, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
 use crate::together::Groups;
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
-use equalize::{Layout, Method, planes};
+use equalize::{Method, planes};
 use lanes::Order;
 
 /// The slot or slots of a picture, before they are filled.
@@ -185,25 +185,28 @@ impl Loader<'_> {
     /// Checks that the devices can do the picture as it is ordered.
     fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
         let frames = opened.frames();
-        self.reference_for(&opened.layout())?;
+        if let (Some(reference), Some(operation)) = (&self.run.settings.reference, self.order.operation()) {
+            reference.check(&opened.layout(), operation.per_channel)?;
+        }
         let is_adaptive =
             self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
         if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
     }
 
-    /// Returns the counts of the reference for a picture of this layout; none if the order needs none.
-    fn reference_for(&self, layout: &Layout) -> Result<&[u64], Refusal> {
+    /// Returns the counts of the reference for a picture; none if the order needs none.
+    fn reference_for(&self, decoded: &Decoded) -> Result<&[u64], Refusal> {
+        let (layout, levels) = (&decoded.layout, decoded.levels());
         match (&self.run.settings.reference, self.order.operation()) {
-            (Some(reference), Some(operation)) => Ok(reference.counts(layout, operation.per_channel)?),
+            (Some(reference), Some(operation)) => Ok(reference.counts(layout, levels, operation.per_channel)?),
             _ => Ok(&[]),
         }
     }
 
     /// Fills in what the devices are given beside the pixels of a picture.
-    fn give(&self, slot: &mut [u8], layout: &Layout) -> Result<(), Refusal> {
+    fn give(&self, slot: &mut [u8], decoded: &Decoded) -> Result<(), Refusal> {
         if let Order::Equalize(_) | Order::Count { .. } = self.order {
-            let reference = bytemuck::cast_slice(self.reference_for(layout)?);
-            self.order.given(slot, layout).copy_from_slice(reference);
+            let reference = bytemuck::cast_slice(self.reference_for(decoded)?);
+            self.order.given(slot, &decoded.layout).copy_from_slice(reference);
         }
         Ok(())
     }
@@ -324,10 +327,10 @@ impl Loader<'_> {
     /// Puts the LUTs for a picture behind its pixels.
     fn give_luts(&self, slot: &mut Slot, decoded: &Decoded, luts: &Luts) -> Result<(), PictureError> {
         let layout = &decoded.layout;
-        let Some(luts) = luts.of_layout(layout) else {
-            self.reference_for(layout)?;
+        let Some(luts) = luts.of_layout(layout, decoded.levels()) else {
+            self.reference_for(decoded)?;
             if self.run.settings.luts.is_some() {
-                return Err(Refusal::Uncounted { kind: kind_of(layout) }.into());
+                return Err(Refusal::Uncounted { kind: kind_of(layout, decoded.levels()) }.into());
             }
             // Pictures of its kind were counted, so its file is another one now.
             return Err(PictureError::Changed);
@@ -393,7 +396,7 @@ impl Loader<'_> {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
             _ => opened.decode(slot, workspace, &self.run.machine.cores)?,
         };
-        self.give(slots.whole.bytes_mut(), &decoded.layout)?;
+        self.give(slots.whole.bytes_mut(), &decoded)?;
         let scratch = self.order.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.run.settings.target) + scratch);
         Ok((slots, content, decoded))

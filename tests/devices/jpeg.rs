@@ -30,6 +30,7 @@ const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    levels: codec::LevelCount::Full,
 };
 
 macro_rules! files {

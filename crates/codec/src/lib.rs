@@ -3,7 +3,7 @@
 //! ```
 //! use std::io::Write;
 //!
-//! use histeqd_codec::{Cores, Format, JpegQuality, Limits, PngLevel, Target, encode, open};
+//! use histeqd_codec::{Cores, Format, JpegQuality, LevelCount, Limits, PngLevel, Target, encode, open};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let target = Target {
@@ -14,6 +14,7 @@
 //!     gray: false,
 //!     needs_rgb: false,
 //!     range: None,
+//!     levels: LevelCount::Full,
 //! };
 //! let limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
 //! let mut input = tempfile::NamedTempFile::new()?;
@@ -50,7 +51,7 @@
 
 use std::fs::File;
 
-use equalize::{ByteOrders, Layout};
+use equalize::{ByteOrders, Layout, Levels};
 
 mod animation;
 mod bmp;
@@ -74,6 +75,7 @@ mod jp2;
 mod jpeg;
 mod jpeg2000;
 mod jxl;
+mod levels;
 mod mapped;
 mod metadata;
 mod opened;
@@ -99,6 +101,8 @@ pub use error::CodecError;
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
 use guard::guard;
+pub use levels::LevelCount;
+use levels::Scale;
 pub use guard::{panic_message, silence_contained_panics};
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
 use mapped::Mapped;
@@ -138,6 +142,8 @@ pub struct Decoded {
     native: Native,
     /// What is remembered of samples that are no levels.
     mapped: Option<Box<Mapped>>,
+    /// How many levels there are, and how they become samples.
+    scale: Scale,
     /// Bytes of the file that were in memory.
     file_bytes: u64,
 }
@@ -181,6 +187,11 @@ impl Decoded {
             | Native::Dicom(_)
             | Native::Other { .. } => None,
         }
+    }
+
+    /// Returns how many levels the pixels in the slot have.
+    pub fn levels(&self) -> Levels {
+        self.scale.levels
     }
 
     /// Returns whether the pixels stand for samples that are no levels.

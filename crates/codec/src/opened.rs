@@ -9,11 +9,12 @@ use super::foreign;
 use super::format;
 use super::guard::guard;
 use super::input;
+use super::levels::{Scale, Stated};
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
 use super::pages::{self, Pages, Place};
 use super::{
-    CodecError, CompressedJpeg, Decoded, Format, LINE, Limits, Payload, Range, Target, WorkspaceNeeds, bmp,
+    CodecError, CompressedJpeg, Decoded, Format, LINE, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds, bmp,
     dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
 };
 use equalize::colour::to_gray;
@@ -32,6 +33,8 @@ pub struct Opened<'a> {
     keeps_byte_orders: bool,
     /// The values between which levels are spread, if they are not the picture's own.
     range: Option<Range>,
+    /// How many levels samples are taken to have.
+    levels: LevelCount,
     source: Source<'a>,
     /// Bytes of the file in memory.
     file_bytes: u64,
@@ -113,6 +116,25 @@ impl Source<'_> {
             Self::Tiff(tiff) => tiff.take_stack().map(pages::Source::Tiff),
             Self::Dicom(dicom) => dicom.take_frames().map(pages::Source::Dicom),
             _ => None,
+        }
+    }
+
+    /// Returns what the file says of the levels of samples that are levels.
+    fn stated(&self) -> Option<Stated> {
+        match self {
+            Self::Png(png) => png.stated(),
+            Self::Pnm(pnm) => pnm.stated(),
+            Self::Tiff(tiff) => tiff.stated(),
+            Self::Jpeg(_)
+            | Self::DeepJpeg(_)
+            | Self::CmykJpeg(_)
+            | Self::Pfm(_)
+            | Self::Bmp(_)
+            | Self::WebP(_)
+            | Self::Gif(_)
+            | Self::JpegXl(_)
+            | Self::Dicom(_)
+            | Self::Jpeg2000(_) => None,
         }
     }
 
@@ -237,13 +259,13 @@ fn open_one<'a>(
     let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
     let output = target.format_for(format);
     let written = target.layout_for(source.visible_in(gray));
-    let range = target.range;
+    let (range, levels) = (target.range, target.levels);
     let pages = source.take_pages().map(|source| Pages::new(source, format, output)).transpose()?;
     if pages.is_none() && page.is_none() {
         input::check_length(length, limits)?;
     }
     let opened =
-        Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes, pages };
+        Opened { format, output, written, gray, keeps_byte_orders: false, range, levels, source, file_bytes, pages };
     animation::check(opened.frames(), format, output)?;
     opened.check_limits(limits)?;
     if output == Format::Dicom && format != Format::Dicom {
@@ -428,8 +450,8 @@ impl Opened<'_> {
     }
 
     fn byte_orders(&self) -> ByteOrders {
-        // Samples are made of levels in the machine's order.
-        if !self.keeps_byte_orders || self.restored().is_some() {
+        // Samples are made of levels in the machine's order, and levels of samples.
+        if !self.keeps_byte_orders || self.levels != LevelCount::Full || self.restored().is_some() {
             return ByteOrders::NATIVE;
         }
         // Colours are made gray in the machine's order.
@@ -481,7 +503,10 @@ impl Opened<'_> {
     ) -> Result<Decoded, CodecError> {
         let (format, gray, written) = (self.format, self.gray, self.written);
         let byte_orders = self.byte_orders();
-        let purpose = Purpose { range: self.range, gray, restores: self.restored().is_some() };
+        let reduces = matches!(&self.source, Source::Dicom(dicom) if dicom.reduces());
+        let (restores, levels) = (self.restored().is_some(), self.levels);
+        let purpose = Purpose { range: self.range, gray, restores, levels, reduces };
+        let stated = self.source.stated();
         let payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
@@ -502,6 +527,10 @@ impl Opened<'_> {
                 Source::Jpeg2000(jp2) => jp2.decode(slot),
             },
         )?;
+        let scale = match &payload.mapped {
+            Some(mapped) => Scale::of_mapped(mapped.form().levels, payload.layout.depth, mapped.restores),
+            None => Scale::take(levels, stated, pixels_of(&payload.layout, slot), &payload.layout)?,
+        };
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
         let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
         Ok(Decoded {
@@ -512,13 +541,19 @@ impl Opened<'_> {
             metadata: payload.metadata,
             native: payload.native,
             mapped: payload.mapped,
+            scale,
             file_bytes: self.file_bytes,
         })
     }
 
     /// Returns what a GPU has to know to decode, equalize and encode the picture alone, if it can and the target allows it.
     pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
-        if let Source::Jpeg(jpeg) = &self.source { jpeg.compressed(target) } else { None }
+        match (&self.source, self.levels) {
+            // Devices do not check samples.
+            (Source::Jpeg(_), LevelCount::Number(..256)) => None,
+            (Source::Jpeg(jpeg), _) => jpeg.compressed(target),
+            _ => None,
+        }
     }
 
     /// Copies the file unchanged into the front of `slot`, which must have room for it, for a GPU that decodes it. Gives `self` back if the
@@ -541,6 +576,7 @@ impl Opened<'_> {
                     metadata,
                     native,
                     mapped,
+                    scale: Scale::default(),
                     file_bytes,
                 })
             }

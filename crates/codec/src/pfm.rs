@@ -12,7 +12,7 @@ use super::reader::Reader;
 use super::samples::swap_bytes;
 use super::{CodecError, Decoded, Format, Limits, Mapped, Metadata, Native as AnyNative, Payload, pixels_of};
 use crate::cores::Cores;
-use equalize::Layout;
+use equalize::{Layout, Levels};
 
 /// What is remembered of a PFM for writing it back.
 #[derive(Clone, Debug)]
@@ -105,6 +105,9 @@ impl<'a> Source<'a> {
             inverted: false,
             no_data: None,
             ends: None,
+            stated: None,
+            levels: Levels::All,
+            is_bounded: false,
         }
     }
 

@@ -18,6 +18,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::budget::{Budget, ask};
+use super::levels::{LevelCount, Place as Levels, Stated};
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
 use super::samples::unpack;
@@ -191,6 +192,11 @@ impl<'a> Source<'a> {
         self.header.mapped()
     }
 
+    /// Returns what is said of the levels of samples.
+    pub(super) fn stated(&self) -> Option<Stated> {
+        self.header.stated
+    }
+
     /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
     pub(super) fn other_bytes(&self) -> u64 {
         self.header.other_bytes()
@@ -261,6 +267,8 @@ impl<'a> Source<'a> {
             planes: header.planar,
             reduced: written.depth != layout.depth,
             to_levels: mapped.is_some() && !purpose.restores,
+            keeps_levels: purpose.levels == LevelCount::Stated
+                && header.stated.is_some_and(|stated| stated.place == Levels::Low),
         };
         let compression = header.method.written();
         let big = header.form.big;

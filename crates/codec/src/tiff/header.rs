@@ -5,9 +5,10 @@ use super::super::foreign::{CHANNELS, DEVELOP, RECOMPRESS, SCALE, SPLIT, TO_RGB}
 use super::super::ifd::{Directory, Form, Numbers, Value};
 use super::method::{Method, OLD_JPEG};
 use super::{arrangement, gdal, imagej, malformed, tags, unsupported};
+use crate::levels::{Place, Stated};
 use crate::mapped::{Alpha, Form as Samples, Kind};
 use crate::reader::Reader;
-use equalize::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Levels, Pixel};
 
 /// The most channels besides the colours.
 const MAX_BEHIND: usize = 16;
@@ -39,6 +40,8 @@ pub(super) struct Header {
     pub(super) bits: u32,
     /// The type of samples that are no levels.
     pub(super) kind: Option<Kind>,
+    /// What is said of the levels of unsigned samples.
+    pub(super) stated: Option<Stated>,
     /// The value of samples that are none, if their type is such a one.
     pub(super) no_data: Option<f64>,
     pub(super) planar: bool,
@@ -114,6 +117,7 @@ impl Header {
             samples,
             bits,
             kind,
+            stated: stated(directory, bits, colours),
             no_data,
             planar,
             subsampling,
@@ -139,7 +143,18 @@ impl Header {
         let inverted = self.colours == Colours::WhiteIsZero;
         let Self { alpha, others, no_data, .. } = *self;
         let colours = self.samples - usize::from(alpha.is_some()) - others;
-        self.kind.map(|kind| Samples { kind, colours, alpha, others, inverted, no_data, ends: ends(kind) })
+        self.kind.map(|kind| Samples {
+            kind,
+            colours,
+            alpha,
+            others,
+            inverted,
+            no_data,
+            ends: ends(kind),
+            stated: self.stated.map(|stated| u32::from(stated.top) + 1),
+            levels: Levels::All,
+            is_bounded: false,
+        })
     }
 
     /// Returns the bytes of a stored sample, if it has whole bytes.
@@ -327,6 +342,31 @@ fn bits(directory: &Directory) -> Result<u32, CodecError> {
         }
         _ => Err(unsupported("a TIFF whose samples have different depths")),
     }
+}
+
+/// Returns what a picture of unsigned samples of up to 16 bits says of their levels, from 0 as black: those that have other bits than bytes are
+/// multiplied when they are unpacked, and of others the tags or OME-XML may tell.
+fn stated(directory: &Directory, bits: u32, colours: Colours) -> Option<Stated> {
+    if bits < 16 && bits != 8 {
+        let is_of_light = matches!(colours, Colours::Direct | Colours::WhiteIsZero);
+        return is_of_light.then(|| Stated { top: ((1_u32 << bits) - 1) as u16, place: Place::Spread });
+    }
+    let is_unsigned = directory.number(tags::SAMPLE_FORMAT).is_none_or(|format| format == tags::UNSIGNED);
+    if bits > 16 || colours != Colours::Direct || !is_unsigned {
+        return None;
+    }
+    // Many writers put the greatest sample of the picture there, which says nothing of bits.
+    let of_tag = directory.numbers(tags::MAX_SAMPLE).and_then(|tops| {
+        let top = tops.get(0)?;
+        tops.iter().all(|other| other == top).then_some(top)
+    });
+    let of_tag = of_tag.filter(|top| (top + 1).is_power_of_two());
+    let of_ome = || {
+        let text = directory.bytes(tags::DESCRIPTION).filter(|text| arrangement::is_ome(text))?;
+        arrangement::significant_bits(text).and_then(|bits| Some(1_u64.checked_shl(bits)? - 1))
+    };
+    let top = of_tag.or_else(of_ome)?;
+    (1..(1_u64 << bits) - 1).contains(&top).then_some(Stated { top: top as u16, place: Place::Low })
 }
 
 /// Returns whether the palette is one of ImageJ's look-up tables: colours in which levels are displayed, while the levels are what was measured.
