@@ -24,6 +24,7 @@ const TARGET: Target = Target {
     needs_rgb: false,
     range: None,
     levels: codec::LevelCount::Full,
+    no_data: None,
 };
 
 /// Makes the picture as a PPM file (3 channels) or a PGM file (1).

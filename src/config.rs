@@ -237,6 +237,7 @@ impl Settings {
                 OrAuto::Fixed(range) => Some(range),
             },
             levels: key(written.levels).into(),
+            no_data: None,
         };
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;

@@ -22,6 +22,7 @@ pub(crate) const TARGET: Target = Target {
     needs_rgb: false,
     range: None,
     levels: codec::LevelCount::Full,
+    no_data: None,
 };
 
 /// A page of 16-bit gray.

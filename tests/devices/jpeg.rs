@@ -31,6 +31,7 @@ const TARGET: Target = Target {
     needs_rgb: false,
     range: None,
     levels: codec::LevelCount::Full,
+    no_data: None,
 };
 
 macro_rules! files {

@@ -11,9 +11,13 @@ impl Target {
 }
 
 impl Decoded {
-    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, and rounded to its depth. The last
+    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, in its
+    /// number of levels, and rounded to its depth. The last
     /// step before they are encoded.
     pub fn reduce_depth(&mut self, slot: &mut [u8], target: &Target) {
+        if let Some(uncounted) = self.uncounted.take() {
+            self.layout = uncounted.reveal(slot, self.layout);
+        }
         if let Some(mapped) = &mut self.mapped {
             self.layout = mapped.present(slot, self.layout);
         }

@@ -6,6 +6,7 @@
 use equalize::{Depth, Layout, Levels, Pixel};
 
 use super::samples::rescale;
+use super::uncounted::Fate;
 use super::{CodecError, pixels_of};
 
 /// How many levels samples are taken to have.
@@ -62,6 +63,7 @@ impl Scale {
         stated: Option<Stated>,
         pixels: &mut [u8],
         layout: &Layout,
+        fates: Option<&[Fate]>,
     ) -> Result<Self, CodecError> {
         let of_file = stated.filter(|stated| usize::from(stated.top) + 1 < layout.depth.levels());
         let (stated, levels) = match (count, of_file) {
@@ -84,7 +86,7 @@ impl Scale {
         if let Some(top) = spread {
             change_colours(pixels, layout, |sample, range| rescale_down(sample, range, top));
         }
-        check(levels, pixels, layout)?;
+        check(levels, pixels, layout, fates)?;
         Ok(Self { levels, spread, is_stated: stated.is_some() })
     }
 
@@ -97,6 +99,11 @@ impl Scale {
         let pixels = pixels_of(layout, slot);
         if keeps && !is_reduced {
             let top = self.top_written(layout.depth);
+            if highest(pixels, layout) > top {
+                // What stayed as it was has no place among so many levels.
+                *self = Self::default();
+                return;
+            }
             return change_alpha(pixels, layout, |sample, range| rescale_down(sample, range, top));
         }
         let top = self.spread.or_else(|| is_reduced.then(|| self.top_written(layout.depth)));
@@ -129,12 +136,24 @@ impl Scale {
     }
 }
 
-/// Refuses samples of colours that are above the highest level.
-fn check(levels: Levels, pixels: &[u8], layout: &Layout) -> Result<(), CodecError> {
+/// Refuses samples of colours that are above the highest level, unless they stay as they are.
+fn check(
+    levels: Levels,
+    pixels: &[u8],
+    layout: &Layout,
+    fates: Option<&[Fate]>,
+) -> Result<(), CodecError> {
     if !levels.are_fewer(layout.depth) {
         return Ok(());
     }
-    let highest = highest(pixels, layout);
+    let highest = match fates {
+        None => highest(pixels, layout),
+        Some(fates) => {
+            let pixels = pixels.chunks_exact(layout.pixel_bytes()).zip(fates);
+            let change = pixels.filter(|(_, fate)| **fate != Fate::Stays);
+            change.map(|(pixel, _)| highest(pixel, layout)).max().unwrap_or(0)
+        }
+    };
     let number = levels.number(layout.depth);
     if usize::from(highest) < number { Ok(()) } else { Err(beyond(highest.into(), number)) }
 }
@@ -261,7 +280,7 @@ mod tests {
             for range in [0..4096_usize, 0..200] {
                 let (mut pixels, layout) =
                     gray(&levels[range.clone()].iter().map(|&level| multiplied(level)).collect::<Vec<_>>());
-                let scale = Scale::take(LevelCount::Stated, Some(TWELVE), &mut pixels, &layout).unwrap();
+                let scale = Scale::take(LevelCount::Stated, Some(TWELVE), &mut pixels, &layout, None).unwrap();
                 assert_eq!(samples(&pixels), levels[range]);
                 assert_eq!((scale.levels, scale.spread), (Levels::First(4096), Some(4095)));
             }
@@ -272,7 +291,7 @@ mod tests {
     fn levels_in_the_lowest_bits_stay_there() {
         for stated in [TWELVE, Stated { place: Place::Low, ..TWELVE }] {
             let (mut pixels, layout) = gray(&[0, 7, 4095, 1000]);
-            let mut scale = Scale::take(LevelCount::Stated, Some(stated), &mut pixels, &layout).unwrap();
+            let mut scale = Scale::take(LevelCount::Stated, Some(stated), &mut pixels, &layout, None).unwrap();
             assert_eq!(samples(&pixels), [0, 7, 4095, 1000]);
             scale.present(&mut pixels, &layout, false, false);
             assert_eq!(samples(&pixels), [0, 7, 4095, 1000]);
@@ -287,7 +306,7 @@ mod tests {
                 (0..=u32::from(top)).map(|level| rescale(level, top.into(), 65_535) as u16).collect();
             let (mut pixels, layout) = gray(&multiplied);
             let stated = Some(Stated { top, place: Place::Spread });
-            let mut scale = Scale::take(LevelCount::Stated, stated, &mut pixels, &layout).unwrap();
+            let mut scale = Scale::take(LevelCount::Stated, stated, &mut pixels, &layout, None).unwrap();
             assert!(samples(&pixels).into_iter().eq(0..=top), "{top}");
             scale.present(&mut pixels, &layout, false, false);
             assert_eq!(samples(&pixels), multiplied);
@@ -297,19 +316,19 @@ mod tests {
     #[test]
     fn a_sample_above_the_levels_is_refused() {
         let (mut pixels, layout) = gray(&[0, 4096]);
-        let error = Scale::take(LevelCount::Number(4096), None, &mut pixels, &layout).unwrap_err();
+        let error = Scale::take(LevelCount::Number(4096), None, &mut pixels, &layout, None).unwrap_err();
         assert_eq!(
             error.to_string(),
             "a sample of 4096 is none of 4096 levels, from 0 to 4095; use another number of --levels, or --levels full"
         );
-        assert!(Scale::take(LevelCount::Number(4097), None, &mut pixels, &layout).is_ok());
-        assert!(Scale::take(LevelCount::Full, Some(TWELVE), &mut pixels, &layout).is_ok());
+        assert!(Scale::take(LevelCount::Number(4097), None, &mut pixels, &layout, None).is_ok());
+        assert!(Scale::take(LevelCount::Full, Some(TWELVE), &mut pixels, &layout, None).is_ok());
     }
 
     #[test]
     fn reduced_levels_fill_the_range_first() {
         let (mut pixels, layout) = gray(&[0, 2048, 4095]);
-        let mut scale = Scale::take(LevelCount::Number(4096), None, &mut pixels, &layout).unwrap();
+        let mut scale = Scale::take(LevelCount::Number(4096), None, &mut pixels, &layout, None).unwrap();
         scale.present(&mut pixels, &layout, true, true);
         assert_eq!(samples(&pixels), [0, rescale(2048, 4095, 65_535) as u16, 65_535]);
         assert_eq!(scale.levels, Levels::All);

@@ -15,6 +15,7 @@
 //!     needs_rgb: false,
 //!     range: None,
 //!     levels: LevelCount::Full,
+//!     no_data: None,
 //! };
 //! let limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
 //! let mut input = tempfile::NamedTempFile::new()?;
@@ -91,6 +92,7 @@ mod representation;
 mod samples;
 mod target;
 mod tiff;
+mod uncounted;
 mod webp;
 mod xmp;
 
@@ -113,6 +115,8 @@ pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
 pub use target::{JpegQuality, Limits, PngLevel, Target};
+pub use uncounted::Mask;
+use uncounted::Uncounted;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -144,6 +148,8 @@ pub struct Decoded {
     mapped: Option<Box<Mapped>>,
     /// How many levels there are, and how they become samples.
     scale: Scale,
+    /// The pixels that do not count while devices work on the picture.
+    uncounted: Option<Uncounted>,
     /// Bytes of the file that were in memory.
     file_bytes: u64,
 }
@@ -165,7 +171,8 @@ impl Decoded {
         let rows =
             self.restored().map_or(0, |mapped| tiff::bytes_of_rows(mapped.form().row_bytes(&self.layout)));
         let mapped = self.mapped.as_ref().map_or(0, |mapped| mapped.heap_bytes());
-        encoder + rows + mapped + self.metadata_bytes().encoded(to)
+        let uncounted = self.uncounted.as_ref().map_or(0, Uncounted::heap_bytes);
+        encoder + rows + mapped + uncounted + self.metadata_bytes().encoded(to)
     }
 
     /// Returns the number of frames that lie below each other, 1 unless it is an animation.

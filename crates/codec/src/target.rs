@@ -104,6 +104,8 @@ pub struct Target {
     pub range: Option<Range>,
     /// How many levels samples are taken to have.
     pub levels: LevelCount,
+    /// The value of samples that are none. Pixels all of whose colours have it do not count, and stay as they are.
+    pub no_data: Option<f64>,
 }
 
 impl Target {

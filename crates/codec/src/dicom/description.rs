@@ -48,7 +48,7 @@ pub(super) struct Description {
     /// The type of samples that are floats.
     float: Option<Kind>,
     /// The value of pixels that are none.
-    padding: Option<f64>,
+    pub(super) padding: Option<f64>,
     pub(super) palette: Option<Palette>,
     pub(super) compression: Compression,
     /// Whether samples of several bytes, or pairs of samples of one byte, begin with the higher one.

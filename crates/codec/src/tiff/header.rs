@@ -69,7 +69,11 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads and checks the tags.
-    pub(super) fn new(directory: &Directory, form: Form) -> Result<Self, CodecError> {
+    pub(super) fn new(
+        directory: &Directory,
+        form: Form,
+        no_data: Option<f64>,
+    ) -> Result<Self, CodecError> {
         let number = |tag, default: u64| directory.number(tag).unwrap_or(default);
         let side = |tag| u32::try_from(number(tag, 0)).ok().filter(|&n| n > 0);
         let (Some(width), Some(height)) = (side(tags::WIDTH), side(tags::HEIGHT)) else {
@@ -86,7 +90,7 @@ impl Header {
             && before_alpha == 0
             && method != Method::Jpeg
             && matches!(colours, Colours::Direct | Colours::WhiteIsZero);
-        let kind = kind.or_else(|| kind_with_no_data(directory, bits).filter(|_| may_lack_data));
+        let kind = kind.or_else(|| kind_with_no_data(directory, bits, no_data).filter(|_| may_lack_data));
         let predictor = predictor(directory, method, bits, kind)?;
         if kind.is_some() {
             refuse_kinds(method, colours, before_alpha)?;
@@ -103,8 +107,8 @@ impl Header {
         };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
-        let no_data = directory.bytes(tags::GDAL_NODATA).zip(kind);
-        let no_data = no_data.and_then(|(text, kind)| gdal::no_data_of(text, kind));
+        let of_file = || gdal::no_data_of(directory.bytes(tags::GDAL_NODATA)?, kind?);
+        let no_data = no_data.zip(kind).and_then(|(value, kind)| no_data_in(value, kind)).or_else(of_file);
         let is_one_stream = directory.number(tags::COMPRESSION) == Some(OLD_JPEG);
         if is_one_stream && (directory.get(tags::JPEG_STREAM).is_none() || planar) {
             return Err(CodecError::unsupported("a TIFF of old-style JPEG in pieces", RECOMPRESS));
@@ -487,17 +491,35 @@ fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
 
 /// Returns the type of unsigned samples one of whose values stands for no data: pixels of that value stay, as they do among floats. In a file
 /// parts of which were never written, that value only fills them.
-fn kind_with_no_data(directory: &Directory, bits: u32) -> Option<Kind> {
-    let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
-    if lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0) {
-        return None;
-    }
+fn kind_with_no_data(directory: &Directory, bits: u32, no_data: Option<f64>) -> Option<Kind> {
     let kind = match bits {
         8 => Kind::Unsigned8,
         16 => Kind::Unsigned16,
         _ => return None,
     };
-    gdal::no_data_of(directory.bytes(tags::GDAL_NODATA)?, kind).map(|_| kind)
+    if no_data.and_then(|value| no_data_in(value, kind)).is_some() {
+        return Some(kind);
+    }
+    let text = directory.bytes(tags::GDAL_NODATA).filter(|_| !is_sparse(directory))?;
+    gdal::no_data_of(text, kind).map(|_| kind)
+}
+
+/// Returns whether parts of a file were never written: the no-data value stands there, and counts.
+fn is_sparse(directory: &Directory) -> bool {
+    let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
+    lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0)
+}
+
+/// Returns a no-data value as that of a sample of this type; nothing if no sample has it.
+fn no_data_in(value: f64, kind: Kind) -> Option<f64> {
+    kind.sample(value).map(|sample| kind.value(&sample))
+}
+
+/// Returns the no-data level of a picture whose samples are levels.
+pub(super) fn no_data_level(header: &Header, directory: &Directory) -> Option<f64> {
+    let is_level = header.kind.is_none() && header.colours == Colours::Direct && matches!(header.bits, 8 | 16);
+    let text = directory.bytes(tags::GDAL_NODATA).filter(|_| is_level && !is_sparse(directory))?;
+    gdal::no_data(text, header.bits).map(f64::from)
 }
 
 /// Returns the values of the lowest and the highest level of a type that has as many as there are; `None` if they are the picture's own.

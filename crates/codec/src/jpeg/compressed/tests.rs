@@ -216,6 +216,7 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         needs_rgb: false,
         range: None,
         levels: crate::LevelCount::Full,
+        no_data: None,
     };
     let source =
         super::super::Source::open(file, crate::jpeg::markers::Markers::scan(file).unwrap(), &target)
