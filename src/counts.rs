@@ -76,7 +76,9 @@ impl Counts {
                 bits: kind.bits(),
                 levels: kind.fewer_levels(),
                 pictures: *pictures,
-                counts: planes.map(|(plane, counts)| ((*plane).to_owned(), counts[..first].to_vec())).collect(),
+                counts: planes
+                    .map(|(plane, counts)| ((*plane).to_owned(), counts[..first].to_vec()))
+                    .collect(),
             }
         });
         let file = CountsFile { format: NAME.to_owned(), version: VERSION, kinds: kinds.collect() };
@@ -99,7 +101,11 @@ impl Counts {
             };
             let above = vec![0; kind.counts() - first];
             let planes: Vec<_> = kind.planes().iter().map(plane).collect::<Result<_, _>>()?;
-            all.add_sum(kind, pictures, planes.into_iter().flat_map(|counts| counts.iter().chain(&above)).copied());
+            all.add_sum(
+                kind,
+                pictures,
+                planes.into_iter().flat_map(|counts| counts.iter().chain(&above)).copied(),
+            );
         }
         Ok(all)
     }

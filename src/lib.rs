@@ -35,6 +35,7 @@ pub mod histogram;
 pub mod ledger;
 pub mod luts;
 pub mod machine;
+pub mod mask;
 pub mod paths;
 pub mod pipeline;
 pub mod progress;

@@ -95,7 +95,9 @@ impl Luts {
         let luts = |(kind, counts): (Kind, Vec<u64>)| {
             let operation = &Operation { levels: kind.levels, ..*operation };
             let reference = match reference {
-                Some(reference) => reference.counts(&kind.layout(), kind.levels, operation.per_channel).ok()?,
+                Some(reference) => {
+                    reference.counts(&kind.layout(), kind.levels, operation.per_channel).ok()?
+                }
                 None => &[],
             };
             Some((kind, luts(kind.depth(), &counts, operation, reference)))

@@ -154,12 +154,7 @@ impl fmt::Debug for Reference {
 type Counted = (Layout, Levels, Vec<u64>);
 
 /// Counts all pages of a file, which have to be of one kind; returns what the first is like, with the sums of the counts.
-fn count_pages(
-    path: &Path,
-    target: &Target,
-    limits: &Limits,
-    memory: u64,
-) -> Result<Counted, Why> {
+fn count_pages(path: &Path, target: &Target, limits: &Limits, memory: u64) -> Result<Counted, Why> {
     let (mut buffer, mut scratch) = (Vec::new(), Scratch::default());
     let mut file = File::open(path)?;
     let mut first = codec::open(&mut file, &mut buffer, limits, target)?;

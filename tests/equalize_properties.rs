@@ -4,8 +4,8 @@ use equalize::clahe::Geometry;
 use equalize::colour::{Plane, to_gray};
 use equalize::histogram::{Counted, of_plane};
 use equalize::{
-    Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Sample, Scratch, Strength, Stretch, Tiles,
-    apply, equalize, equalize_gray8, equalize_like, lut,
+    Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Sample, Scratch, Strength, Stretch,
+    Tiles, apply, equalize, equalize_gray8, equalize_like, lut,
 };
 use proptest::prelude::*;
 

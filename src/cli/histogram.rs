@@ -6,8 +6,9 @@ use clap::{Args, value_parser};
 
 use super::{configuration, configuration_file};
 use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, InputFile, JpegChoice, LevelsChoice, Memory, MethodName, Naming,
-    OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Folder, Grid, InputFile, JpegChoice, LevelsChoice, Memory,
+    MethodName, Naming, NoData, OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize,
+    Wait, Written,
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
@@ -165,6 +166,14 @@ pub struct HistogramCommand {
     #[arg(long, value_name = "N", help_heading = "Equalization", allow_negative_numbers = true)]
     levels: Option<LevelsChoice>,
 
+    /// A folder of masks: pixels that a mask has in black do not count [default: none]
+    #[arg(long, value_name = "FOLDER", help_heading = "Equalization")]
+    mask: Option<OrNone<Folder>>,
+
+    /// The level of pixels that are none: they do not count [default: none]
+    #[arg(long, value_name = "LEVEL", help_heading = "Equalization", allow_hyphen_values = true)]
+    no_data: Option<OrNone<NoData>>,
+
     /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" converts to gray first
     #[arg(
         long,
@@ -300,6 +309,8 @@ impl HistogramCommand {
             tiles: self.tiles,
             tile_size: self.tile_size,
             levels: self.levels,
+            mask: self.mask.clone(),
+            no_data: self.no_data.clone(),
             color: self.color,
             overwrite: Some(true),
             include: self.include.clone(),

@@ -1,4 +1,4 @@
-//! `--levels`: how many levels samples have.
+//! `--levels` and `--no-data`: how many levels samples have, and which of them is none.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,6 +48,26 @@ impl From<LevelsChoice> for LevelCount {
             LevelsChoice::Auto => Self::Stated,
             LevelsChoice::Number(number) => Self::Number(number),
         }
+    }
+}
+
+/// The value of samples that are none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NoData(pub f64);
+
+impl FromStr for NoData {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().parse() {
+            Ok(value) if f64::is_finite(value) => Ok(Self(value)),
+            _ => Err(format!("{text:?} is not a number")),
+        }
+    }
+}
+
+impl fmt::Display for NoData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

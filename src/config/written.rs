@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, AfterParser, Folder, Listen, OnCollision, OrNone};
 use super::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice, LevelsChoice,
-    MethodName, Percent, PngLevelName, TileSize, TogetherChoice, machine,
+    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
+    LevelsChoice, MethodName, NoData, Percent, PngLevelName, TileSize, TogetherChoice, machine,
 };
 use codec::{JpegQuality, Range};
 use equalize::Strength;
@@ -144,6 +144,30 @@ pub struct Written {
     #[arg(long, value_name = "N", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub levels: Option<LevelsChoice>,
+
+    /// A folder of masks: pixels that a mask has in black do not count [default: none]
+    ///
+    /// It has the tree of the input folder, and a mask the name of its picture, or that with the extension png, tif, pgm or bmp. A mask is
+    /// gray, of 8 or 16 bits, and as large as its picture; whatever is not 0 in it counts. Pixels that do not count go through the table of
+    /// levels like all others, unless --mask-keep keeps them. Not with clahe.
+    #[arg(long, value_name = "FOLDER", help_heading = "Picture")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub mask: Option<OrNone<Folder>>,
+
+    /// Leave pixels that a mask covers as they are
+    ///
+    /// "--mask-keep=false" overrides the configuration file.
+    #[arg(long, help_heading = "Picture", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub mask_keep: Option<bool>,
+
+    /// The level of pixels that are none: they do not count, and stay as they are [default: none]
+    ///
+    /// As it is in the files, such as 0 or -9999. A pixel has it in all of its colours. Without it, GDAL's tag of a TIFF and the padding value of a
+    /// DICOM tell. "clahe" counts these pixels nevertheless.
+    #[arg(long, value_name = "LEVEL", help_heading = "Picture", allow_hyphen_values = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub no_data: Option<OrNone<NoData>>,
 
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp, gif, dicom [default: keep]
     ///
@@ -383,7 +407,7 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 18] = [
+const OF_OUTPUTS: [&str; 21] = [
     "method",
     "strength",
     "clip-low",
@@ -397,6 +421,9 @@ const OF_OUTPUTS: [&str; 18] = [
     "lut",
     "range",
     "levels",
+    "mask",
+    "mask-keep",
+    "no-data",
     "format",
     "depth",
     "quality",
@@ -448,6 +475,9 @@ impl Written {
             lut: self.lut.or(below.lut),
             range: self.range.or(below.range),
             levels: self.levels.or(below.levels),
+            mask: self.mask.or(below.mask),
+            mask_keep: self.mask_keep.or(below.mask_keep),
+            no_data: self.no_data.or(below.no_data),
             format: self.format.or(below.format),
             depth: self.depth.or(below.depth),
             quality: self.quality.or(below.quality),
@@ -492,6 +522,9 @@ impl Written {
             lut: Some(Vec::new()),
             range: Some(OrAuto::Auto),
             levels: Some(LevelsChoice::Full),
+            mask: Some(OrNone::None),
+            mask_keep: Some(false),
+            no_data: Some(OrNone::None),
             format: Some(FormatName::Keep),
             depth: Some(DepthChoice::Keep),
             quality: Some(JpegQuality::Keep),
@@ -609,6 +642,8 @@ impl Written {
         let stretch = (used.method == Some(MethodName::Stretch), "--method stretch");
         let matching = (used.method == Some(MethodName::Match), "--method match");
         let clahe = (used.method == Some(MethodName::Clahe), "--method clahe");
+        let has_mask = used.mask.as_ref().is_some_and(|mask| *mask != OrNone::None);
+        let masked = (has_mask, "--mask");
         let jpeg = (writes(FormatName::Jpeg), "--format keep or jpeg");
         let png = (writes(FormatName::Png), "--format keep or png");
         let watching = (run == RunKind::Watch, "--watch");
@@ -622,6 +657,7 @@ impl Written {
             ("clip-limit", self.clip_limit.is_some(), clahe),
             ("tiles", self.tiles.is_some(), clahe),
             ("tile-size", self.tile_size.is_some(), clahe),
+            ("mask-keep", self.mask_keep == Some(true), masked),
             ("quality", self.quality.is_some(), jpeg),
             ("png-level", self.png_level.is_some(), png),
             ("settle", self.settle.is_some(), watching),

@@ -197,7 +197,9 @@ impl Loader<'_> {
     fn reference_for(&self, decoded: &Decoded) -> Result<&[u64], Refusal> {
         let (layout, levels) = (&decoded.layout, decoded.levels());
         match (&self.run.settings.reference, self.order.operation()) {
-            (Some(reference), Some(operation)) => Ok(reference.counts(layout, levels, operation.per_channel)?),
+            (Some(reference), Some(operation)) => {
+                Ok(reference.counts(layout, levels, operation.per_channel)?)
+            }
             _ => Ok(&[]),
         }
     }
@@ -217,6 +219,7 @@ impl Loader<'_> {
             let (mut file, _) = open_input(job)?;
             let Settings { limits, target, .. } = self.run.settings;
             let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
+            let opened = self.masked(opened, job, 0, held)?;
             self.check_order(&opened)?;
             let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
             Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
@@ -279,12 +282,28 @@ impl Loader<'_> {
             self.run.machine.rates.expect(pages.len() - 1);
             work.page = Some(Page::first(pages));
         }
+        let page = work.page.as_ref().map_or(0, |page| page.index);
+        let opened = self.masked(opened, &work.job, page, held)?;
         if work.page.is_none() && self.run.groups.is_some_and(Groups::is_for_files) {
             // It is all of its group.
             work.pass = Pass::Only;
         }
         let this = Self { order: self.run.order_of(&work.pass), ..*self };
         this.load_opened(opened, held, work, (bytes_in, has_holes), working, clock)
+    }
+
+    /// Has pixels of a picture not count if it has a mask.
+    fn masked<'o>(
+        &self,
+        opened: Opened<'o>,
+        job: &Job,
+        page: usize,
+        held: &mut Held,
+    ) -> Result<Opened<'o>, PictureError> {
+        let Settings { masks, inputs, limits, .. } = self.run.settings;
+        let Some(masks) = masks else { return Ok(opened) };
+        let mask = masks.mask_of((inputs, &job.input), page, &opened, limits, held)?;
+        Ok(opened.with_mask(mask))
     }
 
     /// Loads a picture that has been opened.

@@ -72,8 +72,9 @@ impl Scale {
             (LevelCount::Number(number), of_file) => {
                 let levels = Levels::first(number.into(), layout.depth);
                 // A PNG that says something else may be wrong.
-                let is_meant =
-                    |stated: &Stated| stated.place != Place::Either || stated.top.checked_add(1) == Some(number);
+                let is_meant = |stated: &Stated| {
+                    stated.place != Place::Either || stated.top.checked_add(1) == Some(number)
+                };
                 (of_file.filter(is_meant), levels)
             }
         };
@@ -125,7 +126,8 @@ impl Scale {
 
     /// Returns the highest level where it is to be said of samples that are not multiplied.
     pub(super) fn top_of_low(&self, depth: Depth) -> Option<u16> {
-        (self.levels.are_fewer(depth) && self.spread.is_none()).then(|| (self.levels.number(depth) - 1) as u16)
+        (self.levels.are_fewer(depth) && self.spread.is_none())
+            .then(|| (self.levels.number(depth) - 1) as u16)
     }
 
     /// Returns the bits of the samples where the file said how many they are.
@@ -137,12 +139,7 @@ impl Scale {
 }
 
 /// Refuses samples of colours that are above the highest level, unless they stay as they are.
-fn check(
-    levels: Levels,
-    pixels: &[u8],
-    layout: &Layout,
-    fates: Option<&[Fate]>,
-) -> Result<(), CodecError> {
+fn check(levels: Levels, pixels: &[u8], layout: &Layout, fates: Option<&[Fate]>) -> Result<(), CodecError> {
     if !levels.are_fewer(layout.depth) {
         return Ok(());
     }
@@ -213,9 +210,11 @@ fn all_colours(pixels: &[u8], layout: &Layout, holds: impl Fn(u16) -> bool) -> b
         Depth::Eight => pixels
             .chunks_exact(channels)
             .all(|pixel| pixel[..colours].iter().all(|&sample| holds(sample.into()))),
-        Depth::Sixteen => pixels.as_chunks::<2>().0.chunks_exact(channels).all(|pixel| {
-            pixel[..colours].iter().all(|&sample| holds(u16::from_ne_bytes(sample)))
-        }),
+        Depth::Sixteen => pixels
+            .as_chunks::<2>()
+            .0
+            .chunks_exact(channels)
+            .all(|pixel| pixel[..colours].iter().all(|&sample| holds(u16::from_ne_bytes(sample)))),
     }
 }
 
@@ -259,7 +258,8 @@ mod tests {
     use super::*;
 
     fn gray(samples: &[u16]) -> (Vec<u8>, Layout) {
-        let layout = Layout { width: samples.len() as u32, height: 1, pixel: Pixel::Gray, depth: Depth::Sixteen };
+        let layout =
+            Layout { width: samples.len() as u32, height: 1, pixel: Pixel::Gray, depth: Depth::Sixteen };
         (bytemuck::cast_slice(samples).to_vec(), layout)
     }
 
@@ -280,7 +280,8 @@ mod tests {
             for range in [0..4096_usize, 0..200] {
                 let (mut pixels, layout) =
                     gray(&levels[range.clone()].iter().map(|&level| multiplied(level)).collect::<Vec<_>>());
-                let scale = Scale::take(LevelCount::Stated, Some(TWELVE), &mut pixels, &layout, None).unwrap();
+                let scale =
+                    Scale::take(LevelCount::Stated, Some(TWELVE), &mut pixels, &layout, None).unwrap();
                 assert_eq!(samples(&pixels), levels[range]);
                 assert_eq!((scale.levels, scale.spread), (Levels::First(4096), Some(4095)));
             }
@@ -291,7 +292,8 @@ mod tests {
     fn levels_in_the_lowest_bits_stay_there() {
         for stated in [TWELVE, Stated { place: Place::Low, ..TWELVE }] {
             let (mut pixels, layout) = gray(&[0, 7, 4095, 1000]);
-            let mut scale = Scale::take(LevelCount::Stated, Some(stated), &mut pixels, &layout, None).unwrap();
+            let mut scale =
+                Scale::take(LevelCount::Stated, Some(stated), &mut pixels, &layout, None).unwrap();
             assert_eq!(samples(&pixels), [0, 7, 4095, 1000]);
             scale.present(&mut pixels, &layout, false, false);
             assert_eq!(samples(&pixels), [0, 7, 4095, 1000]);

@@ -89,7 +89,9 @@ impl Form {
     /// Returns whether a value is refused because there is no level for it.
     #[inline(always)]
     fn refuses(&self, value: f64) -> bool {
-        self.is_bounded && self.ends.is_some_and(|(low, high)| value < low || value > high) && counts(self, value)
+        self.is_bounded
+            && self.ends.is_some_and(|(low, high)| value < low || value > high)
+            && counts(self, value)
     }
 
     /// Returns the bytes of a pixel in the file.
@@ -461,12 +463,7 @@ struct ToLevels<'f> {
 }
 
 /// Makes the levels of some pixels. Returns a value that has none, if there is one.
-fn run<V: Value>(
-    with: &ToLevels<'_>,
-    samples: &[u8],
-    levels: &mut [u8],
-    hidden: &mut Hidden,
-) -> Option<f64> {
+fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden: &mut Hidden) -> Option<f64> {
     let ToLevels { form, mapping, pixel, gray } = *with;
     let level = size_of::<V::Level>();
     let (top, opaque) = (form.top(), (form.kind.depth().levels() - 1) as u16);

@@ -15,8 +15,8 @@ use super::metadata::MetadataBytes;
 use super::pages::{self, Pages, Place};
 use super::uncounted::{self, Mask, Uncounted};
 use super::{
-    CodecError, CompressedJpeg, Decoded, Format, LINE, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds, bmp,
-    dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
+    CodecError, CompressedJpeg, Decoded, Format, LINE, LevelCount, Limits, Payload, Range, Target,
+    WorkspaceNeeds, bmp, dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
 };
 use equalize::colour::to_gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
@@ -247,7 +247,10 @@ fn open_one<'a>(
             Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
             Format::Tiff => {
                 let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-                Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?), 0))
+                Ok((
+                    Source::Tiff(tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?),
+                    0,
+                ))
             }
             Format::Dicom => {
                 let place = if let Some(Place::Dicom(place)) = place { Some(place) } else { None };
@@ -275,8 +278,20 @@ fn open_one<'a>(
     if pages.is_none() && page.is_none() {
         input::check_length(length, limits)?;
     }
-    let opened =
-        Opened { format, output, written, gray, keeps_byte_orders: false, range, levels, no_data, mask: None, source, file_bytes, pages };
+    let opened = Opened {
+        format,
+        output,
+        written,
+        gray,
+        keeps_byte_orders: false,
+        range,
+        levels,
+        no_data,
+        mask: None,
+        source,
+        file_bytes,
+        pages,
+    };
     animation::check(opened.frames(), format, output)?;
     opened.check_limits(limits)?;
     if output == Format::Dicom && format != Format::Dicom {
@@ -543,21 +558,21 @@ impl Opened<'_> {
             || {
                 let slot = &mut whole[slot];
                 match self.source {
-                Source::Png(png) => png.decode(slot, byte_orders.from),
-                Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
-                Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
-                Source::DeepJpeg(jpeg) => jpeg.decode(slot),
-                Source::CmykJpeg(jpeg) => jpeg.decode(slot),
-                Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
-                Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
-                Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
-                Source::Bmp(bmp) => bmp.decode(slot),
-                Source::WebP(webp) => webp.decode(slot),
-                Source::Gif(gif) => gif.decode(slot),
-                Source::JpegXl(jxl) => jxl.decode(slot),
-                Source::Dicom(dicom) => dicom.decode(slot, purpose, cores),
-                Source::Jpeg2000(jp2) => jp2.decode(slot),
-            }
+                    Source::Png(png) => png.decode(slot, byte_orders.from),
+                    Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
+                    Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
+                    Source::DeepJpeg(jpeg) => jpeg.decode(slot),
+                    Source::CmykJpeg(jpeg) => jpeg.decode(slot),
+                    Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
+                    Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
+                    Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
+                    Source::Bmp(bmp) => bmp.decode(slot),
+                    Source::WebP(webp) => webp.decode(slot),
+                    Source::Gif(gif) => gif.decode(slot),
+                    Source::JpegXl(jxl) => jxl.decode(slot),
+                    Source::Dicom(dicom) => dicom.decode(slot, purpose, cores),
+                    Source::Jpeg2000(jp2) => jp2.decode(slot),
+                }
             },
         )?;
         let slot = whole;

@@ -97,7 +97,9 @@ impl<'a> Source<'a> {
 
     /// Returns what is said of the levels of colours.
     pub(super) fn stated(&self) -> Option<Stated> {
-        self.chunks.significant_bits().map(|bits| Stated { top: ((1_u32 << bits) - 1) as u16, place: Place::Either })
+        self.chunks
+            .significant_bits()
+            .map(|bits| Stated { top: ((1_u32 << bits) - 1) as u16, place: Place::Either })
     }
 
     /// Decodes into `slot`, which is as long as the pixels. 16-bit samples get this byte order.

@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn the_usual_limit_is_opencvs() {
         for (area, most) in [(1, 1), (127, 1), (128, 1), (256, 2), (192_000, 1500)] {
-            let [auto, two] = [ClipLimit::Auto, ClipLimit::Times(2.0)]
-                .map(|limit| Clipping::new(limit, area, 256));
+            let [auto, two] =
+                [ClipLimit::Auto, ClipLimit::Times(2.0)].map(|limit| Clipping::new(limit, area, 256));
             assert_eq!((auto.most, auto.spread.clone()), (Some(most), 0..256));
             assert_eq!(auto, two);
         }

@@ -69,11 +69,7 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads and checks the tags.
-    pub(super) fn new(
-        directory: &Directory,
-        form: Form,
-        no_data: Option<f64>,
-    ) -> Result<Self, CodecError> {
+    pub(super) fn new(directory: &Directory, form: Form, no_data: Option<f64>) -> Result<Self, CodecError> {
         let number = |tag, default: u64| directory.number(tag).unwrap_or(default);
         let side = |tag| u32::try_from(number(tag, 0)).ok().filter(|&n| n > 0);
         let (Some(width), Some(height)) = (side(tags::WIDTH), side(tags::HEIGHT)) else {
@@ -517,7 +513,8 @@ fn no_data_in(value: f64, kind: Kind) -> Option<f64> {
 
 /// Returns the no-data level of a picture whose samples are levels.
 pub(super) fn no_data_level(header: &Header, directory: &Directory) -> Option<f64> {
-    let is_level = header.kind.is_none() && header.colours == Colours::Direct && matches!(header.bits, 8 | 16);
+    let is_level =
+        header.kind.is_none() && header.colours == Colours::Direct && matches!(header.bits, 8 | 16);
     let text = directory.bytes(tags::GDAL_NODATA).filter(|_| is_level && !is_sparse(directory))?;
     gdal::no_data(text, header.bits).map(f64::from)
 }

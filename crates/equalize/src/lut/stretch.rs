@@ -25,7 +25,8 @@ pub(super) fn fill<S: Level>(Stretch { low, high }: Stretch, counts: &[u64], lut
     let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
     let ends = (
         first_beyond(counts.iter(), total * u128::from(low)),
-        first_beyond(counts.iter().rev(), total * u128::from(high)).map(|from_top| counts.len() - 1 - from_top),
+        first_beyond(counts.iter().rev(), total * u128::from(high))
+            .map(|from_top| counts.len() - 1 - from_top),
     );
     let (Some(low), Some(high)) = ends else { return fill_identity(lut) };
     if low >= high {
