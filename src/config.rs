@@ -253,7 +253,7 @@ impl Settings {
         };
         let reference = reference(&written, &target, &limits, memory)?.map(Arc::new);
         let counts = counts(&written)?;
-        let luts = counts.as_ref().map(|counts| Arc::new(counts.luts(&operation, reference.as_deref())));
+        let luts = counts.as_ref().map(|counts| Arc::new(Luts::of(counts, &operation, reference.as_deref())));
         Ok(Self {
             operation,
             luts,

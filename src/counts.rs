@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::files::WithRemedy;
-use crate::luts::{Kind, Luts};
+use crate::kind::Kind;
 use crate::paths::Shown;
-use crate::reference::Reference;
 use equalize::count;
-use equalize::{Layout, Levels, Operation};
+use equalize::{Layout, Levels};
 
 /// What a file of counts calls itself.
 const NAME: &str = "histeqd counts";
@@ -60,10 +59,9 @@ impl Counts {
         sum.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
     }
 
-    /// Makes the LUTs of an operation for pictures of each kind, by a reference if the method has one.
-    pub fn luts(&self, operation: &Operation, reference: Option<&Reference>) -> Luts {
-        let sums = self.0.iter().map(|(kind, sum)| (*kind, kind.equalized(&sum.counts, operation)));
-        Luts::of(sums, operation, reference)
+    /// Returns the sums of each kind, plane by plane in the order of [`Kind::planes`].
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (Kind, &[u64])> {
+        self.0.iter().map(|(kind, sum)| (*kind, &sum.counts[..]))
     }
 
     /// Returns the sums as a file.
@@ -108,6 +106,12 @@ impl Counts {
             );
         }
         Ok(all)
+    }
+
+    /// Returns whether a file that begins so is one of sums.
+    pub fn are_in(head: &[u8]) -> bool {
+        let text: Vec<u8> = head.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        text.starts_with(b"{\"format\":\"histeqdcounts\"")
     }
 
     /// Reads a file of sums.

@@ -32,6 +32,7 @@ pub mod device_state;
 pub mod error;
 pub mod files;
 pub mod histogram;
+mod kind;
 pub mod ledger;
 pub mod luts;
 pub mod machine;

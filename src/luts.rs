@@ -2,107 +2,31 @@
 
 use std::collections::HashMap;
 
+use crate::counts::Counts;
+use crate::kind::Kind;
 use crate::reference::Reference;
-use equalize::{Depth, Layout, Levels, Operation, Pixel, count, lut};
-
-/// What pictures must have in common to have the same LUTs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Kind {
-    has_colour: bool,
-    /// Whether samples have 16 bits.
-    is_deep: bool,
-    /// How many levels these have.
-    levels: Levels,
-}
-
-impl Kind {
-    pub(crate) fn of(layout: &Layout, levels: Levels) -> Self {
-        let (has_colour, is_deep) = (layout.pixel.colour_channels() > 1, layout.depth == Depth::Sixteen);
-        let levels = if levels.are_fewer(layout.depth) { levels } else { Levels::All };
-        Self { has_colour, is_deep, levels }
-    }
-
-    /// Returns the kind with these [`Kind::name`], [`Kind::bits`] and [`Kind::fewer_levels`].
-    pub(crate) fn named(name: &str, bits: u32, levels: Option<u16>) -> Option<Self> {
-        let levels = levels.map_or(Levels::All, Levels::First);
-        let kind = |has_colour, is_deep| Self { has_colour, is_deep, levels };
-        let all = [false, true].map(|has_colour| [false, true].map(|is_deep| kind(has_colour, is_deep)));
-        let mut fitting = all.into_iter().flatten().filter(|kind| kind.name() == name && kind.bits() == bits);
-        fitting.find(|kind| levels == Levels::All || kind.fewer_levels().is_some_and(|number| number >= 2))
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        if self.has_colour { "rgb" } else { "gray" }
-    }
-
-    pub(crate) const fn bits(self) -> u32 {
-        if self.is_deep { 16 } else { 8 }
-    }
-
-    const fn depth(self) -> Depth {
-        if self.is_deep { Depth::Sixteen } else { Depth::Eight }
-    }
-
-    /// Returns the layout of a picture of the kind.
-    fn layout(self) -> Layout {
-        let pixel = if self.has_colour { Pixel::Rgb } else { Pixel::Gray };
-        Layout { width: 1, height: 1, pixel, depth: self.depth() }
-    }
-
-    /// Returns the number of counts of a plane.
-    pub(crate) const fn counts(self) -> usize {
-        self.depth().levels()
-    }
-
-    /// Returns how many levels there are, if they are fewer than there is room for.
-    pub(crate) fn fewer_levels(self) -> Option<u16> {
-        match self.levels {
-            Levels::First(number) if self.levels.are_fewer(self.depth()) => Some(number),
-            _ => None,
-        }
-    }
-
-    /// Returns the names of the planes that are counted.
-    pub(crate) const fn planes(self) -> &'static [&'static str] {
-        if self.has_colour { &["red", "green", "blue", "luma"] } else { &["gray"] }
-    }
-
-    /// Returns the counts of those planes that an operation changes.
-    pub(crate) fn equalized(self, counts: &[u64], operation: &Operation) -> Vec<u64> {
-        count::of_equalized(counts, &self.layout(), operation.per_channel).to_vec()
-    }
-}
-
-/// Returns the kind of pictures of this layout in words.
-pub(crate) fn kind_of(layout: &Layout, levels: Levels) -> String {
-    let kind = Kind::of(layout, levels);
-    let levels = kind.fewer_levels().map_or_else(String::new, |number| format!(" and {number} levels"));
-    format!("{} of {} bits{levels}", kind.name(), kind.bits())
-}
+use equalize::{Depth, Layout, Levels, Operation, lut};
 
 /// The LUTs of pictures of several kinds.
 #[derive(Debug)]
 pub struct Luts(HashMap<Kind, Vec<u8>>);
 
 impl Luts {
-    /// Makes LUTs for an operation of the counts of the planes that it changes, for each kind. There are none for pictures that are not like
-    /// the reference, if there is one.
-    pub(crate) fn of(
-        sums: impl Iterator<Item = (Kind, Vec<u64>)>,
-        operation: &Operation,
-        reference: Option<&Reference>,
-    ) -> Self {
-        let luts = |(kind, counts): (Kind, Vec<u64>)| {
-            let operation = &Operation { levels: kind.levels, ..*operation };
+    /// Makes LUTs for an operation of the sums of counts of each kind. There are none for pictures that are not like the reference, if there is
+    /// one.
+    pub fn of(sums: &Counts, operation: &Operation, reference: Option<&Reference>) -> Self {
+        let luts = |(kind, sums): (Kind, &[u64])| {
+            let operation = &Operation { levels: kind.levels(), ..*operation };
+            let counts = kind.equalized(sums, operation);
             let reference = match reference {
                 Some(reference) => {
-                    reference.counts(&kind.layout(), kind.levels, operation.per_channel).ok()?
+                    reference.counts(&kind.layout(), kind.levels(), operation.per_channel).ok()?
                 }
                 None => &[],
             };
-            Some((kind, luts(kind.depth(), &counts, operation, reference)))
+            Some((kind, self::luts(kind.depth(), counts, operation, reference)))
         };
-        Self(sums.filter_map(luts).collect())
+        Self(sums.kinds().filter_map(luts).collect())
     }
 
     /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted.

@@ -1,11 +1,13 @@
-//! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept.
+//! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept, or a file of counts.
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::counts::{Counts, CountsError};
 use crate::files::WithRemedy;
+use crate::kind::{Kind, kind_of};
 use crate::paths::Shown;
 use crate::record::Digest;
 use codec::{CodecError, Cores, Limits, Opened, Target};
@@ -25,6 +27,8 @@ enum Why {
     Read(#[from] io::Error),
     #[error("is not a regular file")]
     NotAFile,
+    #[error("cannot be used: {0}")]
+    Counts(#[from] CountsError),
     #[error("cannot be used: {0}")]
     Codec(#[from] CodecError),
     #[error("needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory")]
@@ -51,6 +55,17 @@ pub enum Unlike {
         /// Levels of the reference's samples.
         of_reference: usize,
     },
+    /// The reference is a file of counts, none of which are of pictures like it.
+    #[error(
+        "the reference {} has no counts of pictures like it ({kind}); count some with `histeqd histogram --counts FILE`",
+        Shown(reference)
+    )]
+    Kind {
+        /// Its kind.
+        kind: String,
+        /// The reference.
+        reference: PathBuf,
+    },
     /// Each of its channels is to be like that of a reference that has none.
     #[error(
         "it has colour, and the reference {} has none; use a reference with colour, or --color luma",
@@ -65,16 +80,28 @@ pub enum Unlike {
 /// The counts of a reference.
 pub struct Reference {
     path: PathBuf,
-    /// Of its first page.
-    layout: Layout,
-    levels: Levels,
-    /// Of all of its planes.
-    counts: Vec<u64>,
+    content: Content,
 }
 
+/// What a reference is.
+enum Content {
+    Picture {
+        /// Of its first page.
+        layout: Layout,
+        levels: Levels,
+        /// Of all of its planes.
+        counts: Vec<u64>,
+    },
+    /// The sums of pictures of several kinds.
+    Counts(Counts),
+}
+
+/// The longest beginning of a file that tells whether it is one of counts.
+const HEAD: u64 = 64;
+
 impl Reference {
-    /// Reads a picture and counts all of its pages and frames, as pictures are decoded for this target and within these limits. Decoding
-    /// may take `memory` bytes.
+    /// Reads a file of counts; or reads a picture and counts all of its pages and frames, as pictures are decoded for this target and within these
+    /// limits. Decoding may take `memory` bytes.
     ///
     /// # Errors
     /// [`ReferenceError`].
@@ -92,15 +119,22 @@ impl Reference {
             if !fs::metadata(path)?.is_file() {
                 return Err(Why::NotAFile);
             }
-            count_pages(path, &target, limits, memory)
+            let mut head = Vec::new();
+            File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+            if Counts::are_in(&head) {
+                return Ok(Content::Counts(Counts::read(path)?));
+            }
+            let (layout, levels, counts) = count_pages(path, &target, limits, memory)?;
+            Ok(Content::Picture { layout, levels, counts })
         };
         let wrong = |why| Box::new(ReferenceError { path: path.to_owned(), why });
-        let (layout, levels, counts) = read().map_err(wrong)?;
-        let luma = count::of_equalized(&counts, &layout, false);
-        if luma.iter().all(|&count| count == 0) {
-            return Err(wrong(Why::Invisible));
-        }
-        Ok(Self { path: path.to_owned(), layout, levels, counts })
+        let content = read().map_err(wrong)?;
+        let is_visible = |counts: &[u64]| counts.iter().any(|&count| count > 0);
+        let counts_any = match &content {
+            Content::Picture { layout, counts, .. } => is_visible(count::of_equalized(counts, layout, false)),
+            Content::Counts(counts) => counts.kinds().any(|(_, counts)| is_visible(counts)),
+        };
+        if counts_any { Ok(Self { path: path.to_owned(), content }) } else { Err(wrong(Why::Invisible)) }
     }
 
     /// Checks that a picture of this layout can be like the reference, as far as its layout tells.
@@ -108,39 +142,76 @@ impl Reference {
     /// # Errors
     /// If the picture has another depth or other channels than the reference.
     pub fn check(&self, layout: &Layout, per_channel: bool) -> Result<(), Unlike> {
-        if layout.depth != self.layout.depth {
-            return Err(self.has_others_than(layout, Levels::All));
-        }
         let by_channel = per_channel && layout.pixel.colour_channels() > 1;
-        if by_channel && self.layout.pixel.colour_channels() == 1 {
-            return Err(Unlike::Colours { reference: self.path.clone() });
+        match &self.content {
+            Content::Picture { layout: own, .. } if own.depth != layout.depth => {
+                Err(self.has_others_than(layout, Levels::All))
+            }
+            Content::Picture { layout: own, .. } if by_channel && own.pixel.colour_channels() == 1 => {
+                Err(Unlike::Colours { reference: self.path.clone() })
+            }
+            Content::Picture { .. } => Ok(()),
+            Content::Counts(sums) => {
+                let fits =
+                    |(kind, _): (Kind, _)| kind.depth() == layout.depth && (kind.has_colour() || !by_channel);
+                if sums.kinds().any(fits) { Ok(()) } else { Err(self.has_none_of(layout, Levels::All)) }
+            }
         }
-        Ok(())
     }
 
-    /// Returns the counts for a picture of this layout with so many levels, as [`equalize::equalize_like`] takes them.
+    /// Returns the counts for a picture of this layout with so many levels, as [`equalize::equalize_like`] takes them. Gray and luma are alike,
+    /// but of sums of both those of the picture's own kind are taken.
     ///
     /// # Errors
     /// If the picture has other levels or other channels than the reference.
     pub fn counts(&self, layout: &Layout, levels: Levels, per_channel: bool) -> Result<&[u64], Unlike> {
         self.check(layout, per_channel)?;
-        if levels.number(layout.depth) != self.levels.number(self.layout.depth) {
-            return Err(self.has_others_than(layout, levels));
+        let has_colour = layout.pixel.colour_channels() > 1;
+        let by_channel = per_channel && has_colour;
+        match &self.content {
+            Content::Picture { layout: own, levels: of_own, counts } => {
+                if levels.number(layout.depth) != of_own.number(own.depth) {
+                    return Err(self.has_others_than(layout, levels));
+                }
+                Ok(count::of_equalized(counts, own, by_channel))
+            }
+            Content::Counts(sums) => {
+                let fits = |kind: &Kind| {
+                    (kind.depth(), kind.levels().number(layout.depth))
+                        == (layout.depth, levels.number(layout.depth))
+                        && (kind.has_colour() || !by_channel)
+                };
+                let fitting = || sums.kinds().filter(|(kind, _)| fits(kind));
+                let own = fitting().find(|(kind, _)| kind.has_colour() == has_colour);
+                let (kind, counts) =
+                    own.or_else(|| fitting().next()).ok_or_else(|| self.has_none_of(layout, levels))?;
+                Ok(count::of_equalized(counts, &kind.layout(), by_channel))
+            }
         }
-        let by_channel = per_channel && layout.pixel.colour_channels() > 1;
-        Ok(count::of_equalized(&self.counts, &self.layout, by_channel))
+    }
+
+    fn has_none_of(&self, layout: &Layout, levels: Levels) -> Unlike {
+        Unlike::Kind { kind: kind_of(layout, levels), reference: self.path.clone() }
     }
 
     fn has_others_than(&self, layout: &Layout, levels: Levels) -> Unlike {
-        let reference = self.path.clone();
-        let of_reference = self.levels.number(self.layout.depth);
-        Unlike::Levels { levels: levels.number(layout.depth), reference, of_reference }
+        let of_reference = match &self.content {
+            Content::Picture { layout, levels, .. } => levels.number(layout.depth),
+            Content::Counts(_) => return self.has_none_of(layout, levels),
+        };
+        let levels = levels.number(layout.depth);
+        Unlike::Levels { levels, reference: self.path.clone(), of_reference }
     }
 
     /// Returns what tells it from other references.
     pub fn digest(&self) -> Digest {
-        let bytes: Vec<u8> = self.counts.iter().flat_map(|count| count.to_le_bytes()).collect();
-        Digest::of(&bytes)
+        match &self.content {
+            Content::Picture { counts, .. } => {
+                let bytes: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+                Digest::of(&bytes)
+            }
+            Content::Counts(sums) => Digest::of(sums.to_json().as_bytes()),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::config::{Existing, Settings, TogetherChoice};
 use crate::counts::Counts;
 use crate::error::Error;
+use crate::luts::Luts;
 use crate::reference::Reference;
 use crate::slot::ParkedId;
 use crate::source::{self, Job, Plan, Skip};
@@ -223,7 +224,7 @@ impl Groups {
                 ..Complete::default()
             };
         }
-        let luts = Arc::new(counts.luts(&self.operation, self.reference.as_deref()));
+        let luts = Arc::new(Luts::of(&counts, &self.operation, self.reference.as_deref()));
         let second =
             |Counted { work, parked }| QueuedJob { pass: Pass::Apply(Arc::clone(&luts), parked), ..work };
         Complete { go_on: counted.into_iter().map(second).collect(), ..Complete::default() }

@@ -128,7 +128,7 @@ pub struct HistogramCommand {
     )]
     clip_high: Option<Percent>,
 
-    /// With match: the picture whose levels the others get
+    /// With match: the picture whose levels the others get, or a file of counts
     #[arg(long, value_name = "FILE", requires = "equalized", help_heading = "Equalization")]
     reference: Option<OrNone<InputFile>>,
 

@@ -59,9 +59,10 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub clip_high: Option<Percent>,
 
-    /// With match: the picture whose levels the others get [default: none]
+    /// With match: the picture whose levels the others get, or a file of counts [default: none]
     ///
-    /// In any format that is read. All of its pages and frames are counted. Its depth must be that of the pictures, and with
+    /// In any format that is read. All of its pages and frames are counted. A file that `histeqd histogram --counts FILE` wrote has the levels of
+    /// many pictures. Its depth must be that of the pictures, and with
     /// --color per-channel it must have colour if they do.
     #[arg(long, value_name = "FILE", help_heading = "Picture")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]

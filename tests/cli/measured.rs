@@ -132,22 +132,27 @@ fn packed(samples: &[u16]) -> Vec<u8> {
         }
         raster.truncate(raster.len() - SIZE.0 as usize % 2);
     }
-    let tags: [(u16, u32); 8] = [
-        (256, SIZE.0),
-        (257, SIZE.1),
-        (258, 12),
-        (259, 1),
-        (262, 1),
-        (273, 8),
-        (278, SIZE.1),
-        (279, raster.len() as u32),
+    tiff(SIZE, &raster, &[(258, 4, 1, 12), (262, 4, 1, 1)])
+}
+
+/// Returns a TIFF of one strip, with further tags: number, type, count and value of each.
+fn tiff((width, height): (u32, u32), raster: &[u8], more: &[(u16, u16, u32, u32)]) -> Vec<u8> {
+    let length = raster.len() as u32;
+    let mut tags = vec![
+        (256, 4, 1, width),
+        (257, 4, 1, height),
+        (259, 4, 1, 1),
+        (273, 4, 1, 8),
+        (278, 4, 1, height),
+        (279, 4, 1, length),
     ];
-    let at = (8 + raster.len()) as u32;
-    let mut file = [b"II*\0".to_vec(), at.to_le_bytes().to_vec(), raster].concat();
+    tags.extend(more);
+    tags.sort_unstable();
+    let mut file = [b"II*\0".to_vec(), (8 + length).to_le_bytes().to_vec(), raster.to_vec()].concat();
     file.extend((tags.len() as u16).to_le_bytes());
-    for (tag, value) in tags {
-        file.extend(tag.to_le_bytes().into_iter().chain(4_u16.to_le_bytes()).chain(1_u32.to_le_bytes()));
-        file.extend(value.to_le_bytes());
+    for (tag, kind, count, value) in tags {
+        file.extend(tag.to_le_bytes().into_iter().chain(kind.to_le_bytes()));
+        file.extend(count.to_le_bytes().into_iter().chain(value.to_le_bytes()));
     }
     file.extend([0; 4]);
     file
@@ -355,5 +360,14 @@ fn pixels_without_data_stay_and_do_not_count() {
     // Two of three thirds of the way, of 65,536 levels.
     assert_eq!((values[0], values[1], values[3]), (-9999.0, 1.0, 3.0));
     assert!((values[2] - 2.0).abs() < 2.0 / 65_535.0, "{values:?}");
+    // GDAL's tag says so of colours too, and stays.
+    let raster = [0, 0, 0, 0, 0, 100, 100, 100, 100, 8, 0, 8, 0, 8, 0, 0];
+    let tags = [(258, 3, 3, 8 + 9), (262, 3, 1, 2), (277, 3, 1, 3), (42_113, 2, 2, u32::from(b'0'))];
+    place.file("gdal/a.tif", tiff((3, 1), &raster, &tags));
+    place.run("gdal --out done --color per-channel").exits(0);
+    place.run("done/a.tif --out again --color per-channel --strength 0 --format pnm").exits(0);
+    let expected = b"P6\n3 1\n255\n\x00\x00\x00\x00\x00\x64\xff\xff\x64";
+    assert_eq!(place.read("again/a.pnm"), expected);
+    assert!(place.read("done/a.tif").windows(2).any(|tag| tag == 42_113_u16.to_le_bytes()));
     place.run("in --out done --no-data black").exits(2).says("\"black\" is not a number; or use none");
 }
