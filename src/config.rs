@@ -5,6 +5,7 @@
 
 mod choice;
 mod file;
+mod levels;
 mod machine;
 mod quantity;
 mod service;
@@ -20,6 +21,7 @@ pub use choice::{
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
+pub use levels::{LevelsChoice, NoData};
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OnCollision, OrNone, Service};
 pub use written::{RunKind, Written};
@@ -28,11 +30,13 @@ use clap::ValueEnum;
 
 use crate::counts::Counts;
 use crate::luts::Luts;
+use crate::mask::Masks;
+use crate::paths::Shown;
 use crate::record::Digest;
 use crate::reference::Reference;
 use crate::selection::Selection;
 use codec::{Limits, Target};
-use equalize::{self, Clahe, Method, Operation, Stretch, Tiles};
+use equalize::{self, Clahe, Levels, Method, Operation, Stretch, Tiles};
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
 #[derive(Clone, Debug)]
@@ -53,6 +57,8 @@ pub struct Settings {
     counts: Option<Digest>,
     /// The LUTs of all pictures, if they are not made of the pictures.
     pub luts: Option<Arc<Luts>>,
+    /// Which pixels count, if not all do.
+    pub masks: Option<Masks>,
     /// What a method with a reference goes by.
     pub reference: Option<Arc<Reference>>,
     /// What outputs contain: their format, quality and channels.
@@ -234,18 +240,26 @@ impl Settings {
                 OrAuto::Auto => None,
                 OrAuto::Fixed(range) => Some(range),
             },
+            levels: key(written.levels).into(),
+            no_data: Option::from(key(written.no_data.clone())).map(|NoData(value)| value),
         };
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;
-        let operation = Operation { method: method(&written)?, per_channel, strength: key(written.strength) };
+        let operation = Operation {
+            method: method(&written)?,
+            per_channel,
+            strength: key(written.strength),
+            levels: Levels::All,
+        };
         let reference = reference(&written, &target, &limits, memory)?.map(Arc::new);
         let counts = counts(&written)?;
-        let luts = counts.as_ref().map(|counts| Arc::new(counts.luts(&operation, reference.as_deref())));
+        let luts = counts.as_ref().map(|counts| Arc::new(Luts::of(counts, &operation, reference.as_deref())));
         Ok(Self {
             operation,
             luts,
             counts: counts.map(|counts| Digest::of(counts.to_json().as_bytes())),
             together,
+            masks: masks(&written)?,
             reference,
             target,
             limits,
@@ -380,6 +394,22 @@ fn stretch(resolved: &Written) -> Result<Stretch, String> {
     Ok(Stretch { low: low.0, high: high.0 })
 }
 
+/// Returns where the masks are, if pictures have any.
+fn masks(resolved: &Written) -> Result<Option<Masks>, String> {
+    let OrNone::Some(Folder(folder)) = key(resolved.mask.clone()) else { return Ok(None) };
+    if resolved.method == Some(MethodName::Clahe) {
+        return Err(
+            "--mask leaves pixels out of the count of a whole picture, and --method clahe counts tiles, like OpenCV's, \
+             with all of their pixels"
+                .to_owned(),
+        );
+    }
+    if !folder.is_dir() {
+        return Err(format!("--mask {} is no folder", Shown(&folder)));
+    }
+    Ok(Some(Masks { folder, keeps: key(resolved.mask_keep) }))
+}
+
 /// Reads the counts that the LUTs are made of, if they are not those of the pictures.
 fn counts(resolved: &Written) -> Result<Option<Counts>, String> {
     let files = key(resolved.lut.clone());
@@ -473,7 +503,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
-        let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+        let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
@@ -516,6 +546,11 @@ mod tests {
             "color = 'gray'",
             "color = 'per-channel'",
             "range = '0..1'",
+            "levels = 'auto'",
+            "levels = 4096",
+            "mask = '.'",
+            "mask-keep = true",
+            "no-data = -9999",
             "format = 'png'",
             "strength = 0.5",
             "depth = 8",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::config::ConfigError;
 use crate::files::WithRemedy;
 use crate::ledger::{LedgerError, LockError, TakeError};
+use crate::mask::MaskError;
 use crate::paths::Shown;
 use crate::publish::PublishError;
 use crate::reference::Unlike;
@@ -52,6 +53,9 @@ pub enum PictureError {
     /// Its plot could not be drawn.
     #[error("its plot cannot be drawn: {0}")]
     Plot(String),
+    /// It cannot have its mask.
+    #[error(transparent)]
+    Mask(Box<MaskError>),
     /// It was not attempted, so that nothing is lost.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -101,6 +105,7 @@ impl PictureError {
                     | Refusal::Uncounted { .. }
             ),
             Self::Page { error, .. } => error.is_transient(),
+            Self::Mask(error) => error.is_transient(),
             Self::TooManyBins { .. } | Self::PagesDiffer | Self::OwnRange | Self::Plot(_) | Self::Bug(_) => {
                 false
             }
@@ -121,6 +126,7 @@ impl PictureError {
             | Self::PagesDiffer
             | Self::OwnRange
             | Self::Plot(_)
+            | Self::Mask(_)
             | Self::Refused(_) => false,
         }
     }
@@ -182,6 +188,16 @@ impl From<CodecError> for PictureError {
         match error {
             CodecError::Io(error) => Self::Read(error),
             error => Self::Codec(error),
+        }
+    }
+}
+
+impl From<MaskError> for PictureError {
+    fn from(error: MaskError) -> Self {
+        match error {
+            // A picture may have to give up what it holds, whatever for.
+            MaskError::Slot(error) => Self::Slot(error),
+            error => Self::Mask(Box::new(error)),
         }
     }
 }

@@ -184,7 +184,7 @@ impl Run<'_> {
                 Ok(loaded) => {
                     let way = loaded.way();
                     let Loaded { slots, content, class, decoded, bytes_in, has_holes } = loaded;
-                    let order = self.order_of(&work.pass);
+                    let order = self.order_of(&work.pass).with_levels(decoded.levels());
                     courtesy.lower_for(content, self.machine.devices.have_workers());
                     clock.took(thread_time() - before);
                     let picture = Picture { decoded, work, bytes_in, has_holes, class, way, clock };

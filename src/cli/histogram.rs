@@ -6,8 +6,9 @@ use clap::{Args, value_parser};
 
 use super::{configuration, configuration_file};
 use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, InputFile, JpegChoice, Memory, MethodName, Naming,
-    OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Folder, Grid, InputFile, JpegChoice, LevelsChoice, Memory,
+    MethodName, Naming, NoData, OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize,
+    Wait, Written,
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
@@ -127,7 +128,7 @@ pub struct HistogramCommand {
     )]
     clip_high: Option<Percent>,
 
-    /// With match: the picture whose levels the others get
+    /// With match: the picture whose levels the others get, or a file of counts
     #[arg(long, value_name = "FILE", requires = "equalized", help_heading = "Equalization")]
     reference: Option<OrNone<InputFile>>,
 
@@ -160,6 +161,18 @@ pub struct HistogramCommand {
         allow_negative_numbers = true
     )]
     tile_size: Option<TileSize>,
+
+    /// How many levels samples have: full, auto (what the file says), or a number [default: full]
+    #[arg(long, value_name = "N", help_heading = "Equalization", allow_negative_numbers = true)]
+    levels: Option<LevelsChoice>,
+
+    /// A folder of masks: pixels that a mask has in black do not count [default: none]
+    #[arg(long, value_name = "FOLDER", help_heading = "Equalization")]
+    mask: Option<OrNone<Folder>>,
+
+    /// The level of pixels that are none: they do not count [default: none]
+    #[arg(long, value_name = "LEVEL", help_heading = "Equalization", allow_hyphen_values = true)]
+    no_data: Option<OrNone<NoData>>,
 
     /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" converts to gray first
     #[arg(
@@ -295,6 +308,9 @@ impl HistogramCommand {
             clip_limit: self.clip_limit,
             tiles: self.tiles,
             tile_size: self.tile_size,
+            levels: self.levels,
+            mask: self.mask.clone(),
+            no_data: self.no_data.clone(),
             color: self.color,
             overwrite: Some(true),
             include: self.include.clone(),

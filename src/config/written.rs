@@ -11,7 +11,7 @@ use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text}
 use super::service::{After, AfterParser, Folder, Listen, OnCollision, OrNone};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
-    MethodName, Percent, PngLevelName, TileSize, TogetherChoice, machine,
+    LevelsChoice, MethodName, NoData, Percent, PngLevelName, TileSize, TogetherChoice, machine,
 };
 use codec::{JpegQuality, Range};
 use equalize::Strength;
@@ -59,9 +59,10 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub clip_high: Option<Percent>,
 
-    /// With match: the picture whose levels the others get [default: none]
+    /// With match: the picture whose levels the others get, or a file of counts [default: none]
     ///
-    /// In any format that is read. All of its pages and frames are counted. Its depth must be that of the pictures, and with
+    /// In any format that is read. All of its pages and frames are counted. A file that `histeqd histogram --counts FILE` wrote has the levels of
+    /// many pictures. Its depth must be that of the pictures, and with
     /// --color per-channel it must have colour if they do.
     #[arg(long, value_name = "FILE", help_heading = "Picture")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
@@ -135,6 +136,39 @@ pub struct Written {
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub range: Option<OrAuto<Range>>,
+
+    /// How many levels samples have: full, auto, or a number [default: full]
+    ///
+    /// "full" is 256 or 65536, over which samples of fewer bits are spread. "auto" is what the file says: DICOM's BitsStored, PNG's sBIT,
+    /// PNM's maxval, TIFF's bits, MaxSampleValue or OME-XML. A number, such as 4096 for 12-bit data in 16-bit files, holds for pictures that
+    /// have room for more. The methods count and write so many levels, and a sample above them is an error. Not of floats and long integers.
+    #[arg(long, value_name = "N", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub levels: Option<LevelsChoice>,
+
+    /// A folder of masks: pixels that a mask has in black do not count [default: none]
+    ///
+    /// It has the tree of the input folder, and a mask the name of its picture, or that with the extension png, tif, pgm or bmp. A mask is
+    /// gray, of 8 or 16 bits, and as large as its picture; whatever is not 0 in it counts. Pixels that do not count go through the table of
+    /// levels like all others, unless --mask-keep keeps them. Not with clahe.
+    #[arg(long, value_name = "FOLDER", help_heading = "Picture")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub mask: Option<OrNone<Folder>>,
+
+    /// Leave pixels that a mask covers as they are
+    ///
+    /// "--mask-keep=false" overrides the configuration file.
+    #[arg(long, help_heading = "Picture", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub mask_keep: Option<bool>,
+
+    /// The level of pixels that are none: they do not count, and stay as they are [default: none]
+    ///
+    /// As it is in the files, such as 0 or -9999. A pixel has it in all of its colours. Without it, GDAL's tag of a TIFF and the padding value of a
+    /// DICOM tell. "clahe" counts these pixels nevertheless.
+    #[arg(long, value_name = "LEVEL", help_heading = "Picture", allow_hyphen_values = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub no_data: Option<OrNone<NoData>>,
 
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp, gif, dicom [default: keep]
     ///
@@ -382,7 +416,7 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 17] = [
+const OF_OUTPUTS: [&str; 21] = [
     "method",
     "strength",
     "clip-low",
@@ -395,6 +429,10 @@ const OF_OUTPUTS: [&str; 17] = [
     "together",
     "lut",
     "range",
+    "levels",
+    "mask",
+    "mask-keep",
+    "no-data",
     "format",
     "depth",
     "quality",
@@ -445,6 +483,10 @@ impl Written {
             together: self.together.or(below.together),
             lut: self.lut.or(below.lut),
             range: self.range.or(below.range),
+            levels: self.levels.or(below.levels),
+            mask: self.mask.or(below.mask),
+            mask_keep: self.mask_keep.or(below.mask_keep),
+            no_data: self.no_data.or(below.no_data),
             format: self.format.or(below.format),
             depth: self.depth.or(below.depth),
             quality: self.quality.or(below.quality),
@@ -489,6 +531,10 @@ impl Written {
             together: Some(TogetherChoice::Page),
             lut: Some(Vec::new()),
             range: Some(OrAuto::Auto),
+            levels: Some(LevelsChoice::Full),
+            mask: Some(OrNone::None),
+            mask_keep: Some(false),
+            no_data: Some(OrNone::None),
             format: Some(FormatName::Keep),
             depth: Some(DepthChoice::Keep),
             quality: Some(JpegQuality::Keep),
@@ -607,6 +653,8 @@ impl Written {
         let stretch = (used.method == Some(MethodName::Stretch), "--method stretch");
         let matching = (used.method == Some(MethodName::Match), "--method match");
         let clahe = (used.method == Some(MethodName::Clahe), "--method clahe");
+        let has_mask = used.mask.as_ref().is_some_and(|mask| *mask != OrNone::None);
+        let masked = (has_mask, "--mask");
         let jpeg = (writes(FormatName::Jpeg), "--format keep or jpeg");
         let png = (writes(FormatName::Png), "--format keep or png");
         let watching = (run == RunKind::Watch, "--watch");
@@ -622,6 +670,7 @@ impl Written {
             ("clip-limit", self.clip_limit.is_some(), clahe),
             ("tiles", self.tiles.is_some(), clahe),
             ("tile-size", self.tile_size.is_some(), clahe),
+            ("mask-keep", self.mask_keep == Some(true), masked),
             ("quality", self.quality.is_some(), jpeg),
             ("png-level", self.png_level.is_some(), png),
             ("settle", self.settle.is_some(), watching),

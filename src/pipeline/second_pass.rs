@@ -31,7 +31,7 @@ impl Run<'_> {
     /// Takes what a device has counted.
     pub(super) fn count(&self, finished: Processed) {
         let Processed { mut slot, order, picture, .. } = finished;
-        let layout = picture.decoded.layout;
+        let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
         if picture.decoded.has_own_range() {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
@@ -39,7 +39,7 @@ impl Run<'_> {
         let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
         let (work, parked) = park(self, &slot, *picture);
         drop(slot);
-        self.go_on(groups.add(work, &layout, &counts, parked));
+        self.go_on(groups.add(work, &layout, levels, &counts, parked));
     }
 
     /// Tells the group of a picture that it failed, or that it is left out, which breaks the group.

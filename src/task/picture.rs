@@ -123,6 +123,9 @@ impl Processed {
             return None;
         }
         let Decoded { layout, byte_orders, .. } = &self.picture.decoded;
+        if self.picture.decoded.levels().are_fewer(layout.depth) {
+            return None;
+        }
         let pixels = &self.slot.bytes()[..layout.bytes() as usize];
         equalize::is_narrow(pixels, layout, byte_orders.to).then_some(Remark::NarrowRange)
     }
