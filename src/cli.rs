@@ -4,6 +4,7 @@ mod bench;
 mod generated;
 mod histogram;
 mod output;
+mod part;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -20,6 +21,7 @@ use crate::paths::Shown;
 use crate::worker::WorkerArgs;
 use lanes::Unit;
 use output::Output;
+pub use part::Part;
 
 const ABOUT: &str =
     "Enhances the contrast of whole folders of pictures by histogram equalization, on CPUs and GPUs";
@@ -134,7 +136,7 @@ A folder with the name of a command, such as 'devices', must be written './devic
 )]
 pub struct Cli {
     /// Pictures, and folders of pictures; "-" for standard input
-    #[arg(value_name = "INPUT", required_unless_present = "print_config")]
+    #[arg(value_name = "INPUT", required_unless_present_any = ["print_config", "files_from"])]
     inputs: Vec<PathBuf>,
 
     /// The folder for the outputs, created if missing; or for one picture its file, such as result.png, or "-"
@@ -151,7 +153,7 @@ pub struct Cli {
     /// A picture is processed as soon as it is complete, and again when it changes. A ledger records what was done, so
     /// that a restart continues where it stopped. Cannot be combined with --resume, --overwrite, --dry-run, --json and
     /// --timings.
-    #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite"])]
+    #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite", "files_from", "shard"])]
     watch: bool,
 
     /// Use the ledger, not the outputs, to tell what is already done
@@ -159,9 +161,12 @@ pub struct Cli {
     /// A picture is skipped if it was processed in its present state with these settings, even if its output was taken
     /// away or lies where outputs can carry no record. The ledger is the one that
     /// --watch keeps, in the folder .histeqd of the output folder unless --state names another. Cannot be combined with
-    /// --watch, --overwrite and --dry-run.
-    #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite"])]
+    /// --watch, --overwrite, --dry-run and --shard: one process at a time keeps a ledger.
+    #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite", "shard"])]
     resume: bool,
+
+    #[command(flatten)]
+    part: Part,
 
     #[command(flatten)]
     written: Written,
@@ -227,7 +232,11 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Count the levels of pictures, channel by channel, as a table and as plots
-    #[command(long_about = histogram::LONG_ABOUT, after_help = histogram::AFTER)]
+    #[command(
+        long_about = histogram::LONG_ABOUT,
+        after_help = histogram::AFTER,
+        override_usage = "histeqd histogram [OPTIONS] <PICTURE>..."
+    )]
     Histogram(Box<HistogramCommand>),
     /// List the usable devices, and why a GPU cannot be used
     Devices,
@@ -337,11 +346,12 @@ impl Cli {
     }
 
     /// Reads the configuration file and resolves all settings.
-    pub fn resolve(self) -> Result<Invocation, Error> {
+    pub fn resolve(mut self) -> Result<Invocation, Error> {
         let kind = self.kind();
         if let Some(command) = self.command {
             return Ok(Invocation::Command(command));
         }
+        self.inputs = self.part.inputs(self.inputs);
         if let Some(why) = self.inputs.first().and_then(|input| verb(input.as_os_str())) {
             return Err(Error::Usage(why));
         }
@@ -369,6 +379,8 @@ impl Cli {
         let report = Report { style, json: self.json, timings: self.timings };
         let request = Request {
             inputs: self.inputs,
+            shard: self.part.shard()?,
+            files_from: self.part.files_from,
             out: output.folder,
             naming: output.naming,
             split_channels: self.split_channels,

@@ -5,6 +5,7 @@ mod earlier;
 pub mod filesystem;
 pub(crate) mod holes;
 mod input;
+mod list;
 mod prefix;
 pub mod scan;
 pub mod stdin;

@@ -10,6 +10,7 @@ mod levels;
 mod memory;
 mod methods;
 mod outputs;
+mod parts;
 mod prefix;
 mod record;
 mod report;
