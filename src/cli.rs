@@ -5,6 +5,8 @@ mod generated;
 mod histogram;
 mod output;
 mod part;
+#[cfg(feature = "queue")]
+mod queue;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -22,6 +24,10 @@ use crate::worker::WorkerArgs;
 use lanes::Unit;
 use output::Output;
 pub use part::Part;
+#[cfg(feature = "queue")]
+pub(crate) use queue::access;
+#[cfg(feature = "queue")]
+pub use queue::{SubmitCommand, WorkCommand};
 
 const ABOUT: &str =
     "Enhances the contrast of whole folders of pictures by histogram equalization, on CPUs and GPUs";
@@ -244,6 +250,14 @@ pub enum Command {
     Status(StatusCommand),
     /// Have pictures that failed for good tried again
     Retry(RetryCommand),
+    /// Publish pictures to a queue that several machines work on
+    #[cfg(feature = "queue")]
+    #[command(long_about = queue::LONG_ABOUT_SUBMIT, override_usage = "histeqd submit [OPTIONS] --out <OUT> --queue <URL> <INPUT>...")]
+    Submit(Box<SubmitCommand>),
+    /// Do the pictures of a queue
+    #[cfg(feature = "queue")]
+    #[command(long_about = queue::LONG_ABOUT_WORK)]
+    Work(Box<WorkCommand>),
     /// Measure what the buses and devices of this machine can do
     #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),
@@ -260,8 +274,13 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct StatusCommand {
     /// The output folder
-    #[arg(value_name = "OUT")]
-    pub out: PathBuf,
+    #[arg(value_name = "OUT", required = true)]
+    #[cfg_attr(feature = "queue", arg(required = false, required_unless_present = "queue"))]
+    pub out: Option<PathBuf>,
+    /// Show this queue instead: nats://HOST/NAME
+    #[cfg(feature = "queue")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["out", "state"])]
+    pub queue: Option<histeqd_queue::Place>,
     /// The folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
@@ -270,18 +289,57 @@ pub struct StatusCommand {
     pub json: bool,
 }
 
+impl StatusCommand {
+    /// Returns the output folder; an empty path if it is about a queue.
+    pub fn out(&self) -> &Path {
+        self.out.as_deref().unwrap_or(Path::new(""))
+    }
+}
+
 /// The arguments of `histeqd retry`.
 #[derive(Debug, Args)]
 pub struct RetryCommand {
-    /// The output folder
-    #[arg(value_name = "OUT")]
-    pub out: PathBuf,
+    /// The output folder; with --queue, nothing
+    #[arg(value_name = "OUT", required = true)]
+    #[cfg_attr(feature = "queue", arg(required = false, required_unless_present = "queue"))]
+    pub out: Option<PathBuf>,
+    /// Those of this queue instead: nats://HOST/NAME
+    #[cfg(feature = "queue")]
+    #[arg(long, value_name = "URL", conflicts_with = "state")]
+    pub queue: Option<histeqd_queue::Place>,
     /// Their names or paths, or globs; all that failed if none is given
     #[arg(value_name = "PICTURE")]
     pub pictures: Vec<PathBuf>,
     /// The folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+}
+
+impl RetryCommand {
+    /// Returns the output folder; an empty path if it is about a queue.
+    pub fn out(&self) -> &Path {
+        match self.is_about_a_queue() {
+            true => Path::new(""),
+            false => self.out.as_deref().unwrap_or(Path::new("")),
+        }
+    }
+
+    /// Returns the names, paths and globs of the pictures that are meant.
+    pub fn pictures(&self) -> impl Iterator<Item = &PathBuf> {
+        // About a queue, there is no folder before them.
+        self.out.iter().filter(|_| self.is_about_a_queue()).chain(&self.pictures)
+    }
+
+    #[cfg(feature = "queue")]
+    fn is_about_a_queue(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    #[cfg(not(feature = "queue"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    fn is_about_a_queue(&self) -> bool {
+        false
+    }
 }
 
 /// The command line of a worker process.

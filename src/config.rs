@@ -3,6 +3,8 @@
 //! [`Written`] is the single list of keys. The flags and the file are read into the same type, so that a key has the same name, the same
 //! spelling of its values and the same default wherever it is written.
 
+#[cfg(feature = "queue")]
+mod carried;
 mod choice;
 mod file;
 mod machine;

@@ -39,6 +39,8 @@ pub mod paths;
 pub mod pipeline;
 pub mod progress;
 pub mod publish;
+#[cfg(feature = "queue")]
+pub mod queue;
 pub mod rates;
 pub mod record;
 pub mod reference;

@@ -17,7 +17,7 @@ const SILENT: u64 = 15;
 /// # Errors
 /// When there is no ledger, or it cannot be read.
 pub fn describe(command: &StatusCommand) -> Result<String, Error> {
-    let folder = ledger::folder(&command.out, command.state.as_deref());
+    let folder = ledger::folder(command.out(), command.state.as_deref());
     let url = if command.json { "/status" } else { "/status.txt" };
     let told = match socket::ask(&folder, "GET", url, "") {
         Ok(Some(Answer { status: 200, body })) => body,

@@ -374,7 +374,7 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 17] = [
+pub(super) const OF_OUTPUTS: [&str; 17] = [
     "method",
     "strength",
     "clip-low",

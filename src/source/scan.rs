@@ -128,9 +128,9 @@ pub struct Batches {
 
 impl Batches {
     /// The most bytes in a batch of several files. Stages work on a few batches at a time, so this also limits what a stop waits for.
-    const MAX_BYTES: u64 = 256 * 1024;
+    pub(crate) const MAX_BYTES: u64 = 256 * 1024;
     /// The most files in a batch.
-    const MAX: usize = 32;
+    pub(crate) const MAX: usize = 32;
     /// The least number of batches per thread into which the remaining jobs are split.
     const SHARES: usize = 4;
 
