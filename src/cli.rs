@@ -4,6 +4,9 @@ mod bench;
 mod generated;
 mod histogram;
 mod output;
+mod part;
+#[cfg(feature = "queue")]
+mod queue;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -20,6 +23,11 @@ use crate::paths::Shown;
 use crate::worker::WorkerArgs;
 use lanes::Unit;
 use output::Output;
+pub use part::Part;
+#[cfg(feature = "queue")]
+pub(crate) use queue::access;
+#[cfg(feature = "queue")]
+pub use queue::{SubmitCommand, WorkCommand};
 
 const ABOUT: &str =
     "Enhances the contrast of whole folders of pictures by histogram equalization, on CPUs and GPUs";
@@ -134,7 +142,7 @@ A folder with the name of a command, such as 'devices', must be written './devic
 )]
 pub struct Cli {
     /// Pictures, and folders of pictures; "-" for standard input
-    #[arg(value_name = "INPUT", required_unless_present = "print_config")]
+    #[arg(value_name = "INPUT", required_unless_present_any = ["print_config", "files_from"])]
     inputs: Vec<PathBuf>,
 
     /// The folder for the outputs, created if missing; or for one picture its file, such as result.png, or "-"
@@ -151,7 +159,7 @@ pub struct Cli {
     /// A picture is processed as soon as it is complete, and again when it changes. A ledger records what was done, so
     /// that a restart continues where it stopped. Cannot be combined with --resume, --overwrite, --dry-run, --json and
     /// --timings.
-    #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite"])]
+    #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite", "files_from", "shard"])]
     watch: bool,
 
     /// Use the ledger, not the outputs, to tell what is already done
@@ -159,9 +167,12 @@ pub struct Cli {
     /// A picture is skipped if it was processed in its present state with these settings, even if its output was taken
     /// away or lies where outputs can carry no record. The ledger is the one that
     /// --watch keeps, in the folder .histeqd of the output folder unless --state names another. Cannot be combined with
-    /// --watch, --overwrite and --dry-run.
-    #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite"])]
+    /// --watch, --overwrite, --dry-run and --shard: one process at a time keeps a ledger.
+    #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite", "shard"])]
     resume: bool,
+
+    #[command(flatten)]
+    part: Part,
 
     #[command(flatten)]
     written: Written,
@@ -227,7 +238,11 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Count the levels of pictures, channel by channel, as a table and as plots
-    #[command(long_about = histogram::LONG_ABOUT, after_help = histogram::AFTER)]
+    #[command(
+        long_about = histogram::LONG_ABOUT,
+        after_help = histogram::AFTER,
+        override_usage = "histeqd histogram [OPTIONS] <PICTURE>..."
+    )]
     Histogram(Box<HistogramCommand>),
     /// List the usable devices, and why a GPU cannot be used
     Devices,
@@ -239,6 +254,14 @@ pub enum Command {
     Pause(PauseCommand),
     /// Have a service that was paused begin pictures again
     Resume(PauseCommand),
+    /// Publish pictures to a queue that several machines work on
+    #[cfg(feature = "queue")]
+    #[command(long_about = queue::LONG_ABOUT_SUBMIT, override_usage = "histeqd submit [OPTIONS] --out <OUT> --queue <URL> <INPUT>...")]
+    Submit(Box<SubmitCommand>),
+    /// Do the pictures of a queue
+    #[cfg(feature = "queue")]
+    #[command(long_about = queue::LONG_ABOUT_WORK)]
+    Work(Box<WorkCommand>),
     /// Measure what the buses and devices of this machine can do
     #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),
@@ -255,8 +278,13 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct StatusCommand {
     /// The output folder
-    #[arg(value_name = "OUT")]
-    pub out: PathBuf,
+    #[arg(value_name = "OUT", required = true)]
+    #[cfg_attr(feature = "queue", arg(required = false, required_unless_present = "queue"))]
+    pub out: Option<PathBuf>,
+    /// Show this queue instead: nats://HOST/NAME
+    #[cfg(feature = "queue")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["out", "state", "failures"])]
+    pub queue: Option<histeqd_queue::Place>,
     /// The folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
@@ -266,6 +294,13 @@ pub struct StatusCommand {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+impl StatusCommand {
+    /// Returns the output folder; an empty path if it is about a queue.
+    pub fn out(&self) -> &Path {
+        self.out.as_deref().unwrap_or(Path::new(""))
+    }
 }
 
 /// The arguments of `histeqd pause` and `histeqd resume`.
@@ -282,15 +317,47 @@ pub struct PauseCommand {
 /// The arguments of `histeqd retry`.
 #[derive(Debug, Args)]
 pub struct RetryCommand {
-    /// The output folder
-    #[arg(value_name = "OUT")]
-    pub out: PathBuf,
+    /// The output folder; with --queue, nothing
+    #[arg(value_name = "OUT", required = true)]
+    #[cfg_attr(feature = "queue", arg(required = false, required_unless_present = "queue"))]
+    pub out: Option<PathBuf>,
+    /// Those of this queue instead: nats://HOST/NAME
+    #[cfg(feature = "queue")]
+    #[arg(long, value_name = "URL", conflicts_with = "state")]
+    pub queue: Option<histeqd_queue::Place>,
     /// Their names or paths, or globs; all that failed if none is given
     #[arg(value_name = "PICTURE")]
     pub pictures: Vec<PathBuf>,
     /// The folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+}
+
+impl RetryCommand {
+    /// Returns the output folder; an empty path if it is about a queue.
+    pub fn out(&self) -> &Path {
+        match self.is_about_a_queue() {
+            true => Path::new(""),
+            false => self.out.as_deref().unwrap_or(Path::new("")),
+        }
+    }
+
+    /// Returns the names, paths and globs of the pictures that are meant.
+    pub fn pictures(&self) -> impl Iterator<Item = &PathBuf> {
+        // About a queue, there is no folder before them.
+        self.out.iter().filter(|_| self.is_about_a_queue()).chain(&self.pictures)
+    }
+
+    #[cfg(feature = "queue")]
+    fn is_about_a_queue(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    #[cfg(not(feature = "queue"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    fn is_about_a_queue(&self) -> bool {
+        false
+    }
 }
 
 /// The command line of a worker process.
@@ -355,11 +422,12 @@ impl Cli {
     }
 
     /// Reads the configuration file and resolves all settings.
-    pub fn resolve(self) -> Result<Invocation, Error> {
+    pub fn resolve(mut self) -> Result<Invocation, Error> {
         let kind = self.kind();
         if let Some(command) = self.command {
             return Ok(Invocation::Command(command));
         }
+        self.inputs = self.part.inputs(self.inputs);
         if let Some(why) = self.inputs.first().and_then(|input| verb(input.as_os_str())) {
             return Err(Error::Usage(why));
         }
@@ -387,6 +455,8 @@ impl Cli {
         let report = Report { style, json: self.json, timings: self.timings };
         let request = Request {
             inputs: self.inputs,
+            shard: self.part.shard()?,
+            files_from: self.part.files_from,
             out: output.folder,
             naming: output.naming,
             split_channels: self.split_channels,

@@ -3,12 +3,15 @@
 //! [`Written`] is the single list of keys. The flags and the file are read into the same type, so that a key has the same name, the same
 //! spelling of its values and the same default wherever it is written.
 
+#[cfg(feature = "queue")]
+mod carried;
 mod choice;
 mod file;
 mod levels;
 mod machine;
 mod quantity;
 mod service;
+mod shard;
 mod written;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +27,7 @@ pub use file::{ConfigError, default_path, read};
 pub use levels::{LevelsChoice, NoData};
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OnCollision, OrNone, Service};
+pub use shard::{Shard, ShardChoice};
 pub use written::{RunKind, Written};
 
 use clap::ValueEnum;
@@ -43,6 +47,10 @@ use equalize::{self, Clahe, Levels, Method, Operation, Stretch, Tiles};
 pub struct Settings {
     /// Files and folders to read.
     pub inputs: Vec<PathBuf>,
+    /// The list of the files to take of these folders, if they are not searched.
+    pub files_from: Option<PathBuf>,
+    /// The part of the pictures that this run is for, if it is not for all.
+    pub shard: Option<Shard>,
     /// The folder that receives the outputs; empty if they go elsewhere.
     pub out: PathBuf,
     /// How outputs are named.
@@ -191,6 +199,10 @@ impl Style {
 pub struct Request {
     /// Files and folders to read.
     pub inputs: Vec<PathBuf>,
+    /// The list of the files to take of these folders, if they are not searched.
+    pub files_from: Option<PathBuf>,
+    /// The part of the pictures that this run is for, if it is not for all.
+    pub shard: Option<Shard>,
     /// The folder that receives the outputs.
     pub out: PathBuf,
     /// How outputs are named.
@@ -276,6 +288,8 @@ impl Settings {
             selection: Selection::new(&key(written.include), &key(written.exclude), key(written.follow))?,
             durability: key(written.durability),
             inputs: request.inputs,
+            files_from: request.files_from,
+            shard: request.shard,
             out: request.out,
             naming: request.naming,
             prefix_folder: key(written.prefix_folder),
@@ -337,6 +351,14 @@ fn check_together(together: TogetherChoice, resolved: &Written, request: &Reques
     if request.watch && together != TogetherChoice::File {
         return Err(format!(
             "--together {name} needs to know all pictures, and --watch never does; use --together file"
+        ));
+    }
+    if let Some(shard) = request.shard
+        && together != TogetherChoice::File
+    {
+        return Err(format!(
+            "--together {name} needs to know all pictures, and --shard {shard} only takes some; count each part with \
+             `histeqd histogram --shard {shard} --counts FILE`, and give the files of all parts to --lut"
         ));
     }
     if request.resume && together != TogetherChoice::File {

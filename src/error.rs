@@ -257,6 +257,9 @@ pub enum Refusal {
          give the folder, and this to --include if need be"
     )]
     Glob,
+    /// It is on the list of files, and in no input folder.
+    #[error("it is listed, and lies in no input folder; name the folder that it lies in as INPUT")]
+    OutsideInputs,
     /// It is an animation, whose frames have one histogram, and tiles would lie across them.
     #[error(
         "CLAHE cannot do an animation, whose {frames} frames are one picture; use --method global, or extract the frames first"

@@ -42,6 +42,8 @@ pub mod pause;
 pub mod pipeline;
 pub mod progress;
 pub mod publish;
+#[cfg(feature = "queue")]
+pub mod queue;
 pub mod rates;
 pub mod record;
 pub mod reference;

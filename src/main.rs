@@ -14,6 +14,12 @@ use histeqd::progress::{Summary, painted};
 use histeqd::publish::Publisher;
 use histeqd::stop::Stop;
 use histeqd::{bench, cli, device, histogram, pause, retry, service, status, worker};
+#[cfg(feature = "queue")]
+use histeqd::{
+    cli::{RetryCommand, StatusCommand, SubmitCommand, WorkCommand},
+    config::Durability,
+    queue,
+};
 use nix::sys::signal::{SigSet, Signal};
 
 fn main() -> ExitCode {
@@ -36,6 +42,18 @@ fn run() -> Result<Exit, Error> {
         Invocation::Run(settings) => run_pictures(&settings),
         Invocation::Command(Command::Histogram(command)) => count_pictures(*command),
         Invocation::Command(Command::Devices) => print(&device::find::describe()),
+        #[cfg(feature = "queue")]
+        Invocation::Command(Command::Submit(command)) => submit(*command),
+        #[cfg(feature = "queue")]
+        Invocation::Command(Command::Work(command)) => work(&command),
+        #[cfg(feature = "queue")]
+        Invocation::Command(Command::Status(StatusCommand { queue: Some(place), json, .. })) => {
+            print(&queue::describe(&place, json)?)
+        }
+        #[cfg(feature = "queue")]
+        Invocation::Command(Command::Retry(command @ RetryCommand { queue: Some(_), .. })) => {
+            print(&queue::retry(&command)?)
+        }
         Invocation::Command(Command::Status(command)) => print(&status::describe(&command)?),
         Invocation::Command(Command::Retry(command)) => print(&retry::retry(&command)?),
         Invocation::Command(Command::Pause(command)) => print(&pause::pause(&command)?),
@@ -73,6 +91,22 @@ fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
     on_signals(&stop, &publisher, None)?;
     let summary = histogram::run(&settings, &request, &stop, &publisher)?;
     tell(&summary, &settings)
+}
+
+#[cfg(feature = "queue")]
+fn submit(command: SubmitCommand) -> Result<Exit, Error> {
+    let (stop, publisher) = (Stop::default(), Arc::new(Publisher::new(Durability::Full)));
+    on_signals(&stop, &publisher, None)?;
+    queue::submit(command, &stop)
+}
+
+#[cfg(feature = "queue")]
+fn work(command: &WorkCommand) -> Result<Exit, Error> {
+    let written = command.written()?;
+    let publisher = Arc::new(Publisher::new(written.durability.unwrap_or(Durability::Full)));
+    let stop = Stop::default();
+    on_signals(&stop, &publisher, None)?;
+    queue::work(command, written, &stop, &publisher)
 }
 
 fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {

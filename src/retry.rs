@@ -45,7 +45,7 @@ impl Wanted {
 /// # Errors
 /// When there is no ledger, another run uses it, or none of the failed pictures is meant.
 pub fn retry(command: &RetryCommand) -> Result<String, Error> {
-    let folder = ledger::folder(&command.out, command.state.as_deref());
+    let folder = ledger::folder(command.out(), command.state.as_deref());
     let patterns = patterns(command)?;
     let wanted = Wanted::new(&patterns).map_err(Error::Usage)?;
     let body = serde_json::to_string(&patterns).expect("texts");
@@ -57,7 +57,7 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
         Err(error) => return Err(cannot(&error)),
         Ok(None) => {
             Ledger::read(&folder)?.ok_or_else(|| status::no_ledger(&folder))?;
-            let (_lock, ledger, _) = ledger::take(&command.out, command.state.as_deref())?;
+            let (_lock, ledger, _) = ledger::take(command.out(), command.state.as_deref())?;
             (ledger.forget_failed(|input| wanted.has(input))?, "by the next --watch or --resume")
         }
     };
@@ -65,7 +65,7 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
         0 if patterns.is_empty() => Ok("no picture has failed for good\n".into()),
         0 => Err(Error::CannotRun(format!(
             "none of the pictures that failed for good is named so; `histeqd status {}` lists the last ones",
-            Shown(&command.out)
+            Shown(command.out())
         ))),
         1 => Ok(format!("1 picture is tried again {who}\n")),
         count => Ok(format!("{count} pictures are tried again {who}\n")),
@@ -73,13 +73,13 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
 }
 
 /// Returns the patterns, and for those that are paths from here also the whole path.
-fn patterns(command: &RetryCommand) -> Result<Vec<String>, Error> {
+pub(crate) fn patterns(command: &RetryCommand) -> Result<Vec<String>, Error> {
     let text = |path: &Path| {
         let no_text = || Error::Usage(format!("{} is not UTF-8; use a glob", Shown(path)));
         path.to_str().map(str::to_owned).ok_or_else(no_text)
     };
     let mut patterns = Vec::new();
-    for pattern in &command.pictures {
+    for pattern in command.pictures() {
         patterns.push(text(pattern)?);
         if pattern.exists()
             && let Ok(whole) = std::path::absolute(pattern)

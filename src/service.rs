@@ -21,7 +21,7 @@ mod handle;
 mod health;
 mod inputs;
 mod ledger_check;
-mod log;
+pub(crate) mod log;
 mod metrics;
 pub(crate) mod mounts;
 mod notes;

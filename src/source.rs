@@ -5,12 +5,17 @@ mod earlier;
 pub mod filesystem;
 pub(crate) mod holes;
 mod input;
+mod list;
 mod prefix;
 pub mod scan;
+#[cfg(feature = "queue")]
+mod single;
 pub mod stdin;
 
 pub use earlier::signs_of_outputs;
 pub(crate) use input::open;
 pub use prefix::Prefixes;
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, jpeg_bytes, scan};
+#[cfg(feature = "queue")]
+pub use single::single;
 pub use stdin::STANDARD_INPUT;

@@ -17,7 +17,7 @@ const SILENT: u64 = 15;
 /// # Errors
 /// When there is no ledger, or it cannot be read.
 pub fn describe(command: &StatusCommand) -> Result<String, Error> {
-    let folder = ledger::folder(&command.out, command.state.as_deref());
+    let folder = ledger::folder(command.out(), command.state.as_deref());
     if command.failures {
         return describe_failures(&folder, command.json);
     }

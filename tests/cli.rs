@@ -11,6 +11,7 @@ mod measured;
 mod memory;
 mod methods;
 mod outputs;
+mod parts;
 mod prefix;
 mod record;
 mod report;

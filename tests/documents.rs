@@ -32,7 +32,15 @@ fn every_key_of_json_is_documented() {
 #[test]
 fn every_reason_to_pass_a_file_over_is_documented() {
     let documented = include_str!("../docs/json.md");
-    for why in [Skip::AlreadyDone, Skip::NotAPicture, Skip::NotAFile, Skip::LinkToFolder, Skip::LinkLoop] {
+    let all = [
+        Skip::AlreadyDone,
+        Skip::NotAPicture,
+        Skip::NotAFile,
+        Skip::LinkToFolder,
+        Skip::LinkLoop,
+        Skip::ListedFolder,
+    ];
+    for why in all {
         let reason = serde_json::to_value(why).unwrap();
         assert!(documented.contains(&format!("`{}`", reason.as_str().unwrap())), "{reason}");
     }

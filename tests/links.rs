@@ -120,14 +120,14 @@ fn a_picture_fails_whose_folder_in_the_output_folder_is_a_link() {
 #[test]
 fn names_are_compared_and_leftovers_removed_in_no_folder_behind_a_link() {
     let place = Place::with(&["in/sub/A.pgm", "in/sub/a.pgm"]);
-    let leftover = "victim/.histeqd-4194999-0.tmp";
+    let leftover = "victim/.histeqd-4194999-elsewhere-0.tmp";
     place.file(leftover, "");
     make_old(&place.path(leftover));
     fs::create_dir(place.path("out")).unwrap();
     place.link("../victim", "out/sub");
     let before = fs::metadata(place.path("victim")).unwrap().modified().unwrap();
     run(&place, "in --out out").exits(1).says("out/sub is a link");
-    assert_eq!(place.tree("victim"), [".histeqd-4194999-0.tmp"]);
+    assert_eq!(place.tree("victim"), [".histeqd-4194999-elsewhere-0.tmp"]);
     let after = fs::metadata(place.path("victim")).unwrap().modified().unwrap();
     assert_eq!(before, after, "nothing was created there, not even for a moment");
 }

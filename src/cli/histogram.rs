@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
 
-use super::{configuration, configuration_file};
+use super::{Part, configuration, configuration_file};
 use crate::config::{
     Bytes, ClipLimit, Color, Count, DeviceChoice, Folder, Grid, InputFile, JpegChoice, LevelsChoice, Memory,
     MethodName, Naming, NoData, OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize,
@@ -36,8 +36,11 @@ Examples:
 #[derive(Debug, Args)]
 pub struct HistogramCommand {
     /// Pictures, and folders of pictures; "-" for standard input
-    #[arg(value_name = "PICTURE", required = true)]
+    #[arg(value_name = "PICTURE", required_unless_present = "files_from")]
     inputs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    part: Part,
 
     /// Bins of the table's histograms: 1 to 256, to 65536 for 16-bit pictures [default: 256]
     #[arg(long, value_name = "N", default_value_t = 256, hide_default_value = true, value_parser = value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
@@ -251,7 +254,8 @@ impl HistogramCommand {
     ///
     /// # Errors
     /// If the command line or the configuration file cannot be used.
-    pub fn resolve(self) -> Result<(Settings, Request), Error> {
+    pub fn resolve(mut self) -> Result<(Settings, Request), Error> {
+        self.inputs = self.part.inputs(self.inputs);
         self.check_plot()?;
         let flags = self.written();
         let config_file = configuration_file(self.config, self.no_config);
@@ -268,6 +272,8 @@ impl HistogramCommand {
         };
         let run = crate::config::Request {
             inputs: self.inputs,
+            shard: self.part.shard()?,
+            files_from: self.part.files_from,
             split_channels: self.split_channels,
             naming: self.plot.map_or(Naming::Nothing, Naming::Pattern),
             report: Report { style: Style::of(self.quiet, self.verbose), ..Report::default() },

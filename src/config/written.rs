@@ -416,7 +416,7 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 21] = [
+pub(super) const OF_OUTPUTS: [&str; 21] = [
     "method",
     "strength",
     "clip-low",

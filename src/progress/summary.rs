@@ -376,6 +376,7 @@ impl Skip {
             Self::NotAFile => "not a regular file",
             Self::LinkToFolder => "a link to a folder",
             Self::LinkLoop => "a link that leads back to itself",
+            Self::ListedFolder => "a folder on the list",
             Self::Reserved(Purpose::SystemFolder) => "a folder that a system keeps for itself",
             Self::Reserved(Purpose::Backup) => "a backup",
             Self::Reserved(Purpose::Incomplete) => "a temporary name, of a file that is not complete yet",
@@ -400,6 +401,9 @@ impl Skip {
             }
             Self::LinkLoop if one => "1 link that leads back to itself".into(),
             Self::LinkLoop => format!("{count} links that lead back to themselves"),
+            Self::ListedFolder => {
+                format!("{count} {} on the list", if one { "folder" } else { "folders" })
+            }
             Self::Reserved(Purpose::SystemFolder) if one => "1 folder that a system keeps for itself".into(),
             Self::Reserved(Purpose::SystemFolder) => {
                 format!("{count} folders that systems keep for themselves")

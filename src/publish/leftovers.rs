@@ -1,7 +1,9 @@
 //! Removal of temporary files left by killed processes.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -9,21 +11,38 @@ use crossbeam_channel::{TryRecvError, bounded};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::beneath::Folder;
+use crate::record::Digest;
 
-/// A temporary file younger than this may belong to a process that cannot be seen from here: in another container, or on another host.
+/// A temporary file younger than this may belong to a process that is not seen yet, or no more.
 pub const YOUNG: Duration = Duration::from_secs(60);
 
-/// What the names of temporary files begin and end with. In between are the process ID, a hyphen, and something unique.
+/// A temporary file that was made elsewhere, on another machine or in another container, and that nothing was written to for this long
+/// belongs to nobody: no picture takes that long.
+const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+
+/// What the names of temporary files begin and end with. In between are the process ID, where that counts, and something unique, with
+/// hyphens between them.
 const BEFORE: &str = ".histeqd-";
 const AFTER: &str = ".tmp";
 
 /// Returns what the names of this process's temporary files begin and end with; something unique goes in between.
 pub(crate) fn affixes() -> (String, &'static str) {
-    (format!("{BEFORE}{}-", std::process::id()), AFTER)
+    (format!("{BEFORE}{}-{}-", std::process::id(), here()), AFTER)
+}
+
+/// Returns what tells the processes that `/proc` shows here from those of other machines and containers with the same output folder.
+fn here() -> Digest {
+    static HERE: OnceLock<Digest> = OnceLock::new();
+    *HERE.get_or_init(|| {
+        let read = |file: &str| std::fs::read(file).unwrap_or_default();
+        let [host, machine] = [read("/proc/sys/kernel/hostname"), read("/etc/machine-id")];
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        Digest::of(&[&host, &machine, namespace.as_os_str().as_bytes()].join(&0))
+    })
 }
 
 /// Removes the temporary files at `place`, or below it, that nobody will finish; it lies in the folder `root`, or is it. Returns how many it
-/// removed, and the files that cannot be judged until they are older than [`YOUNG`]. Files that only look similar are left alone. Among
+/// removed, and the files that can be judged once they are older than [`YOUNG`]. Files that only look similar are left alone. Among
 /// millions of outputs this takes a while; it ends early once `enough` returns true.
 pub fn remove_leftovers(root: &Path, place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<PathBuf>) {
     remove_to_depth(usize::MAX, root, place, enough)
@@ -47,12 +66,16 @@ fn remove_to_depth(
     let (mut removed, mut young) = (0, Vec::new());
     for file in files {
         match maker(&file) {
-            Some(maker) if is_seen(maker) => {}
-            Some(_) if is_old(&file, now) => removed += usize::from(remove(root, file.path()).is_ok()),
-            // It may belong to this process, or to an earlier one with the same process ID.
-            Some(maker) if maker == std::process::id() => {}
-            Some(_) => young.push(file.into_path()),
             None => {}
+            Some(Maker::Elsewhere) if !is_older(&file, ABANDONED, now) => {}
+            Some(Maker::Here(process)) if is_seen(process) => {}
+            Some(Maker::Here(process)) if !is_older(&file, YOUNG, now) => {
+                // It may belong to this process, or to an earlier one with the same process ID.
+                if process != std::process::id() {
+                    young.push(file.into_path());
+                }
+            }
+            Some(_) => removed += usize::from(remove(root, file.path()).is_ok()),
         }
     }
     (removed, young)
@@ -84,22 +107,34 @@ fn clock(folder: &Path) -> io::Result<SystemTime> {
     tempfile::tempfile_in(folder)?.metadata()?.modified()
 }
 
-/// Returns whether `/proc` shows that `maker`, another process than this, is alive.
-fn is_seen(maker: u32) -> bool {
-    maker != std::process::id() && Path::new("/proc").join(maker.to_string()).exists()
+/// Returns whether `/proc` shows that a process, another one than this, is alive.
+fn is_seen(process: u32) -> bool {
+    process != std::process::id() && Path::new("/proc").join(process.to_string()).exists()
 }
 
-fn is_old(file: &DirEntry, now: SystemTime) -> bool {
+fn is_older(file: &DirEntry, than: Duration, now: SystemTime) -> bool {
     let written = file.metadata().ok().and_then(|metadata| metadata.modified().ok());
-    written.is_some_and(|written| now.duration_since(written).is_ok_and(|age| age > YOUNG))
+    written.is_some_and(|written| now.duration_since(written).is_ok_and(|age| age > than))
 }
 
-/// Returns the ID of the process that made a temporary file; `None` if the name is not that of one.
-fn maker(file: &DirEntry) -> Option<u32> {
+/// Who made a temporary file.
+enum Maker {
+    /// A process that `/proc` shows, if it is alive.
+    Here(u32),
+    /// Another machine, or a container with processes of its own.
+    Elsewhere,
+}
+
+/// Returns who made a temporary file; `None` if the name is not that of one.
+fn maker(file: &DirEntry) -> Option<Maker> {
     let name = file.file_name().to_str()?;
-    let (pid, one) = name.strip_prefix(BEFORE)?.strip_suffix(AFTER)?.split_once('-')?;
-    let is_ours = !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    pid.parse().ok().filter(|_| is_ours)
+    let (process, rest) = name.strip_prefix(BEFORE)?.strip_suffix(AFTER)?.split_once('-')?;
+    let (place, one) = rest.split_once('-')?;
+    let process = process.parse().ok()?;
+    let are_ours = [place, one]
+        .iter()
+        .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    are_ours.then(|| if place == here().to_string() { Maker::Here(process) } else { Maker::Elsewhere })
 }
 
 #[cfg(test)]
@@ -109,7 +144,10 @@ mod tests {
 
     use super::*;
 
-    const GONE: &str = ".histeqd-4194999-0.tmp";
+    /// A temporary file of a process of this machine that is gone.
+    fn gone() -> String {
+        format!(".histeqd-4194999-{}-0.tmp", here())
+    }
 
     fn write(file: &Path, age: Duration) {
         fs::File::create(file).unwrap().set_modified(SystemTime::now() - age).unwrap();
@@ -120,17 +158,25 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let folder = out.path().join("a");
         fs::create_dir(&folder).unwrap();
-        let own = format!(".histeqd-{}-3.tmp", std::process::id());
-        let kept = [
-            ".histeqd-1-0.tmp",
-            ".histeqd-4194999-.tmp",
-            ".histeqd-4194999-0",
+        let own = affixes().0 + "3.tmp";
+        let alive = format!(".histeqd-1-{}-0.tmp", here());
+        let mut kept = [
+            &alive,
+            ".histeqd-1-elsewhere-0.tmp",
+            ".histeqd-4194999--0.tmp",
+            ".histeqd-4194999-0.tmp",
+            ".histeqd-4194999-elsewhere-.tmp",
+            ".histeqd-4194999-elsewhere-0",
             ".histeqd-4194999.tmp",
-            ".histeqd-x-0.tmp",
+            ".histeqd-x-elsewhere-0.tmp",
             "a.tmp",
         ];
-        let removed = [GONE, &own, ".histeqd-4194999-Xy3.tmp"];
-        kept.iter().chain(&removed).for_each(|name| write(&folder.join(name), 2 * YOUNG));
+        kept.sort_unstable();
+        let others = format!(".histeqd-4194999-{}-Xy3.tmp", here());
+        let gone = gone();
+        let removed = [&gone, &own, &others];
+        kept.iter().for_each(|name| write(&folder.join(name), 2 * YOUNG));
+        removed.iter().for_each(|name| write(&folder.join(name), 2 * YOUNG));
         assert_eq!(remove_leftovers(out.path(), out.path(), || true), (0, Vec::new()));
         assert_eq!(remove_leftovers(out.path(), out.path(), || false), (removed.len(), Vec::new()));
         let mut left: Vec<_> = fs::read_dir(&folder)
@@ -144,7 +190,7 @@ mod tests {
     #[test]
     fn what_is_young_may_be_somebody_s_and_is_looked_at_again() {
         let out = tempfile::tempdir().unwrap();
-        let (gone, own) = (out.path().join(GONE), out.path().join(affixes().0 + "0.tmp"));
+        let (gone, own) = (out.path().join(gone()), out.path().join(affixes().0 + "0.tmp"));
         [&gone, &own].into_iter().for_each(|file| write(file, YOUNG / 2));
         assert_eq!(remove_leftovers(out.path(), out.path(), || false), (0, vec![gone.clone()]));
         write(&gone, 2 * YOUNG);
@@ -153,10 +199,24 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_another_machine_is_left_alone_for_a_day() {
+        let out = tempfile::tempdir().unwrap();
+        let at = |name: &str| out.path().join(name);
+        // Another machine has a process with the same ID as this one, too.
+        let same = format!(".histeqd-{}-elsewhere-0.tmp", std::process::id());
+        for name in [".histeqd-1-elsewhere-0.tmp", &same] {
+            write(&at(name), ABANDONED / 2);
+            assert_eq!(remove_leftovers(out.path(), out.path(), || false), (0, Vec::new()));
+            write(&at(name), 2 * ABANDONED);
+            assert_eq!(remove_leftovers(out.path(), out.path(), || false), (1, Vec::new()));
+        }
+    }
+
+    #[test]
     fn the_end_of_the_work_ends_the_search() {
         let out = tempfile::tempdir().unwrap();
-        write(&out.path().join(GONE), 2 * YOUNG);
-        let is_there = || out.path().join(GONE).exists();
+        write(&out.path().join(gone()), 2 * YOUNG);
+        let is_there = || out.path().join(gone()).exists();
         let wait = || {
             let start = Instant::now();
             while is_there() && start.elapsed() < Duration::from_secs(60) {

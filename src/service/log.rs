@@ -15,7 +15,7 @@ use crate::config::{Settings, Style};
 use crate::paths::Shown;
 
 /// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
-pub(super) fn start(style: Style) {
+pub(crate) fn start(style: Style) {
     let level = match style {
         Style::Quiet => "warn",
         Style::Normal => "info",

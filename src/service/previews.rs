@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use codec::{Budget, CodecError, Cores, Format, JpegQuality, Limits, PngLevel, Target};
+use codec::{Budget, CodecError, Cores, Format, JpegQuality, LevelCount, Limits, PngLevel, Target};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use equalize::{Depth, Layout, Pixel, Scratch, count};
 use tokio::sync::oneshot;
@@ -169,6 +169,8 @@ fn make(path: &Path, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Resul
         gray: false,
         needs_rgb: false,
         range: None,
+        levels: LevelCount::Full,
+        no_data: None,
     };
     let opened = codec::open_within(&mut spare, &mut file, &mut buffer, limits, &target).map_err(cannot)?;
     let (layout, slot_bytes) = (opened.layout(), opened.slot_bytes());

@@ -17,6 +17,7 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::done::{InputState, Standing};
 use super::filesystem::FileSystem;
+use super::list;
 use super::prefix::Prefixes;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
 use crate::config::{Existing, Naming, Settings};
@@ -81,6 +82,8 @@ pub enum Skip {
     LinkToFolder,
     /// It is a link to a folder that contains it.
     LinkLoop,
+    /// It is a folder in a list of files.
+    ListedFolder,
     /// Its name is reserved, and no glob asks for it.
     #[serde(untagged)]
     Reserved(Purpose),
@@ -125,9 +128,9 @@ pub struct Batches {
 
 impl Batches {
     /// The most bytes in a batch of several files. Stages work on a few batches at a time, so this also limits what a stop waits for.
-    const MAX_BYTES: u64 = 256 * 1024;
+    pub(crate) const MAX_BYTES: u64 = 256 * 1024;
     /// The most files in a batch.
-    const MAX: usize = 32;
+    pub(crate) const MAX: usize = 32;
     /// The least number of batches per thread into which the remaining jobs are split.
     const SHARES: usize = 4;
 
@@ -172,6 +175,7 @@ impl Iterator for Batches {
 ///   input folder's name; a file given by name goes directly into it.
 /// - An input whose output was made from it with these settings is skipped, unless all outputs are to be overwritten.
 /// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
+/// - With `--files-from`, only the listed files of the folders are looked at. With `--shard`, the rest is left to others.
 ///
 /// Files and folders that cannot be read become failures in the plan. The plan is incomplete if a stop is requested meanwhile.
 ///
@@ -189,8 +193,9 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         found,
         plan,
     };
-    for input in &settings.inputs {
-        search.input(input)?;
+    match &settings.files_from {
+        Some(list) => search.list(list, settings)?,
+        None => settings.inputs.iter().try_for_each(|input| search.input(input))?,
     }
     let Search { found, mut plan, .. } = search;
     let prefixes = prefixes(settings)?;
@@ -335,6 +340,47 @@ impl Search<'_> {
         }
     }
 
+    /// Takes the files of a list by the rules for those that a search finds.
+    fn list(&mut self, list: &Path, settings: &Settings) -> Result<(), Error> {
+        let folders = list::Folders::of(&settings.inputs)?;
+        // Only if files of a list can lie in it.
+        let out = settings.out.canonicalize().ok().filter(|out| folders.contain(out));
+        for listed in list::read(list)? {
+            if self.stop.asked() {
+                break;
+            }
+            match folders.place(&listed) {
+                Some((folder, below)) => self.listed(&folder.join(&below), &below, out.as_deref()),
+                None => self.plan.failed.push((listed, Refusal::OutsideInputs.into())),
+            }
+        }
+        Ok(())
+    }
+
+    fn listed(&mut self, path: &Path, below: &Path, out: Option<&Path>) {
+        match self.choice_of_listed(path, below, out) {
+            Choice::NotSelected => return,
+            Choice::LeftOut(name) => return self.skip(path, Skip::Reserved(name.purpose)),
+            Choice::Taken => {}
+        }
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() => self.take(path, below, false, &metadata),
+            Ok(metadata) if metadata.is_dir() => self.skip(path, Skip::ListedFolder),
+            Ok(_) => self.skip(path, Skip::NotAFile),
+            Err(error) => self.fail(path, error),
+        }
+    }
+
+    fn choice_of_listed(&self, path: &Path, below: &Path, out: Option<&Path>) -> Choice {
+        let lies_in = |out: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(out));
+        if below.iter().any(|name| is_hidden(name.as_ref())) || out.is_some_and(lies_in) {
+            return Choice::NotSelected;
+        }
+        let folders = below.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        let mut choices = folders.map(|folder| self.selection.folder(folder));
+        choices.find(|choice| *choice != Choice::Taken).unwrap_or_else(|| self.selection.file(below))
+    }
+
     fn entry(&mut self, entry: &DirEntry, root: &Path) {
         // An input folder may itself be a link, and walkdir then reports it as one.
         if entry.file_type().is_dir() || entry.depth() == 0 {
@@ -449,6 +495,9 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
     let digest = Digest::of(settings.of_outputs().as_bytes());
     for (candidate, other) in candidates.into_iter().zip(shared).take_while(|_| !stop.asked()) {
         let Candidate { found, output } = candidate;
+        if settings.shard.is_some_and(|shard| !shard.takes(&found.below)) {
+            continue;
+        }
         if let Some(Sharer { other, separable }) = other {
             plan.failed.push((found.input, Refusal::SharedOutput { other, output, separable }.into()));
         } else if replaces_one_of(&inputs, &output, &settings.naming) {

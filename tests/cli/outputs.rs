@@ -188,11 +188,12 @@ fn leftover_temporary_files_are_removed_during_a_run() {
     // This many 16-bit LUTs take longer than listing a folder.
     let samples: Vec<u8> = (0..2 * 256 * 256u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
     place.file("in/a.pgm", [b"P5\n256 256\n65535\n", &samples[..]].concat());
-    let long_ago = std::time::SystemTime::now() - Duration::from_secs(1000);
-    for name in [".histeqd-4194999-0.tmp", ".histeqd-4194999-1.tmp"] {
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(200_000);
+    for name in [".histeqd-4194999-elsewhere-0.tmp", ".histeqd-4194999-elsewhere-1.tmp"] {
         place.file(Path::new("done").join(name), "half");
     }
-    let old = fs::File::options().append(true).open(place.path("done/.histeqd-4194999-0.tmp")).unwrap();
+    let old =
+        fs::File::options().append(true).open(place.path("done/.histeqd-4194999-elsewhere-0.tmp")).unwrap();
     old.set_modified(long_ago).unwrap();
     let slow = "in --out done --devices cpu --method clahe --tiles 32x32";
     place.run(&format!("{slow} --dry-run")).exits(0);
@@ -202,7 +203,11 @@ fn leftover_temporary_files_are_removed_during_a_run() {
         place.run(&format!("{slow} --overwrite")).exits(0);
         place.tree("done").len() == 2
     });
-    assert_eq!(place.tree("done"), [".histeqd-4194999-1.tmp", "a.pgm"], "what is young may be somebody's");
+    assert_eq!(
+        place.tree("done"),
+        [".histeqd-4194999-elsewhere-1.tmp", "a.pgm"],
+        "what is young may be somebody's"
+    );
 }
 
 #[test]

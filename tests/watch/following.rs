@@ -139,8 +139,8 @@ fn inputs_go_where_the_user_wants_them() {
     place.file("in/broken.pgm", b"P5\n4 4\n255\nshort");
     make_old(&place.path("in/broken.pgm"));
     for folder in ["out", "kept/x", "bad"] {
-        place.file(format!("{folder}/.histeqd-4194999-0.tmp"), "half");
-        make_old(&place.path(format!("{folder}/.histeqd-4194999-0.tmp")));
+        place.file(format!("{folder}/.histeqd-4194999-elsewhere-0.tmp"), "half");
+        make_old(&place.path(format!("{folder}/.histeqd-4194999-elsewhere-0.tmp")));
     }
     let service = Service::start(&place, "--after move:kept --failed bad");
     wait("the input to move", || place.path("kept/x/a.pgm").exists());

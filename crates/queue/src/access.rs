@@ -1,0 +1,109 @@
+//! How a server lets us in: what the environment says, by the names that NATS's own command line reads.
+
+use std::env;
+use std::path::PathBuf;
+
+use async_nats::ConnectOptions;
+
+use crate::error::QueueError;
+use crate::place::Place;
+
+const USER: &str = "NATS_USER";
+const PASSWORD: &str = "NATS_PASSWORD";
+const TOKEN: &str = "NATS_TOKEN";
+const CREDENTIALS: &str = "NATS_CREDS";
+const NKEY: &str = "NATS_NKEY";
+const AUTHORITY: &str = "NATS_CA";
+const CERTIFICATE: &str = "NATS_CERT";
+const KEY: &str = "NATS_KEY";
+
+/// Who we are to the server, and whom we trust.
+#[derive(Clone, Default)]
+pub struct Access {
+    user: Option<(String, String)>,
+    token: Option<String>,
+    credentials: Option<PathBuf>,
+    /// A file with the seed of an nkey.
+    nkey: Option<PathBuf>,
+    /// A file with certificates of authorities.
+    authority: Option<PathBuf>,
+    /// Files with our certificate and its key.
+    certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl Access {
+    /// Returns what the environment says: `NATS_USER` and `NATS_PASSWORD`, `NATS_TOKEN`, the files `NATS_CREDS` and `NATS_NKEY`, and for TLS
+    /// the files `NATS_CA`, `NATS_CERT` and `NATS_KEY`. A user in the queue's address goes over these.
+    ///
+    /// # Errors
+    /// When a variable is set, and one without which it has no effect is not.
+    pub fn from_env() -> Result<Self, QueueError> {
+        Self::from(|name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
+    }
+
+    fn from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<Self, QueueError> {
+        let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
+        let user = match (text(USER), text(PASSWORD)) {
+            (Some(user), password) => Some((user, password.unwrap_or_default())),
+            (None, Some(_)) => return Err(QueueError::Incomplete(PASSWORD, USER)),
+            (None, None) => None,
+        };
+        let certificate = match (variable(CERTIFICATE), variable(KEY)) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (Some(_), None) => return Err(QueueError::Incomplete(CERTIFICATE, KEY)),
+            (None, Some(_)) => return Err(QueueError::Incomplete(KEY, CERTIFICATE)),
+            (None, None) => None,
+        };
+        let (credentials, nkey) = (variable(CREDENTIALS), variable(NKEY));
+        Ok(Self { user, token: text(TOKEN), credentials, nkey, authority: variable(AUTHORITY), certificate })
+    }
+
+    /// Returns the options for a connection.
+    pub(crate) async fn options(&self, place: &Place) -> Result<ConnectOptions, QueueError> {
+        let unread = |variable, file: &PathBuf| {
+            let file = file.clone();
+            move |source| QueueError::Credentials { variable, file, source }
+        };
+        let mut options = ConnectOptions::new().name("histeqd");
+        if let Some((user, password)) = place.user().or_else(|| self.user.clone()) {
+            options = options.user_and_password(user, password);
+        }
+        if let Some(token) = &self.token {
+            options = options.token(token.clone());
+        }
+        if let Some(file) = &self.credentials {
+            options = options.credentials_file(file).await.map_err(unread(CREDENTIALS, file))?;
+        }
+        if let Some(file) = &self.nkey {
+            let seed = std::fs::read_to_string(file).map_err(unread(NKEY, file))?;
+            options = options.nkey(seed.trim().to_owned());
+        }
+        if let Some(file) = &self.authority {
+            options = options.add_root_certificates(file.clone());
+        }
+        if let Some((certificate, key)) = self.certificate.clone() {
+            options = options.add_client_certificate(certificate, key);
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_effect_alone_is_refused() {
+        let access = |set: &[&str]| Access::from(|name| set.contains(&name).then(|| PathBuf::from("x")));
+        assert!(access(&[]).is_ok_and(|access| access.user.is_none() && access.certificate.is_none()));
+        assert_eq!(access(&[USER]).ok().and_then(|access| access.user), Some(("x".into(), String::new())));
+        assert!(access(&[USER, PASSWORD, CERTIFICATE, KEY]).is_ok_and(|access| access.certificate.is_some()));
+        for (set, why) in [
+            (PASSWORD, "NATS_PASSWORD is set, and NATS_USER is not"),
+            (CERTIFICATE, "NATS_CERT is set, and NATS_KEY is not"),
+            (KEY, "NATS_KEY is set, and NATS_CERT is not"),
+        ] {
+            assert_eq!(access(&[set]).err().map(|why| why.to_string()).as_deref(), Some(why));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What can go wrong with a queue.
+
+use std::fmt::Display;
+use std::io;
+use std::path::PathBuf;
+
+use crate::place::Place;
+
+/// Why a queue cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The address is not that of a queue.
+    #[error("{0} is no queue: {1}; write nats://HOST/NAME, with a name of letters, digits and hyphens")]
+    Address(String, String),
+    /// The server cannot be reached, or refuses the connection.
+    #[error("the queue's server {server} cannot be used: {why}")]
+    Unreachable {
+        /// The server, without a password.
+        server: String,
+        /// What it is that fails.
+        why: String,
+    },
+    /// A file with credentials cannot be used.
+    #[error("{variable} names {}, which cannot be read: {source}", file.display())]
+    Credentials {
+        /// The environment variable that names it.
+        variable: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// The I/O error.
+        source: io::Error,
+    },
+    /// An environment variable has no effect without another one.
+    #[error("{0} is set, and {1} is not")]
+    Incomplete(&'static str, &'static str),
+    /// There is no such queue.
+    #[error("there is no queue {0} on this server; `histeqd submit` creates it")]
+    Missing(String),
+    /// The server gave no answer.
+    #[error("the queue's server does not answer")]
+    Silent,
+    /// The server refused something.
+    #[error("{what}: {why}")]
+    Failed {
+        /// What was asked of it.
+        what: &'static str,
+        /// The reason.
+        why: String,
+    },
+    /// The system has no thread for it.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+impl QueueError {
+    pub(crate) fn failed(what: &'static str, why: &(impl Display + ?Sized)) -> Self {
+        Self::Failed { what, why: why.to_string() }
+    }
+
+    pub(crate) fn unreachable(place: &Place, why: impl Display) -> Self {
+        Self::Unreachable { server: place.server(), why: why.to_string() }
+    }
+
+    /// Returns whether it may pass by itself: the server is gone for a while, or busy.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Silent | Self::Failed { .. } | Self::Missing(_))
+    }
+}

@@ -1,0 +1,245 @@
+//! The two streams of a queue.
+
+use std::error::Error as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, Stream};
+use async_nats::jetstream::{self, Context, ErrorCode};
+
+use crate::error::QueueError;
+use crate::place::Place;
+
+/// The consumer that all workers share.
+const CONSUMER: &str = "workers";
+
+/// How large a new queue may become, and how long a worker may be silent.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most messages in the work; more are refused until there is room.
+    pub messages: u32,
+    /// How long after a worker's last word its messages are delivered to others.
+    pub lease: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { messages: 1_000_000, lease: Duration::from_secs(30) }
+    }
+}
+
+/// What became of a message that was to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// It was added.
+    Added,
+    /// There is one of its name already.
+    Already,
+    /// There is no room.
+    Full,
+}
+
+/// How many messages a queue has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// In the work, and with no worker.
+    pub waiting: u64,
+    /// With a worker.
+    pub in_progress: u64,
+    /// Dead letters.
+    pub dead: u64,
+}
+
+/// A message that nobody is to work on any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    pub payload: Vec<u8>,
+    pub(crate) sequence: u64,
+}
+
+/// The streams, by way of one connection.
+#[derive(Clone)]
+pub(crate) struct Streams {
+    place: Arc<Place>,
+    context: Context,
+    /// The consumer, once it is known, and its lease.
+    consumer: Arc<Mutex<Option<(PullConsumer, Duration)>>>,
+}
+
+impl Streams {
+    pub(crate) fn new(place: &Place, context: Context) -> Self {
+        Self { place: Arc::new(place.clone()), context, consumer: Arc::default() }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.context.client()
+    }
+
+    pub(crate) async fn create(&self, limits: &Limits) -> Result<(), QueueError> {
+        let work = Config {
+            name: self.place.work(),
+            subjects: vec![self.place.work_subject("*")],
+            retention: RetentionPolicy::WorkQueue,
+            discard: DiscardPolicy::New,
+            max_messages: limits.messages.into(),
+            ..Config::default()
+        };
+        let dead = Config {
+            name: self.place.dead(),
+            subjects: vec![self.place.dead_subject("*")],
+            max_messages_per_subject: 1,
+            ..Config::default()
+        };
+        let failed = |why: &dyn std::fmt::Display| QueueError::failed("creating the queue", why);
+        self.context.get_or_create_stream(dead).await.map_err(|why| failed(&why))?;
+        let work = self.context.get_or_create_stream(work).await.map_err(|why| failed(&why))?;
+        let workers = ConsumerConfig {
+            durable_name: Some(CONSUMER.to_owned()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: limits.lease,
+            // As many as there are workers.
+            max_ack_pending: -1,
+            // Their number is for the workers to count.
+            max_deliver: -1,
+            max_waiting: 100_000,
+            ..ConsumerConfig::default()
+        };
+        work.get_or_create_consumer(CONSUMER, workers).await.map_err(|why| failed(&why))?;
+        Ok(())
+    }
+
+    async fn stream(&self, name: String) -> Result<Stream, QueueError> {
+        use jetstream::context::GetStreamErrorKind::JetStream;
+        self.context.get_stream(name).await.map_err(|why| match why.kind() {
+            JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                QueueError::Missing(self.place.name().to_owned())
+            }
+            _ => QueueError::failed("looking for the queue", &why),
+        })
+    }
+
+    /// Returns the consumer and its lease.
+    pub(crate) async fn consumer(&self) -> Result<(PullConsumer, Duration), QueueError> {
+        let known = || self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(consumer) = known().clone() {
+            return Ok(consumer);
+        }
+        let stream = self.stream(self.place.work()).await?;
+        let consumer: PullConsumer = stream
+            .get_consumer(CONSUMER)
+            .await
+            .map_err(|why| QueueError::failed("looking for the queue's consumer", &why))?;
+        let lease = consumer.cached_info().config.ack_wait;
+        *known() = Some((consumer.clone(), lease));
+        Ok((consumer, lease))
+    }
+
+    /// Has the consumer looked for again: it may have been deleted.
+    pub(crate) fn forget_consumer(&self) {
+        *self.consumer.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(crate) async fn publish(&self, name: &str, payload: Vec<u8>) -> Result<Published, QueueError> {
+        // By the last message of its name rather than by Nats-Msg-Id, which the server remembers for a time: what was done and is to be
+        // done again has to be added, and what still waits after that time has not.
+        let message = PublishMessage::build().payload(payload.into()).expected_last_subject_sequence(0);
+        let sent = match self.context.send_publish(self.place.work_subject(name), message).await {
+            Ok(sent) => sent.await,
+            Err(why) => Err(why),
+        };
+        match sent {
+            Ok(_) => Ok(Published::Added),
+            Err(why) if why.kind() == PublishErrorKind::WrongLastSequence => Ok(Published::Already),
+            Err(why) if is_full(&why) => Ok(Published::Full),
+            Err(why) => Err(self.unpublished(&why)),
+        }
+    }
+
+    /// Adds a dead letter, in the place of one of its name.
+    pub(crate) async fn bury(&self, name: &str, payload: Vec<u8>) -> Result<(), QueueError> {
+        let sent = self.context.publish(self.place.dead_subject(name), payload.into()).await;
+        match sent {
+            Ok(sent) => sent.await.map(drop).map_err(|why| self.unpublished(&why)),
+            Err(why) => Err(self.unpublished(&why)),
+        }
+    }
+
+    fn unpublished(&self, why: &PublishError) -> QueueError {
+        match why.kind() {
+            PublishErrorKind::TimedOut => QueueError::Silent,
+            PublishErrorKind::StreamNotFound => QueueError::Missing(self.place.name().to_owned()),
+            _ => QueueError::failed("adding to the queue", why),
+        }
+    }
+
+    pub(crate) async fn stats(&self) -> Result<Stats, QueueError> {
+        let work = self.stream(self.place.work()).await?;
+        let workers = work.consumer_info(CONSUMER).await;
+        let workers = workers.map_err(|why| QueueError::failed("looking for the queue's consumer", &why))?;
+        let dead = self.stream(self.place.dead()).await?;
+        Ok(Stats {
+            waiting: workers.num_pending,
+            in_progress: workers.num_ack_pending as u64,
+            dead: dead.cached_info().state.messages,
+        })
+    }
+
+    pub(crate) async fn dead(&self) -> Result<Vec<DeadLetter>, QueueError> {
+        let stream = self.stream(self.place.dead()).await?;
+        let (all, before) = (self.place.dead_subject("*"), self.place.dead_subject(""));
+        let (mut letters, mut next) = (Vec::new(), stream.cached_info().state.first_sequence.max(1));
+        loop {
+            let message = match stream.raw_message_builder().sequence(next).next_by_subject(&all).send().await
+            {
+                Ok(message) => message,
+                Err(why) if why.kind() == RawMessageErrorKind::NoMessageFound => return Ok(letters),
+                Err(why) => return Err(QueueError::failed("reading the dead letters", &why)),
+            };
+            next = message.sequence + 1;
+            letters.push(DeadLetter {
+                name: message.subject.strip_prefix(&before).unwrap_or_default().to_owned(),
+                payload: message.payload.to_vec(),
+                sequence: message.sequence,
+            });
+        }
+    }
+
+    pub(crate) async fn forget_dead(&self, sequence: u64) -> Result<(), QueueError> {
+        let stream = self.stream(self.place.dead()).await?;
+        stream.delete_message(sequence).await.map(drop).or_else(|why| match why.kind() {
+            // Somebody else did, or there is a later one of its name.
+            async_nats::jetstream::stream::DeleteMessageErrorKind::JetStream(error)
+                if error.code() == 404 || error.error_code() == ErrorCode::STREAM_MESSAGE_DELETE_FAILED =>
+            {
+                Ok(())
+            }
+            _ => Err(QueueError::failed("taking out a dead letter", &why)),
+        })
+    }
+}
+
+/// Returns whether the server refused a message because the stream, or all that its account may have, is full.
+fn is_full(why: &PublishError) -> bool {
+    let told = why.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
+    told.is_some_and(|error| {
+        let code = error.error_code();
+        [
+            ErrorCode::STREAM_STORE_FAILED,
+            ErrorCode::INSUFFICIENT_RESOURCES,
+            ErrorCode::STORAGE_RESOURCES_EXCEEDED,
+        ]
+        .contains(&code)
+    })
+}

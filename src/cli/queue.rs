@@ -1,0 +1,219 @@
+//! The command lines of what works with a queue.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::Args;
+use histeqd_queue::{Access, Limits, Place};
+
+use super::{Part, configuration, configuration_file};
+use crate::config::{
+    Bytes, Count, DeviceChoice, Durability, Memory, OrAuto, Pixels, Request, RunKind, Settings, Style, Wait,
+    Written,
+};
+use crate::error::Error;
+
+pub(super) const LONG_ABOUT_SUBMIT: &str = "\
+Publishes the pictures that are not done yet to a queue on a NATS server, from which
+`histeqd work` takes them on any number of machines that reach the same folders by
+the same paths. The settings travel with the pictures. Submitting the same again adds
+nothing; while the queue is full, it waits.
+
+The server (2.9 or later, with JetStream: nats-server --jetstream) lets in whom the environment says: NATS_USER and
+NATS_PASSWORD, NATS_TOKEN, the files NATS_CREDS or NATS_NKEY, and for TLS NATS_CA,
+NATS_CERT and NATS_KEY. The queue is created if there is none of its name.";
+
+pub(super) const LONG_ABOUT_WORK: &str = "\
+Does the pictures of a queue, until it is stopped. It takes no more of them than it can
+work on, and what it has not begun it gives back when it is stopped. A message counts as
+done once its outputs are on the disk. What was begun by a worker that is silent for too
+long goes to another one.
+
+A picture that is itself at fault, and one that fails or ends its worker again and again,
+is put aside with the reason: `histeqd status --queue URL` tells, and `histeqd retry
+--queue URL` has it done again.";
+
+/// Where the queue is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QueueArgs {
+    /// The queue: nats://HOST/NAME, or tls://HOST/NAME
+    #[arg(long, value_name = "URL")]
+    pub(crate) queue: Place,
+
+    /// How many messages the queue takes, if it is new [default: 1000000]
+    #[arg(long, value_name = "N")]
+    max_messages: Option<NonZero<u32>>,
+
+    /// How long a worker may be silent before others take over its pictures, if the queue is new [default: 30s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    lease: Option<Wait>,
+}
+
+impl QueueArgs {
+    /// Returns what a new queue is limited to.
+    pub(crate) fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            messages: self.max_messages.map_or(usual.messages, NonZero::get),
+            lease: self.lease.map_or(usual.lease, |Wait(lease)| lease),
+        }
+    }
+}
+
+/// Returns who we are to the queue's server.
+pub(crate) fn access() -> Result<Access, Error> {
+    Access::from_env().map_err(|why| Error::Usage(why.to_string()))
+}
+
+/// The command line of `histeqd submit`.
+#[derive(Debug, Args)]
+pub struct SubmitCommand {
+    /// Pictures, and folders of pictures
+    #[arg(value_name = "INPUT", required_unless_present = "files_from")]
+    inputs: Vec<PathBuf>,
+
+    /// The folder for the outputs
+    #[arg(long, short, value_name = "OUT")]
+    out: PathBuf,
+
+    #[command(flatten)]
+    queue: QueueArgs,
+
+    #[command(flatten)]
+    part: Part,
+
+    #[command(flatten)]
+    written: Written,
+
+    /// Read this configuration file instead of the usual one
+    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
+    config: Option<PathBuf>,
+
+    /// Read no configuration file
+    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
+    no_config: bool,
+}
+
+impl SubmitCommand {
+    /// Reads the configuration file and resolves all settings.
+    ///
+    /// # Errors
+    /// If the command line, the configuration file or the environment cannot be used.
+    pub fn resolve(self) -> Result<(Settings, Place, Access, Limits), Error> {
+        if let Some(flag) = self.written.first_of_workers() {
+            return Err(Error::Usage(format!(
+                "--{flag} is for those who do the work, so it has no effect here; give it to `histeqd work`"
+            )));
+        }
+        let config_file = configuration_file(self.config, self.no_config);
+        let written = self.written.clone().over(configuration(config_file.as_deref())?);
+        self.written.check_effects(&written, RunKind::Batch).map_err(Error::Usage)?;
+        written.carried().map_err(Error::Usage)?;
+        let request = Request {
+            inputs: self.part.inputs(self.inputs),
+            shard: self.part.shard()?,
+            files_from: self.part.files_from,
+            out: self.out,
+            config_file,
+            ..Request::default()
+        };
+        let settings = Settings::resolve(written, request).map_err(Error::Usage)?;
+        Ok((settings, self.queue.queue.clone(), access()?, self.queue.limits()))
+    }
+}
+
+/// The command line of `histeqd work`.
+#[derive(Debug, Args)]
+pub struct WorkCommand {
+    #[command(flatten)]
+    pub(crate) queue: QueueArgs,
+
+    /// A folder that pictures may be read from and outputs written to; what is elsewhere is refused (can be repeated)
+    #[arg(long = "root", value_name = "DIR", required = true, num_args = 1)]
+    pub(crate) roots: Vec<PathBuf>,
+
+    /// How often a picture is tried that fails without its own fault, or whose worker does not come back
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub(crate) attempts: NonZero<u32>,
+
+    /// Stop once nothing is waiting or in progress any more
+    #[arg(long)]
+    pub(crate) until_empty: bool,
+
+    /// When an output counts as written: full, fast [default: full]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHEN",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    durability: Option<Durability>,
+
+    /// Refuse pictures with more pixels than this [default: 2GP]
+    #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
+    max_pixels: Option<Pixels>,
+
+    /// Refuse pictures that need more memory than this when decoded, and longer files [default: 2GiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Selection", allow_hyphen_values = true)]
+    max_bytes: Option<Bytes>,
+
+    /// How many CPU threads to use [default: auto]
+    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
+    threads: Option<OrAuto<Count>>,
+
+    /// How much memory the pictures in progress may take together [default: auto]
+    #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
+    memory: Option<OrAuto<Memory>>,
+
+    /// Which devices equalize: auto, cpu, all, or GPUs by number or UUID [default: auto]
+    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
+    devices: Option<DeviceChoice>,
+
+    /// How long a GPU may take for one picture before it counts as failed [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
+    device_timeout: Option<Wait>,
+
+    /// Print only failures
+    #[arg(long, short, help_heading = "Report")]
+    quiet: bool,
+
+    /// Print a line for every picture
+    #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
+    verbose: bool,
+
+    /// Read this configuration file instead of the usual one
+    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
+    config: Option<PathBuf>,
+
+    /// Read no configuration file
+    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
+    no_config: bool,
+}
+
+impl WorkCommand {
+    /// Returns how much is told.
+    pub(crate) fn style(&self) -> Style {
+        Style::of(self.quiet, self.verbose)
+    }
+
+    /// Returns the keys of this machine, from the command line and the configuration file.
+    ///
+    /// # Errors
+    /// If the configuration file cannot be used.
+    pub fn written(&self) -> Result<Written, Error> {
+        let config_file = configuration_file(self.config.clone(), self.no_config);
+        let flags = Written {
+            durability: self.durability,
+            max_pixels: self.max_pixels,
+            max_bytes: self.max_bytes,
+            threads: self.threads,
+            memory: self.memory,
+            devices: self.devices.clone(),
+            device_timeout: self.device_timeout,
+            ..Written::default()
+        };
+        Ok(flags.over(configuration(config_file.as_deref())?))
+    }
+}

@@ -1,0 +1,110 @@
+//! The keys that travel with a picture to another machine, which has the rest from its own command line and configuration file.
+
+use super::written::OF_OUTPUTS;
+use super::{JpegChoice, TogetherChoice, Written};
+
+/// The keys of who does the work, which therefore have no effect where it is only handed out.
+const OF_WORKERS: [&str; 7] =
+    ["durability", "max-pixels", "max-bytes", "threads", "memory", "devices", "device-timeout"];
+
+/// A key that travels beside those that decide what outputs look like.
+const OVERWRITE: &str = "overwrite";
+
+impl Written {
+    /// Returns the keys that travel and have another value than their defaults, as a configuration file.
+    ///
+    /// # Errors
+    /// A sentence for the user, about a key that cannot travel.
+    pub fn carried(&self) -> Result<String, String> {
+        self.check_carried()?;
+        let overwrite = if self.overwrite == Some(true) { "overwrite = true\n" } else { "" };
+        Ok(self.of_outputs() + overwrite)
+    }
+
+    /// Returns these keys with those that travel taken from a text that [`Written::carried`] returned.
+    ///
+    /// # Errors
+    /// A sentence that says why that text is none.
+    pub fn with_carried(self, text: &str) -> Result<Self, String> {
+        let travels = |key: &str| OF_OUTPUTS.contains(&key) || key == OVERWRITE;
+        let carried: toml::Table = text.parse().map_err(|why: toml::de::Error| why.message().to_owned())?;
+        if let Some(key) = carried.keys().find(|key| !travels(key)) {
+            return Err(format!("{key} is no key that travels"));
+        }
+        let carried: Self = carried.try_into().map_err(|why: toml::de::Error| why.message().to_owned())?;
+        carried.check_carried()?;
+        let mut own = toml::Table::try_from(self).map_err(|why| why.to_string())?;
+        own.retain(|key, _| !travels(key));
+        Ok(carried.over(own.try_into().map_err(|why: toml::de::Error| why.message().to_owned())?))
+    }
+
+    /// Returns the first of these keys that only has an effect where the work is done.
+    pub fn first_of_workers(&self) -> Option<&'static str> {
+        let written = self.differing(&Self::default());
+        OF_WORKERS.into_iter().find(|key| written.iter().any(|written| written == key))
+    }
+
+    fn check_carried(&self) -> Result<(), String> {
+        if self.jpeg == Some(JpegChoice::Gpu) {
+            return Err(
+                "--jpeg gpu needs a GPU, which not every worker may have; leave it to each".to_owned()
+            );
+        }
+        if matches!(self.together, Some(TogetherChoice::Folder | TogetherChoice::All)) {
+            return Err("--together folder and all need to know all pictures, and a worker never does; count them with \
+                        `histeqd histogram --counts FILE`, and give the file to --lut"
+                .to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Written {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_decides_the_output_travels_and_the_rest_stays() {
+        let sent = parse(
+            "method = 'clahe'\nclip-limit = 3\nquality = 90\noverwrite = true\nthreads = 7\nrescan = 5",
+        );
+        let text = sent.carried().unwrap();
+        assert_eq!(text, "method = \"clahe\"\nclip-limit = 3\nquality = 90\noverwrite = true\n");
+        let own = parse("method = 'stretch'\nclip-low = 3\nthreads = 2\nmemory = '1GiB'\ncolor = 'gray'");
+        let used = own.with_carried(&text).unwrap();
+        assert_eq!(used, parse(&format!("{text}threads = 2\nmemory = '1GiB'")));
+        assert_eq!(parse("threads = 2").carried().unwrap(), "");
+        assert_eq!(parse("color = 'gray'").with_carried("").unwrap(), Written::default());
+    }
+
+    #[test]
+    fn what_does_not_travel_is_refused_on_both_sides() {
+        for text in [
+            "threads = 7",
+            "state = '/etc'",
+            "after = 'delete'",
+            "nonsense = 1",
+            "method = 'nonsense'",
+            "= =",
+        ] {
+            assert!(Written::default().with_carried(text).is_err(), "{text}");
+        }
+        for text in ["jpeg = 'gpu'", "together = 'all'", "together = 'folder'"] {
+            assert!(
+                parse(text).carried().is_err() && Written::default().with_carried(text).is_err(),
+                "{text}"
+            );
+        }
+        assert!(parse("together = 'file'\njpeg = 'cpu'").carried().is_ok());
+    }
+
+    #[test]
+    fn keys_of_workers_are_found_unless_they_change_nothing() {
+        assert_eq!(parse("method = 'clahe'\nmemory = '1GiB'").first_of_workers(), Some("memory"));
+        assert_eq!(parse("method = 'clahe'\nmemory = 'auto'\ninclude = ['*.png']").first_of_workers(), None);
+    }
+}

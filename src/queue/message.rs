@@ -1,0 +1,312 @@
+//! What a message says: a few pictures, where their outputs go, and with which settings. Anyone who may publish can write one, so nothing
+//! in it is believed.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::hash::Hasher;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use histeqd_queue::Letter;
+use serde::{Deserialize, Deserializer, Serialize};
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use crate::paths::{Shown, as_json};
+
+/// The version of the text.
+const VERSION: u32 = 1;
+
+/// The most pictures of a message. Submitting never makes one of so many.
+const MOST: usize = 1024;
+
+/// One picture to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Picture {
+    /// The file to read.
+    #[serde(serialize_with = "as_json", deserialize_with = "from_json")]
+    pub(super) input: PathBuf,
+    /// The file to write.
+    #[serde(serialize_with = "as_json", deserialize_with = "from_json")]
+    pub(super) output: PathBuf,
+    /// Whether the user named the file itself, so that it has to be a picture.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) named: bool,
+}
+
+/// A message of the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Message {
+    version: u32,
+    /// The keys that travel, as a configuration file.
+    pub(super) settings: String,
+    pub(super) pictures: Vec<Picture>,
+    /// How often the pictures were delivered in messages that this one took the place of.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    tries: u64,
+    /// How many messages it took the place of, one after the other.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    rounds: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Why a message is none.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum MessageError {
+    /// It is not of this form.
+    #[error("it is no message: {0}")]
+    Form(String),
+    /// It is of another version.
+    #[error(
+        "it is of version {0}, and this histeqd knows version {VERSION}; update the older one of the two"
+    )]
+    Version(u32),
+    /// It is about no picture, or too many.
+    #[error("it is about {0} pictures")]
+    Pictures(usize),
+    /// A path in it could mean several places.
+    #[error("{} is no absolute path without `.` and `..`", Shown(.0))]
+    Path(PathBuf),
+}
+
+impl Message {
+    /// Returns a new message.
+    pub(super) fn new(settings: String, pictures: Vec<Picture>) -> Self {
+        Self { version: VERSION, settings, pictures, tries: 0, rounds: 0 }
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// When it is none that can be understood.
+    pub(super) fn parse(payload: &[u8]) -> Result<Self, MessageError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let form = |why: serde_json::Error| MessageError::Form(why.to_string());
+        let Version { version } = serde_json::from_slice(payload).map_err(form)?;
+        if version != VERSION {
+            return Err(MessageError::Version(version));
+        }
+        let message: Self = serde_json::from_slice(payload).map_err(form)?;
+        if message.pictures.is_empty() || message.pictures.len() > MOST {
+            return Err(MessageError::Pictures(message.pictures.len()));
+        }
+        for path in message.pictures.iter().flat_map(|picture| [&picture.input, &picture.output]) {
+            if !is_plain(path) {
+                return Err(MessageError::Path(path.clone()));
+            }
+        }
+        Ok(message)
+    }
+
+    /// Returns the message as a letter, whose name tells it from those about other pictures or with other settings.
+    pub(super) fn letter(&self) -> Letter {
+        Letter { name: self.name(), payload: to_json(self) }
+    }
+
+    /// Returns the message about one of its pictures, as it was first submitted. Its name is the picture's.
+    pub(super) fn about(&self, picture: &Picture) -> Self {
+        Self::new(self.settings.clone(), vec![picture.clone()])
+    }
+
+    /// Returns a message that takes the place of this one, for some of its pictures, which were in vain delivered so often.
+    pub(super) fn instead(&self, pictures: Vec<Picture>, tries: u64) -> Self {
+        Self { pictures, tries, rounds: self.rounds.saturating_add(1), ..self.clone() }
+    }
+
+    /// Returns how often its pictures were delivered, given how often the message was.
+    pub(super) fn deliveries(&self, of_message: u64) -> u64 {
+        self.tries.saturating_add(of_message)
+    }
+
+    pub(super) fn name(&self) -> String {
+        let mut hasher = SipHasher13::new();
+        let paths = self.pictures.iter().flat_map(|picture| [&picture.input, &picture.output]);
+        let texts = paths.map(|path| path.as_os_str().as_bytes());
+        for text in [self.settings.as_bytes()].into_iter().chain(texts) {
+            hasher.write(&(text.len() as u64).to_le_bytes());
+            hasher.write(text);
+        }
+        let hash = hasher.finish128().as_u128();
+        match self.rounds {
+            0 => format!("{hash:032x}"),
+            rounds => format!("{hash:032x}-{rounds}"),
+        }
+    }
+}
+
+/// What is kept of a picture that is given up, or of a message that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Dead {
+    /// Why.
+    pub(super) reason: String,
+    /// Who gave it up.
+    pub(super) worker: String,
+    /// How often it was delivered.
+    pub(super) deliveries: u64,
+    /// The message about it alone, unless that was the fault.
+    pub(super) message: Option<Message>,
+    /// The beginning of what is no message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
+}
+
+impl Dead {
+    /// Reads a dead letter; `None` if it is none.
+    pub(super) fn parse(payload: &[u8]) -> Option<Self> {
+        serde_json::from_slice(payload).ok()
+    }
+
+    /// Returns the picture that it is about.
+    pub(super) fn picture(&self) -> Option<&Picture> {
+        self.message.as_ref()?.pictures.first()
+    }
+
+    /// Returns it as a letter of this name.
+    pub(super) fn letter(&self, name: String) -> Letter {
+        Letter { name, payload: to_json(self) }
+    }
+}
+
+impl fmt::Display for Dead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.picture(), &self.text) {
+            (Some(picture), _) => write!(f, "{}", Shown(&picture.input))?,
+            (None, Some(text)) => write!(f, "{text:?}")?,
+            (None, None) => write!(f, "a message")?,
+        }
+        write!(f, ": {} ({}, delivery {})", self.reason, self.worker, self.deliveries)
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("texts, paths and numbers")
+}
+
+/// Returns whether a path is absolute and goes nowhere but down, and no other text means the same.
+fn is_plain(path: &Path) -> bool {
+    let goes_down = |part: &[u8]| !["", ".", ".."].map(str::as_bytes).contains(&part) && !part.contains(&0);
+    match path.as_os_str().as_bytes().strip_prefix(b"/") {
+        Some(below) => below.split(|&byte| byte == b'/').all(goes_down),
+        None => false,
+    }
+}
+
+/// Reads a path as [`as_json`] writes it.
+fn from_json<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Told {
+        Text(String),
+        Bytes { bytes: Vec<u8> },
+    }
+    Ok(match Told::deserialize(from)? {
+        Told::Text(text) => text.into(),
+        Told::Bytes { bytes } => OsString::from_vec(bytes).into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::path::Component;
+
+    use proptest::prelude::*;
+
+    fn picture(input: impl AsRef<OsStr>) -> Picture {
+        let input = Path::new("/in").join(Path::new(input.as_ref()));
+        Picture { output: Path::new("/out").join(input.strip_prefix("/in").unwrap()), input, named: false }
+    }
+
+    fn message() -> Message {
+        let pictures = vec![picture("a.png"), picture(OsStr::from_bytes(b"caf\xe9/b.png"))];
+        Message::new("method = \"clahe\"\n".to_owned(), pictures)
+    }
+
+    #[test]
+    fn a_message_is_read_back_the_same() {
+        let named = Picture { named: true, ..picture("c.png") };
+        for message in [message(), message().instead(vec![named], 3), message().about(&picture("a.png"))] {
+            assert_eq!(Message::parse(&message.letter().payload), Ok(message));
+        }
+        let text = String::from_utf8(message().letter().payload).unwrap();
+        assert_eq!(
+            text,
+            r#"{"version":1,"settings":"method = \"clahe\"\n","pictures":[{"input":"/in/a.png","output":"/out/a.png"},{"input":{"bytes":[47,105,110,47,99,97,102,233,47,98,46,112,110,103]},"output":{"bytes":[47,111,117,116,47,99,97,102,233,47,98,46,112,110,103]}}]}"#
+        );
+    }
+
+    #[test]
+    fn a_name_is_that_of_the_pictures_and_their_settings() {
+        let name = message().name();
+        assert_eq!(name, message().name());
+        let other = Message::new(String::new(), message().pictures);
+        let single = message().about(&message().pictures[0]);
+        let moved = Picture { output: "/other/a.png".into(), ..picture("a.png") };
+        let again = message().instead(message().pictures, 1);
+        let all = [other, single, message().about(&moved), again].map(|message| message.name());
+        assert!(all.iter().all(|other| *other != name) && all[1] != all[2], "{all:?}");
+        assert_eq!(
+            message().instead(Vec::new(), 1).instead(message().pictures, 1).name(),
+            format!("{name}-2")
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_the_reason() {
+        let with = |from: &str, to: &str| {
+            let text = String::from_utf8(message().letter().payload).unwrap();
+            assert!(text.contains(from), "{from}");
+            Message::parse(text.replacen(from, to, 1).as_bytes())
+        };
+        assert_eq!(with("\"version\":1", "\"version\":2"), Err(MessageError::Version(2)));
+        let empty = Message::new(String::new(), Vec::new()).letter().payload;
+        assert_eq!(Message::parse(&empty), Err(MessageError::Pictures(0)));
+        let many = Message::new(String::new(), vec![picture("a"); MOST + 1]).letter().payload;
+        assert_eq!(Message::parse(&many), Err(MessageError::Pictures(MOST + 1)));
+        for path in [
+            "in/a.png",
+            "",
+            "/",
+            "/in/../a.png",
+            "/in/..",
+            "/./a.png",
+            "/in/./a.png",
+            "/in//a.png",
+            "/in/a.png/",
+            "/a\\u0000b",
+        ] {
+            let why = with("/in/a.png", path);
+            assert!(matches!(why, Err(MessageError::Path(_))), "{path}: {why:?}");
+        }
+        for (from, to) in
+            [("\"settings\":", "\"other\":"), ("}]}", "}],\"more\":1}"), ("[", "{"), ("\"/in/a.png\"", "7")]
+        {
+            assert!(matches!(with(from, to), Err(MessageError::Form(_))), "{from} {to}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_has_plain_paths(at: prop::sample::Index, bytes in prop::collection::vec(any::<u8>(), 0..4), cut in 0_usize..4) {
+            let mut text = message().letter().payload;
+            let at = at.index(text.len());
+            let end = (at + cut).min(text.len());
+            text.splice(at..end, bytes);
+            if let Ok(message) = Message::parse(&text) {
+                let paths = || message.pictures.iter().flat_map(|picture| [&picture.input, &picture.output]);
+                prop_assert!(paths().all(|path| path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)));
+                prop_assert_eq!(Message::parse(&message.letter().payload), Ok(message));
+            }
+            Dead::parse(&text);
+        }
+    }
+}

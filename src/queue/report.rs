@@ -1,0 +1,125 @@
+//! `histeqd status --queue` and `histeqd retry --queue`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use histeqd_queue::{DeadLetter, Place, Published, Queue, Stats};
+use serde::Serialize;
+
+use super::account::Account;
+use super::message::Dead;
+use super::unusable;
+use crate::cli::{self, RetryCommand};
+use crate::error::Error;
+use crate::retry::{Wanted, patterns};
+
+/// How long the workers have to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How many dead letters are shown to people.
+const SHOWN: usize = 20;
+
+/// What a queue has, for programs.
+#[derive(Serialize)]
+struct Report {
+    queue: String,
+    /// Messages that no worker has.
+    waiting: u64,
+    /// Messages that a worker has.
+    in_progress: u64,
+    workers: Vec<Account>,
+    dead: Vec<Dead>,
+}
+
+/// Returns the answer to `histeqd status --queue`.
+///
+/// # Errors
+/// When there is no such queue, or its server does not answer.
+pub fn describe(place: &Place, json: bool) -> Result<String, Error> {
+    let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
+    let unusable = |why| unusable(&why);
+    let Stats { waiting, in_progress, .. } = queue.stats().map_err(unusable)?;
+    let answers = queue.ask(PATIENCE).map_err(unusable)?;
+    let mut workers: Vec<Account> =
+        answers.iter().filter_map(|answer| serde_json::from_slice(answer).ok()).collect();
+    workers.sort_by(|one, other| one.worker.cmp(&other.worker));
+    let dead = queue.dead().map_err(unusable)?;
+    let dead = dead.iter().filter_map(|letter| Dead::parse(&letter.payload)).collect();
+    let report = Report { queue: place.to_string(), waiting, in_progress, workers, dead };
+    if json {
+        return Ok(serde_json::to_string(&report).expect("numbers and texts") + "\n");
+    }
+    Ok(text(&report))
+}
+
+fn text(report: &Report) -> String {
+    let Report { queue, waiting, in_progress, workers, dead } = report;
+    let mut text = format!(
+        "queue        {queue}\nwaiting      {waiting} messages\nin progress  {in_progress} messages\nworkers      {}\n",
+        workers.len()
+    );
+    // Writing to a string cannot fail.
+    for Account { worker, seconds, done, last_minute, failed, in_progress, devices, waits } in workers {
+        let _ = write!(
+            text,
+            "  {worker}: {in_progress} pictures in progress, {done} done in {seconds} s, {last_minute} in the last minute, {failed} failed"
+        );
+        for (device, count) in devices {
+            let _ = write!(text, "; {device} {count}");
+        }
+        if let Some(why) = waits {
+            let _ = write!(text, "; takes no more for now: {why}");
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "failed       {}", dead.len());
+    for dead in dead.iter().take(SHOWN) {
+        let _ = writeln!(text, "  {dead}");
+    }
+    if dead.len() > SHOWN {
+        let _ = writeln!(text, "  and {} more (--json names each)", dead.len() - SHOWN);
+    }
+    text
+}
+
+/// Puts the pictures that were put aside, or those that are meant, back into the queue. Returns what to tell the user.
+///
+/// # Errors
+/// When there is no such queue, its server does not answer, or it is full.
+pub fn retry(command: &RetryCommand) -> Result<String, Error> {
+    let Some(place) = &command.queue else { return Ok(String::new()) };
+    let patterns = patterns(command)?;
+    let wanted = Wanted::new(&patterns).map_err(Error::Usage)?;
+    let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
+    let mut count = 0;
+    for letter in queue.dead().map_err(|why| unusable(&why))? {
+        count += usize::from(put_back(&queue, &letter, &wanted)?);
+    }
+    match count {
+        0 if patterns.is_empty() => Ok("no picture has failed for good\n".into()),
+        0 => Err(Error::CannotRun(format!(
+            "none of the pictures that failed for good is named so; `histeqd status --queue {place}` lists them"
+        ))),
+        1 => Ok("1 picture is tried again\n".into()),
+        count => Ok(format!("{count} pictures are tried again\n")),
+    }
+}
+
+/// Puts a picture back if it is meant. What is no message cannot be tried again, and stays until it is taken out by hand.
+fn put_back(queue: &Queue, letter: &DeadLetter, wanted: &Wanted) -> Result<bool, Error> {
+    let message = Dead::parse(&letter.payload).and_then(|dead| dead.message);
+    let Some(message) = message.filter(|message| message.pictures.iter().any(|one| wanted.has(&one.input)))
+    else {
+        return Ok(false);
+    };
+    let again = message.letter();
+    match queue.publish(&again.name, again.payload).map_err(|why| unusable(&why))? {
+        Published::Added | Published::Already => {}
+        Published::Full => {
+            return Err(Error::CannotRun(
+                "the queue is full; try again once workers have made room".to_owned(),
+            ));
+        }
+    }
+    queue.forget_dead(letter).map_err(|why| unusable(&why))?;
+    Ok(true)
+}

@@ -1,0 +1,234 @@
+//! `histeqd submit`: publishes what is to be done.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use histeqd_queue::{DeadLetter, Limits, Published, Queue, QueueError};
+
+use super::message::{Message, Picture};
+use super::unusable;
+use crate::backoff::Backoff;
+use crate::cli::SubmitCommand;
+use crate::config::{InputFile, OrNone, Settings, Written};
+use crate::error::{Error, Exit, PictureError};
+use crate::paths::Shown;
+use crate::progress::painted;
+use crate::publish::with_leftovers_removed;
+use crate::source::{self, Batches, Job, Skip};
+use crate::stop::Stop;
+
+/// The most bytes of a message's paths, well below what a server takes.
+const LONGEST: usize = 128 * 1024;
+/// How long a server may be gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The pauses while the queue is full or its server gone.
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
+
+/// What became of the pictures.
+#[derive(Default)]
+struct Count {
+    published: usize,
+    messages: usize,
+    waiting: usize,
+}
+
+/// Publishes what the command line names and is not done.
+///
+/// # Errors
+/// When the command line makes no sense, or the queue cannot be used.
+pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
+    let (settings, place, access, limits) = command.resolve()?;
+    let settings = with_whole_paths(settings)?;
+    let carried = settings.written.carried().map_err(Error::Usage)?;
+    let queue = Queue::connect(&place, &access).map_err(|why| unusable(&why))?;
+    queue.create(&limits).map_err(|why| unusable(&why))?;
+    let scan = || source::scan(&settings, stop);
+    let plan = with_leftovers_removed(&settings.out, usize::MAX, scan).map_err(Error::thread)??;
+    let submission = Submission { queue: &queue, settings: carried, stop };
+    let count = submission.publish(plan.jobs)?;
+    if stop.asked() {
+        say(&format!("stopped; {}", told(&count, &plan.skipped)));
+        return Ok(Exit::Stopped);
+    }
+    for (input, why) in &plan.failed {
+        say(&failure(input, why));
+    }
+    say(&told(&count, &plan.skipped));
+    Ok(if plan.failed.is_empty() { Exit::Done } else { Exit::SomeFailed })
+}
+
+fn say(line: &str) {
+    // Nobody may be reading.
+    let _ = writeln!(anstream::stderr(), "{}", painted(line));
+}
+
+fn failure(input: &Path, why: &PictureError) -> String {
+    format!("failed: {}: {why}", Shown(input))
+}
+
+fn told(count: &Count, skipped: &[(PathBuf, Skip)]) -> String {
+    let done = skipped.iter().filter(|(_, why)| *why == Skip::AlreadyDone).count();
+    let Count { published, messages, waiting } = count;
+    format!(
+        "{published} pictures submitted in {messages} messages; {waiting} waiting already, {done} done already"
+    )
+}
+
+/// Returns the settings with whole paths, because workers have other current folders.
+fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
+    let whole = |path: &PathBuf| {
+        let absolute = std::path::absolute(path).and_then(|path| {
+            match path.components().any(|part| part == Component::ParentDir) {
+                true => path.canonicalize(),
+                false => Ok(path),
+            }
+        });
+        absolute.map_err(|why| Error::Usage(format!("{} cannot be used: {why}", Shown(path))))
+    };
+    let Written { reference, lut, .. } = &mut settings.written;
+    if let Some(OrNone::Some(InputFile(file))) = reference {
+        *file = whole(file)?;
+    }
+    let named = lut.iter_mut().flatten().chain(&mut settings.inputs).chain([&mut settings.out]);
+    for path in named {
+        *path = whole(path)?;
+    }
+    Ok(settings)
+}
+
+struct Submission<'a> {
+    queue: &'a Queue,
+    settings: String,
+    stop: &'a Stop,
+}
+
+impl Submission<'_> {
+    /// Publishes jobs, and takes those that failed before out of the dead letters.
+    fn publish(&self, jobs: Vec<Job>) -> Result<Count, Error> {
+        let dead = self.queue.dead().map_err(|why| unusable(&why))?;
+        let dead: HashMap<_, _> = dead.into_iter().map(|letter| (letter.name.clone(), letter)).collect();
+        let mut count = Count::default();
+        for message in messages(jobs, &self.settings) {
+            match self.add(&message)? {
+                Published::Added => {
+                    count.published += message.pictures.len();
+                    count.messages += 1;
+                    self.forget_dead(&message, &dead)?;
+                }
+                Published::Already => count.waiting += message.pictures.len(),
+                // Only a stop ends the wait for room.
+                Published::Full => return Ok(count),
+            }
+        }
+        Ok(count)
+    }
+
+    /// Publishes a message as soon as there is room.
+    fn add(&self, message: &Message) -> Result<Published, Error> {
+        let letter = message.letter();
+        let (mut tries, mut gone, mut was_full) = (0, None, false);
+        loop {
+            match self.queue.publish(&letter.name, letter.payload.clone()) {
+                Ok(Published::Full) => {
+                    if !std::mem::replace(&mut was_full, true) && tries == 0 {
+                        say("the queue is full; waiting for the workers");
+                    }
+                    gone = None;
+                }
+                Ok(done) => return Ok(done),
+                Err(why) if !why.is_transient() => return Err(unusable(&why)),
+                Err(QueueError::Missing(_)) => {
+                    self.queue.create(&Limits::default()).map_err(|why| unusable(&why))?
+                }
+                Err(why) => {
+                    let since = *gone.get_or_insert_with(Instant::now);
+                    if since.elapsed() > PATIENCE {
+                        let why = format!("{why}; run the same command again, it continues where it stopped");
+                        return Err(Error::CannotRun(why));
+                    }
+                }
+            }
+            if self.stop.asked() {
+                return Ok(Published::Full);
+            }
+            tries += 1;
+            sleep(PAUSES.after(tries));
+        }
+    }
+
+    fn forget_dead(&self, message: &Message, dead: &HashMap<String, DeadLetter>) -> Result<(), Error> {
+        if dead.is_empty() {
+            return Ok(());
+        }
+        let names = message.pictures.iter().map(|picture| message.about(picture).name());
+        for letter in names.filter_map(|name| dead.get(&name)) {
+            self.queue.forget_dead(letter).map_err(|why| unusable(&why))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the jobs as messages: consecutive small pictures together, a large one alone.
+fn messages(jobs: Vec<Job>, settings: &str) -> impl Iterator<Item = Message> {
+    let mut jobs = jobs.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let first = jobs.next()?;
+        let length = |job: &Job| job.input.as_os_str().len() + job.output.as_os_str().len();
+        let (mut bytes, mut paths) = (first.bytes, length(&first));
+        let mut together = vec![first];
+        let mut fits = |job: &Job| {
+            bytes = bytes.saturating_add(job.bytes);
+            // What is not UTF-8 takes up to four times the space.
+            paths += length(job);
+            bytes <= Batches::MAX_BYTES && 4 * paths <= LONGEST
+        };
+        while together.len() < Batches::MAX
+            && let Some(job) = jobs.next_if(&mut fits)
+        {
+            together.push(job);
+        }
+        let picture = |Job { input, output, named, .. }| Picture { input, output, named };
+        Some(Message::new(settings.to_owned(), together.into_iter().map(picture).collect()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(number: usize, bytes: u64) -> Job {
+        Job {
+            number,
+            input: format!("/in/{number}.png").into(),
+            output: format!("/out/{number}.png").into(),
+            named: false,
+            bytes,
+            lasting_inodes: true,
+            stamp: None,
+            remakes: false,
+            replaces: true,
+            spooled: None,
+        }
+    }
+
+    #[test]
+    fn small_pictures_share_a_message_and_large_ones_have_their_own() {
+        let sizes = |jobs: Vec<Job>| -> Vec<usize> {
+            messages(jobs, "").map(|message| message.pictures.len()).collect()
+        };
+        assert_eq!(sizes((0..70).map(|number| job(number, 4096)).collect()), [32, 32, 6]);
+        assert_eq!(sizes((0..5).map(|number| job(number, 1 << 20)).collect()), [1; 5]);
+        assert_eq!(
+            sizes(vec![job(0, 9), job(1, 1 << 20), job(2, 9), job(3, u64::MAX), job(4, 9)]),
+            [1, 1, 1, 1, 1]
+        );
+        assert_eq!(sizes((0..4).map(|number| job(number, 100 << 10)).collect()), [2, 2]);
+        let long =
+            |number| Job { input: format!("/{}/{number}", "x".repeat(10_000)).into(), ..job(number, 9) };
+        assert_eq!(sizes((0..7).map(long).collect()), [3, 3, 1]);
+        assert!(sizes(Vec::new()).is_empty());
+    }
+}

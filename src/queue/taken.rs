@@ -1,0 +1,327 @@
+//! The messages that a worker has, and how their pictures end.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use histeqd_queue::{Delivery, Fate, Letter};
+use tracing::{debug, info, warn};
+
+use super::account::{self, Account, Minute};
+use super::message::{Dead, Message, Picture};
+use crate::backoff::Backoff;
+use crate::error::PictureError;
+use crate::paths::Shown;
+use crate::progress::Event;
+
+/// The pauses after outputs could not be written at all.
+const PAUSES: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(300) };
+
+/// A message that was pulled and understood.
+pub(super) struct Taken {
+    pub(super) delivery: Delivery,
+    pub(super) message: Message,
+    /// The folder of `--root` that its outputs lie in.
+    pub(super) root: PathBuf,
+}
+
+impl Taken {
+    /// Returns how often its pictures were delivered, with this delivery.
+    pub(super) fn deliveries(&self) -> u64 {
+        self.message.deliveries(self.delivery.deliveries())
+    }
+
+    /// Returns whether it can be done in the same run as a message with these settings and this root.
+    pub(super) fn is_like(&self, settings: &str, root: &Path) -> bool {
+        self.message.settings == settings && self.root == root
+    }
+}
+
+/// Why a picture is not done.
+pub(super) struct Failure {
+    pub(super) reason: String,
+    pub(super) fault: Fault,
+}
+
+/// Whose fault it is that a picture is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The picture's: it would fail again.
+    Own,
+    /// Something's that may pass.
+    Passing,
+    /// Something's that affects every other picture of this worker too.
+    Worker,
+}
+
+impl Failure {
+    pub(super) fn of(error: &PictureError) -> Self {
+        let fault = match error {
+            error if error.affects_all_outputs() => Fault::Worker,
+            error if error.is_transient() => Fault::Passing,
+            _ => Fault::Own,
+        };
+        Self { reason: error.in_service(), fault }
+    }
+}
+
+/// A message whose pictures are in the pipeline.
+struct Begun {
+    taken: Taken,
+    /// The inputs of those that have not ended.
+    open: HashSet<PathBuf>,
+    failures: HashMap<PathBuf, Failure>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The messages, each by a number.
+    begun: BTreeMap<u64, Begun>,
+    /// Which message an input in progress belongs to.
+    of_input: HashMap<PathBuf, u64>,
+    next: u64,
+    done: u64,
+    failed: u64,
+    devices: BTreeMap<String, u64>,
+    /// How often in a row outputs could not be written, why, and until when to wait.
+    waits: Option<(u32, String, Instant)>,
+}
+
+/// All the messages that a worker has begun.
+pub(super) struct Desk {
+    state: Mutex<State>,
+    minute: Mutex<Minute>,
+    worker: String,
+    attempts: u64,
+}
+
+impl Desk {
+    pub(super) fn new(attempts: u64) -> Self {
+        let minute = Mutex::new(Minute::new());
+        Self { state: Mutex::default(), minute, worker: account::name(), attempts }
+    }
+
+    /// Returns how often a picture is tried.
+    pub(super) fn attempts(&self) -> u64 {
+        self.attempts
+    }
+
+    /// Returns whether none of the message's inputs is in progress, as part of another message.
+    pub(super) fn is_free_for(&self, message: &Message) -> bool {
+        let state = lock(&self.state);
+        !message.pictures.iter().any(|picture| state.of_input.contains_key(&picture.input))
+    }
+
+    /// Takes over a message of which these inputs go into the pipeline, and these failed before.
+    pub(super) fn begin(&self, taken: Taken, open: HashSet<PathBuf>, failures: HashMap<PathBuf, Failure>) {
+        let begun = Begun { taken, open, failures };
+        if begun.open.is_empty() {
+            return self.settle(begun);
+        }
+        let mut state = lock(&self.state);
+        let number = state.next;
+        state.next += 1;
+        state.of_input.extend(begun.open.iter().map(|input| (input.clone(), number)));
+        state.begun.insert(number, begun);
+    }
+
+    /// Handles an event of the pipeline. `are_there` tells whether the folders with the pictures are.
+    pub(super) fn hear(&self, event: Event, are_there: impl Fn() -> bool) {
+        match event {
+            Event::Done { input, output, device, .. } => {
+                debug!("done: {} -> {} ({device})", Shown(&input), Shown(&output));
+                let mut state = lock(&self.state);
+                state.done += 1;
+                state.waits = None;
+                *state.devices.entry(device.to_string()).or_default() += 1;
+                drop(state);
+                lock(&self.minute).count();
+                self.ended(&input, None);
+            }
+            Event::Skipped { input, planned: true, why } => {
+                debug!("skipped: {}: {why:?}", Shown(&input));
+                self.ended(&input, None);
+            }
+            Event::Failed { input, error, planned: true } => {
+                let mut failure = Failure::of(&error);
+                if matches!(error, PictureError::Read(_)) && !are_there() {
+                    failure.fault = Fault::Worker;
+                }
+                self.ended(&input, Some(failure));
+            }
+            Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
+            Event::Device { note, trouble: true } => warn!("{note}"),
+            Event::Device { note, trouble: false } => info!("{note}"),
+            Event::Planned { .. }
+            | Event::Would { .. }
+            | Event::Remade { .. }
+            | Event::Stopping
+            | Event::Load(_)
+            | Event::Skipped { planned: false, .. }
+            | Event::Failed { planned: false, .. } => {}
+        }
+    }
+
+    fn ended(&self, input: &Path, failure: Option<Failure>) {
+        let mut state = lock(&self.state);
+        let Some(number) = state.of_input.remove(input) else { return };
+        let Some(begun) = state.begun.get_mut(&number) else { return };
+        begun.open.remove(input);
+        if let Some(failure) = failure {
+            begun.failures.insert(input.to_owned(), failure);
+        }
+        if begun.open.is_empty()
+            && let Some(begun) = state.begun.remove(&number)
+        {
+            drop(state);
+            self.settle(begun);
+        }
+    }
+
+    /// Gives back what the pipeline has left: it was never begun.
+    pub(super) fn leave(&self) {
+        let mut state = lock(&self.state);
+        let left = std::mem::take(&mut state.begun);
+        state.of_input.clear();
+        drop(state);
+        left.into_values().for_each(|begun| self.settle(begun));
+    }
+
+    /// Gives back a message that was never begun.
+    pub(super) fn give_back(&self, taken: Taken) {
+        let open = taken.message.pictures.iter().map(|picture| picture.input.clone()).collect();
+        self.settle(Begun { taken, open, failures: HashMap::new() });
+    }
+
+    /// Has the pictures of a message delivered one by one, so that one that ends its worker takes no others with it.
+    pub(super) fn split(&self, delivery: Delivery, message: &Message) {
+        let tries = message.deliveries(delivery.deliveries()) - 1;
+        let alone = |picture: &Picture| message.instead(vec![picture.clone()], tries).letter();
+        delivery.settle(Vec::new(), Fate::Replaced(message.pictures.iter().map(alone).collect()));
+    }
+
+    /// Puts some pictures of a message aside, and has the others delivered again.
+    pub(super) fn refuse(&self, delivery: Delivery, message: &Message, refused: &[(Picture, String)]) {
+        let deliveries = message.deliveries(delivery.deliveries());
+        let dead = refused
+            .iter()
+            .map(|(picture, why)| self.dead(message, picture, why.clone(), deliveries))
+            .collect();
+        let is_refused = |picture: &&Picture| refused.iter().any(|(refused, _)| refused == *picture);
+        let others: Vec<_> =
+            message.pictures.iter().filter(|picture| !is_refused(picture)).cloned().collect();
+        let fate = match others.is_empty() {
+            true => Fate::Dead,
+            false => Fate::Replaced(vec![message.instead(others, deliveries - 1).letter()]),
+        };
+        delivery.settle(dead, fate);
+    }
+
+    /// Puts a message aside that cannot be understood.
+    pub(super) fn refuse_unread(&self, delivery: Delivery, why: String) {
+        /// As much as tells people what it is.
+        const SHOWN: usize = 200;
+        warn!("a message is refused: {why}");
+        let payload = delivery.payload();
+        let text = String::from_utf8_lossy(&payload[..payload.len().min(SHOWN)]).into_owned();
+        let name = crate::record::Digest::of(payload).to_string();
+        let deliveries = delivery.deliveries();
+        let dead =
+            Dead { reason: why, worker: self.worker.clone(), deliveries, message: None, text: Some(text) };
+        lock(&self.state).failed += 1;
+        delivery.settle(vec![dead.letter(name)], Fate::Dead);
+    }
+
+    /// Has the queue told of a message whose pictures have ended, or are left.
+    fn settle(&self, begun: Begun) {
+        let Begun { taken, open, mut failures } = begun;
+        let deliveries = taken.deliveries();
+        let Taken { delivery, message, .. } = taken;
+        // What was not tried, what failed for a while, and what is given up.
+        let (mut excused, mut passing, mut dead) = (Vec::new(), Vec::new(), Vec::new());
+        for picture in &message.pictures {
+            if open.contains(&picture.input) {
+                excused.push(picture.clone());
+                continue;
+            }
+            let Some(Failure { reason, fault }) = failures.remove(&picture.input) else { continue };
+            match fault {
+                Fault::Worker => {
+                    self.wait(&reason);
+                    excused.push(picture.clone());
+                }
+                Fault::Passing if deliveries < self.attempts => {
+                    info!("failed, tried again: {}: {reason}", Shown(&picture.input));
+                    passing.push(picture.clone());
+                }
+                Fault::Passing | Fault::Own => dead.push(self.dead(&message, picture, reason, deliveries)),
+            }
+        }
+        let fate = if !excused.is_empty() {
+            excused.append(&mut passing);
+            Fate::Replaced(vec![message.instead(excused, deliveries - 1).letter()])
+        } else if !passing.is_empty() {
+            let times = u32::try_from(deliveries).unwrap_or(u32::MAX);
+            Fate::Again(Backoff::OF_A_FILE.after(times))
+        } else if dead.len() == message.pictures.len() {
+            Fate::Dead
+        } else {
+            Fate::Done
+        };
+        delivery.settle(dead, fate);
+    }
+
+    fn dead(&self, message: &Message, picture: &Picture, reason: String, deliveries: u64) -> Letter {
+        warn!("failed: {}: {reason}", Shown(&picture.input));
+        lock(&self.state).failed += 1;
+        let alone = message.about(picture);
+        let name = alone.name();
+        Dead { reason, worker: self.worker.clone(), deliveries, message: Some(alone), text: None }
+            .letter(name)
+    }
+
+    /// Has the worker take nothing for a while.
+    fn wait(&self, why: &str) {
+        let mut state = lock(&self.state);
+        let now = Instant::now();
+        let times = match &state.waits {
+            // One cause makes all that is in progress fail.
+            Some((_, _, until)) if *until > now => return,
+            Some((times, ..)) => times + 1,
+            None => 1,
+        };
+        let pause = PAUSES.after(times);
+        warn!("nothing more is started for {} s: {why}", pause.as_secs());
+        state.waits = Some((times, why.to_owned(), now + pause));
+    }
+
+    /// Returns whether the worker is to take nothing for now.
+    pub(super) fn waits(&self) -> bool {
+        lock(&self.state).waits.as_ref().is_some_and(|(_, _, until)| *until > Instant::now())
+    }
+
+    /// Returns how many pictures were put aside.
+    pub(super) fn failed(&self) -> u64 {
+        lock(&self.state).failed
+    }
+
+    /// Returns what the worker tells of itself.
+    pub(super) fn account(&self) -> Account {
+        let (state, minute) = (lock(&self.state), lock(&self.minute));
+        Account {
+            worker: self.worker.clone(),
+            seconds: minute.seconds(),
+            done: state.done,
+            last_minute: minute.sum(),
+            failed: state.failed,
+            in_progress: state.of_input.len(),
+            devices: state.devices.clone(),
+            waits: state.waits.as_ref().map(|(_, why, _)| why.clone()),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

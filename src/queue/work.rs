@@ -1,0 +1,366 @@
+//! `histeqd work`: takes messages from a queue and has their pictures done.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::iter;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use histeqd_queue::{Delivery, Limits, Queue, QueueError};
+use sd_notify::NotifyState;
+use tracing::{info, warn};
+
+use super::message::{Message, Picture};
+use super::roots::Roots;
+use super::taken::{Desk, Failure, Fault, Taken};
+use super::unusable;
+use crate::cli::{self, WorkCommand};
+use crate::config::{InputFile, OrNone, Report, Request, Settings, Written};
+use crate::device::RequiredDevices;
+use crate::error::{Error, Exit};
+use crate::machine::Machine;
+use crate::pipeline::{OutputFolder, Run};
+use crate::progress::Events;
+use crate::publish::Publisher;
+use crate::service::log;
+use crate::source::{self, Job};
+use crate::stop::Stop;
+use crate::together::Groups;
+use lanes::Order;
+
+/// Capacity of the queue of pipeline events.
+const WAITING: usize = 4096;
+/// How long the server is asked for work at a time. A stop is noticed in between.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The same, where something else may come up soon.
+const SHORT_PATIENCE: Duration = Duration::from_millis(200);
+/// The pause after the server did not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long the end waits for the server to hear how messages ended. What it does not hear is done once more, by a look at the output.
+const LAST_WORDS: Duration = Duration::from_secs(15);
+/// The least patience with the server on behalf of a stop.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Works on a queue until stopped, or until it is empty if that is asked for. `written` are the keys of this machine.
+///
+/// # Errors
+/// When the command line makes no sense, the queue cannot be used, or the pipeline cannot go on.
+pub fn work(
+    command: &WorkCommand,
+    written: Written,
+    stop: &Stop,
+    publisher: &Publisher,
+) -> Result<Exit, Error> {
+    log::start(command.style());
+    let roots = Roots::of(&command.roots)?;
+    let place = &command.queue.queue;
+    let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
+    let limits = command.queue.limits();
+    queue.create(&limits).map_err(|why| unusable(&why))?;
+    let desk = Arc::new(Desk::new(u64::from(command.attempts.get())));
+    let told = Arc::clone(&desk);
+    let answer = move || serde_json::to_vec(&told.account()).unwrap_or_default();
+    queue.answer(answer).map_err(|why| unusable(&why))?;
+    info!("histeqd {}: working on {place}", env!("CARGO_PKG_VERSION"));
+    // Without a service manager nobody listens.
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+    let until_empty = command.until_empty;
+    let (report, held) = (Report { style: command.style(), ..Report::default() }, VecDeque::new());
+    let worker = Worker {
+        queue: &queue,
+        limits,
+        roots,
+        written,
+        report,
+        desk: &desk,
+        until_empty,
+        stop,
+        held,
+        is_silent: false,
+    };
+    let done = worker.run(publisher);
+    if !queue.finish(LAST_WORDS) {
+        warn!("the queue's server does not answer; what is not told is delivered again");
+    }
+    done?;
+    Ok(if until_empty && desk.failed() > 0 { Exit::SomeFailed } else { Exit::Done })
+}
+
+struct Worker<'a> {
+    queue: &'a Queue,
+    limits: Limits,
+    roots: Roots,
+    /// The keys of this machine.
+    written: Written,
+    report: Report,
+    desk: &'a Desk,
+    until_empty: bool,
+    stop: &'a Stop,
+    /// Messages that have to wait: for other settings, or for an input that is in progress.
+    held: VecDeque<Taken>,
+    /// Whether the server does not answer.
+    is_silent: bool,
+}
+
+impl Worker<'_> {
+    fn run(mut self, publisher: &Publisher) -> Result<(), Error> {
+        let mut done = Ok(());
+        while done.is_ok()
+            && let Some(first) = self.first()
+        {
+            let (text, root) = (first.message.settings.clone(), first.root.clone());
+            match self.settings(&text) {
+                Ok(settings) => {
+                    self.held.push_front(first);
+                    done = self.process(&settings, &text, root, publisher);
+                }
+                Err(reason) => self.fail_all(first, &reason),
+            }
+        }
+        if self.stop.asked() {
+            info!("stopped");
+        }
+        self.held.into_iter().for_each(|taken| self.desk.give_back(taken));
+        done
+    }
+
+    /// Returns the message that is next, for whatever settings.
+    fn first(&mut self) -> Option<Taken> {
+        loop {
+            if self.stop.asked() {
+                return None;
+            }
+            if let Some(held) = self.held.pop_front() {
+                return Some(held);
+            }
+            if !self.take(PATIENCE) {
+                return None;
+            }
+        }
+    }
+
+    /// Returns the settings for messages that carry this text.
+    fn settings(&self, text: &str) -> Result<Settings, String> {
+        let written = self.written.clone().with_carried(text)?;
+        // Whether outputs can be written may change by itself, as in a service.
+        let request = Request { report: self.report, watch: true, ..Request::default() };
+        Settings::resolve(written, request)
+    }
+
+    /// Has all messages with the same settings done, until one with others comes.
+    fn process(
+        &mut self,
+        settings: &Settings,
+        text: &str,
+        root: PathBuf,
+        publisher: &Publisher,
+    ) -> Result<(), Error> {
+        let (stop, desk) = (self.stop.clone(), self.desk);
+        let machine = Machine::new(settings.memory, settings.threads);
+        let outlet = OutputFolder::new(settings, &root, publisher);
+        let (events, told) = Events::queue(WAITING);
+        let groups = Groups::new(settings, settings.operation, &[]);
+        let are_there = self.roots.watch();
+        let done = thread::scope(|scope| {
+            thread::Builder::new()
+                .name("queue-events".into())
+                .spawn_scoped(scope, move || told.iter().for_each(|event| desk.hear(event, &are_there)))
+                .map_err(Error::thread)?;
+            let run = Run {
+                settings,
+                order: Order::Equalize(settings.operation),
+                groups: groups.as_ref(),
+                outlet: &outlet,
+                machine: &machine,
+                pictures: usize::MAX,
+                have_pages: true,
+                jpeg_bytes: u64::MAX,
+                stop: &stop,
+                required: RequiredDevices::new(stop.clone()),
+                events: &events,
+            };
+            let done = run.process(iter::from_fn(|| self.batch(settings, text, &root)));
+            drop(events);
+            done
+        });
+        self.desk.leave();
+        done
+    }
+
+    /// Returns the jobs of the next message with these settings; `None` if there is none, or one with others.
+    fn batch(&mut self, settings: &Settings, text: &str, root: &PathBuf) -> Option<Vec<Job>> {
+        loop {
+            if self.stop.asked() {
+                info!("stopping: finishing the pictures in progress");
+                return None;
+            }
+            if self.desk.waits() {
+                thread::sleep(TICK);
+                continue;
+            }
+            let is_next = |taken: &Taken| taken.is_like(text, root) && self.desk.is_free_for(&taken.message);
+            if let Some(place) = self.held.iter().position(is_next) {
+                let jobs = self.held.remove(place).map(|taken| self.begin(taken, settings));
+                match jobs {
+                    Some(jobs) if !jobs.is_empty() => return Some(jobs),
+                    _ => continue,
+                }
+            }
+            if self.held.iter().any(|taken| !taken.is_like(text, root)) {
+                return None;
+            }
+            let is_short = self.until_empty || !self.held.is_empty();
+            if !self.take(if is_short { SHORT_PATIENCE } else { PATIENCE }) {
+                return None;
+            }
+        }
+    }
+
+    /// Begins a message, and returns the jobs that are still to do.
+    fn begin(&self, taken: Taken, settings: &Settings) -> Vec<Job> {
+        let (mut jobs, mut failures) = (Vec::with_capacity(taken.message.pictures.len()), HashMap::new());
+        for Picture { input, output, named } in &taken.message.pictures {
+            match source::single(input.clone(), output.clone(), *named, settings) {
+                Ok(Some(job)) => jobs.push(job),
+                Ok(None) => {}
+                Err(error) => {
+                    let mut failure = Failure::of(&error);
+                    if !(self.roots.watch())() {
+                        failure.fault = Fault::Worker;
+                    }
+                    failures.insert(input.clone(), failure);
+                }
+            }
+        }
+        let open: HashSet<_> = jobs.iter().map(|job| job.input.clone()).collect();
+        self.desk.begin(taken, open, failures);
+        jobs
+    }
+
+    /// Fails all pictures of a message whose settings cannot be used here.
+    fn fail_all(&self, taken: Taken, reason: &str) {
+        let failure = || Failure { reason: reason.to_owned(), fault: Fault::Passing };
+        let failures =
+            taken.message.pictures.iter().map(|picture| (picture.input.clone(), failure())).collect();
+        self.desk.begin(taken, HashSet::new(), failures);
+    }
+
+    /// Asks the server for a message, and holds it if there is one that can be done. Returns whether there may be more.
+    fn take(&mut self, patience: Duration) -> bool {
+        match self.queue.pull(patience) {
+            Ok(Some(delivery)) => {
+                self.hears();
+                if let Some(taken) = self.admit(delivery) {
+                    self.held.push_back(taken);
+                }
+                true
+            }
+            Ok(None) => {
+                self.hears();
+                !(self.until_empty && self.is_empty())
+            }
+            Err(why) => {
+                if !std::mem::replace(&mut self.is_silent, true) {
+                    warn!("{why}; it is asked again until it answers");
+                }
+                if matches!(why, QueueError::Missing(_) | QueueError::Failed { .. }) {
+                    // Another worker may have been faster.
+                    let _ = self.queue.create(&self.limits);
+                }
+                self.pause();
+                true
+            }
+        }
+    }
+
+    fn hears(&mut self) {
+        if std::mem::replace(&mut self.is_silent, false) {
+            info!("the queue's server answers again");
+        }
+    }
+
+    fn pause(&self) {
+        let mut left = PAUSE;
+        while !left.is_zero() && !self.stop.asked() {
+            thread::sleep(TICK);
+            left = left.saturating_sub(TICK);
+        }
+    }
+
+    /// Returns whether nothing is to be done any more, by this worker or another.
+    fn is_empty(&self) -> bool {
+        let is_empty = |stats: histeqd_queue::Stats| stats.waiting == 0 && stats.in_progress == 0;
+        self.held.is_empty() && self.queue.stats().is_ok_and(is_empty)
+    }
+
+    /// Decides about a message: whether it can be understood, may be done here, and was not tried too often.
+    fn admit(&self, delivery: Delivery) -> Option<Taken> {
+        let message = match Message::parse(delivery.payload()) {
+            Ok(message) => message,
+            Err(why) => {
+                self.desk.refuse_unread(delivery, why.to_string());
+                return None;
+            }
+        };
+        if let Err(why) = self.check_settings(&message.settings) {
+            let refused: Vec<_> =
+                message.pictures.iter().map(|picture| (picture.clone(), why.clone())).collect();
+            self.desk.refuse(delivery, &message, &refused);
+            return None;
+        }
+        let refused: Vec<_> = message
+            .pictures
+            .iter()
+            .filter_map(|picture| Some((picture.clone(), self.outside(picture)?)))
+            .collect();
+        if !refused.is_empty() {
+            self.desk.refuse(delivery, &message, &refused);
+            return None;
+        }
+        let root = self.roots.of_output(&message.pictures[0].output).ok()?.to_owned();
+        let deliveries = message.deliveries(delivery.deliveries());
+        if message.pictures.len() > 1 && (deliveries > 1 || !self.are_alike(&message, &root)) {
+            self.desk.split(delivery, &message);
+            return None;
+        }
+        if deliveries > self.desk.attempts() {
+            let why = format!(
+                "it was begun {} times, and each time its worker was killed or cut off (the kernel's log says if memory ran out)",
+                deliveries - 1
+            );
+            let refused = [(message.pictures[0].clone(), why)];
+            self.desk.refuse(delivery, &message, &refused);
+            return None;
+        }
+        Some(Taken { delivery, message, root })
+    }
+
+    /// Returns whether the pictures can be done together: their outputs lie in one root, and no input is named twice.
+    fn are_alike(&self, message: &Message, root: &PathBuf) -> bool {
+        let inputs: HashSet<_> = message.pictures.iter().map(|picture| &picture.input).collect();
+        inputs.len() == message.pictures.len()
+            && message
+                .pictures
+                .iter()
+                .all(|picture| self.roots.of_output(&picture.output).is_ok_and(|own| own == root))
+    }
+
+    /// Checks that a message's settings can be read, and that the files that they name may be.
+    fn check_settings(&self, text: &str) -> Result<(), String> {
+        let written = self.written.clone().with_carried(text)?;
+        let reference = match &written.reference {
+            Some(OrNone::Some(InputFile(file))) => Some(file),
+            _ => None,
+        };
+        let mut files = reference.into_iter().chain(written.lut.iter().flatten());
+        files.try_for_each(|file| self.roots.check_input(file)).map_err(|why| why.to_string())
+    }
+
+    /// Returns why a picture is none of this worker's.
+    fn outside(&self, picture: &Picture) -> Option<String> {
+        let inside =
+            self.roots.check_input(&picture.input).and_then(|()| self.roots.of_output(&picture.output));
+        inside.err().map(|why| why.to_string())
+    }
+}
