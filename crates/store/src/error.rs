@@ -1,0 +1,96 @@
+//! Why something in object storage could not be done, and what the user can do about it.
+
+use std::fmt;
+
+/// What failed, with the URL that it was about. It never has credentials in it, nor what a server tells of them.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{url}: {kind}")]
+pub struct Error {
+    url: String,
+    kind: Kind,
+}
+
+/// What kind of failure it was.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// The URL cannot be used.
+    Url(&'static str),
+    /// This program was built without object storage.
+    #[cfg(not(feature = "object-storage"))]
+    NotBuilt,
+    /// The settings from the environment cannot be used.
+    Settings(String),
+    /// There is no such bucket.
+    NoBucket,
+    /// There is no such object.
+    NotFound,
+    /// The server knows the credentials and refuses, or does not know them.
+    Denied(String),
+    /// The object is there, or is another one now, and that was the condition.
+    Precondition,
+    /// The server gives no sensible answer.
+    Unreachable(String),
+    /// The server refuses, for another reason.
+    Refused(String),
+    /// A file of this machine could not be read or written.
+    Local(String),
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(why) => f.write_str(why),
+            #[cfg(not(feature = "object-storage"))]
+            Self::NotBuilt => f.write_str("this histeqd was built without object storage (the feature object-storage)"),
+            Self::Settings(why) => write!(f, "the settings in the environment cannot be used: {why}"),
+            Self::NoBucket => f.write_str("there is no such bucket; check its name, the region (AWS_REGION) and the endpoint (AWS_ENDPOINT_URL)"),
+            Self::NotFound => f.write_str("there is no such object"),
+            Self::Denied(why) => write!(
+                f,
+                "access denied ({why}); check the credentials in the environment (such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and \
+                 what they may do"
+            ),
+            Self::Precondition => f.write_str("the object was replaced meanwhile"),
+            Self::Unreachable(why) => {
+                write!(f, "the server cannot be reached ({why}); check the network and the endpoint (AWS_ENDPOINT_URL), then run the same command again")
+            }
+            Self::Refused(why) => write!(f, "the server refuses: {why}"),
+            Self::Local(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn new(url: &dyn fmt::Display, kind: Kind) -> Self {
+        Self { url: url.to_string(), kind }
+    }
+
+    pub(crate) fn url(url: &str, why: &'static str) -> Self {
+        Self::new(&url, Kind::Url(why))
+    }
+
+    /// Returns whether it was the server or the bucket, so that nothing else can be done with the bucket either until that has passed.
+    pub fn concerns_bucket(&self) -> bool {
+        matches!(self.kind, Kind::NoBucket | Kind::Unreachable(_))
+    }
+
+    /// Returns whether access was denied.
+    pub fn is_denied(&self) -> bool {
+        matches!(self.kind, Kind::Denied(_))
+    }
+
+    /// Returns whether there is no such object.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.kind, Kind::NotFound)
+    }
+
+    /// Returns whether the object was not the one that was expected to be there.
+    pub fn is_precondition(&self) -> bool {
+        matches!(self.kind, Kind::Precondition)
+    }
+
+    /// Returns the text without the URL, by which failures are grouped.
+    pub fn reason(&self) -> String {
+        self.kind.to_string()
+    }
+}
