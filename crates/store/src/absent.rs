@@ -10,7 +10,7 @@ pub(crate) enum Carrier {}
 
 impl Carrier {
     pub(crate) fn start(_memory: u64) -> Result<Self, Error> {
-        Err(Error::new(&"object storage", Kind::NotBuilt))
+        Err(Error::new(Kind::NotBuilt))
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) type Listing<T = Entry> = Empty<Result<T, Error>>;
 pub(crate) enum Fetching {}
 
 impl Fetching {
-    pub(crate) fn wait(self, _url: &Url) -> Result<File, Error> {
+    pub(crate) fn wait(self) -> Result<File, Error> {
         match self {}
     }
 }

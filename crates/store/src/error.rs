@@ -2,19 +2,16 @@
 
 use std::fmt;
 
-/// What failed, with the URL that it was about. It never has credentials in it, nor what a server tells of them.
+/// What failed. It never has credentials in it, nor what a server tells of them; it names the URL only if that itself is at fault.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{url}: {kind}")]
-pub struct Error {
-    url: String,
-    kind: Kind,
-}
+#[error("{0}")]
+pub struct Error(Kind);
 
 /// What kind of failure it was.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// The URL cannot be used.
-    Url(&'static str),
+    Url { url: String, why: &'static str },
     /// This program was built without object storage.
     #[cfg(not(feature = "object-storage"))]
     NotBuilt,
@@ -28,18 +25,18 @@ pub(crate) enum Kind {
     Denied(String),
     /// The object is there, or is another one now, and that was the condition.
     Precondition,
-    /// The server gives no sensible answer.
+    /// The server gives no answer.
     Unreachable(String),
-    /// The server refuses, for another reason.
+    /// The server answers that it cannot do it.
     Refused(String),
-    /// A file of this machine could not be read or written.
-    Local(String),
+    /// Something else, in words.
+    Other(String),
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url(why) => f.write_str(why),
+            Self::Url { url, why } => write!(f, "{url}: {why}"),
             #[cfg(not(feature = "object-storage"))]
             Self::NotBuilt => f.write_str("this histeqd was built without object storage (the feature object-storage)"),
             Self::Settings(why) => write!(f, "the settings in the environment cannot be used: {why}"),
@@ -54,43 +51,38 @@ impl fmt::Display for Kind {
             Self::Unreachable(why) => {
                 write!(f, "the server cannot be reached ({why}); check the network and the endpoint (AWS_ENDPOINT_URL), then run the same command again")
             }
-            Self::Refused(why) => write!(f, "the server refuses: {why}"),
-            Self::Local(why) => f.write_str(why),
+            Self::Refused(why) => write!(f, "the server answered {why}"),
+            Self::Other(why) => f.write_str(why),
         }
     }
 }
 
 impl Error {
-    pub(crate) fn new(url: &dyn fmt::Display, kind: Kind) -> Self {
-        Self { url: url.to_string(), kind }
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self(kind)
     }
 
     pub(crate) fn url(url: &str, why: &'static str) -> Self {
-        Self::new(&url, Kind::Url(why))
+        Self(Kind::Url { url: url.to_owned(), why })
     }
 
     /// Returns whether it was the server or the bucket, so that nothing else can be done with the bucket either until that has passed.
     pub fn concerns_bucket(&self) -> bool {
-        matches!(self.kind, Kind::NoBucket | Kind::Unreachable(_))
+        matches!(self.0, Kind::NoBucket | Kind::Unreachable(_))
     }
 
     /// Returns whether access was denied.
     pub fn is_denied(&self) -> bool {
-        matches!(self.kind, Kind::Denied(_))
+        matches!(self.0, Kind::Denied(_))
     }
 
     /// Returns whether there is no such object.
     pub fn is_not_found(&self) -> bool {
-        matches!(self.kind, Kind::NotFound)
+        matches!(self.0, Kind::NotFound)
     }
 
     /// Returns whether the object was not the one that was expected to be there.
     pub fn is_precondition(&self) -> bool {
-        matches!(self.kind, Kind::Precondition)
-    }
-
-    /// Returns the text without the URL, by which failures are grouped.
-    pub fn reason(&self) -> String {
-        self.kind.to_string()
+        matches!(self.0, Kind::Precondition)
     }
 }

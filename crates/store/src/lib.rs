@@ -17,15 +17,15 @@
 //! Every call waits for its answer; fetches that were announced ([`Storage::announce`]) are under way meanwhile. Credentials and endpoints come
 //! from the environment. Nothing is started before the first bucket is opened.
 
+#![cfg_attr(
+    not(feature = "object-storage"),
+    allow(dead_code, unused_variables, unreachable_code, unused_mut, reason = "nothing can be opened")
+)]
+
 mod ahead;
 mod budget;
 mod error;
 mod object;
-#![cfg_attr(
-    not(feature = "object-storage"),
-    allow(dead_code, unused_variables, unreachable_code, reason = "nothing can be opened")
-)]
-
 #[cfg(not(feature = "object-storage"))]
 #[path = "absent.rs"]
 mod remote;

@@ -58,9 +58,9 @@ impl Object {
     fn bring(&self) -> Result<File, Error> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::Away) {
-            let (file, share) = match self.bucket.storage().file_for(&self.url, self.entry.size)? {
+            let (file, share) = match self.bucket.storage().file_for(self.entry.size)? {
                 Some((file, share)) => (file, Some(share)),
-                None => (unnamed_file().map_err(|why| unkept(&self.url, &why))?, None),
+                None => (unnamed_file().map_err(|why| unkept(&why))?, None),
             };
             *state = State::Coming(self.fetch(file), share, None);
         }
@@ -68,14 +68,15 @@ impl Object {
             State::Coming(fetching, share, place) => {
                 // It is not ahead any more.
                 drop(place);
-                *state = State::Here(fetching.wait(&self.url)?, share);
+                *state = State::Here(fetching.wait()?, share);
             }
             here => *state = here,
         }
         match &*state {
             // Through /proc, for a duplicate would share its position with others.
-            State::Here(file, _) => File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
-                .map_err(|why| unkept(&self.url, &why)),
+            State::Here(file, _) => {
+                File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(|why| unkept(&why))
+            }
             State::Away | State::Coming(..) => unreachable!("it has just been fetched"),
         }
     }
@@ -92,7 +93,7 @@ impl Object {
         if !matches!(*state, State::Away) {
             return true;
         }
-        match self.bucket.storage().file_for(&self.url, self.entry.size) {
+        match self.bucket.storage().file_for(self.entry.size) {
             Ok(Some((file, share))) => {
                 *state = State::Coming(self.fetch(file), Some(share), Some(place()));
                 true

@@ -76,7 +76,7 @@ macro_rules! open {
                 Err(_) => builder,
             },
         );
-        let built = builder.build().map_err(|error| Error::new($url, Kind::Settings(innermost(&error))))?;
+        let built = builder.build().map_err(|error| Error::new(Kind::Settings(innermost(&error))))?;
         Arc::new(built) as Arc<dyn ObjectStore>
     }};
 }
@@ -92,9 +92,8 @@ pub(crate) struct Carrier {
 impl Carrier {
     /// Starts the threads. What is written takes at most `memory` bytes on its way, but no less than one object needs.
     pub(crate) fn start(memory: u64) -> Result<Self, Error> {
-        let failed = |why: std::io::Error| {
-            Error::new(&"object storage", Kind::Local(format!("no thread can be started: {why}")))
-        };
+        let failed =
+            |why: std::io::Error| Error::new(Kind::Other(format!("no thread can be started: {why}")));
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("store")
@@ -132,10 +131,9 @@ impl Bucket {
 
     /// Lists what lies below a folder, page by page.
     pub(crate) fn list(&self, folder: &Url) -> Listing {
-        let told = folder.clone();
         let stream = match path_of(folder) {
             Ok(path) => {
-                self.store.list(Some(&path)).map_ok(entry).map_err(move |error| failed(&told, &error)).boxed()
+                self.store.list(Some(&path)).map_ok(entry).map_err(move |error| failed(&error)).boxed()
             }
             Err(error) => stream::once(async { Err(error) }).boxed(),
         };
@@ -172,7 +170,7 @@ impl Bucket {
         self.handle.block_on(async {
             let path = path_of(url)?;
             if length <= PART {
-                self.put_whole(url, &path, file, length, record, expected).await
+                self.put_whole(&path, file, length, record, expected).await
             } else {
                 self.put_parts(url, &path, file, length, record, expected).await
             }
@@ -181,14 +179,13 @@ impl Bucket {
 
     async fn put_whole(
         &self,
-        url: &Url,
         path: &Path,
         file: &File,
         length: u64,
         record: &str,
         expected: &Expected,
     ) -> Result<(), Error> {
-        let (part, _permit) = self.part(url, file, 0, length).await?;
+        let (part, _permit) = self.part(file, 0, length).await?;
         let mode = match expected {
             Expected::Nothing => PutMode::Create,
             Expected::State(Version { e_tag, version, .. }) => {
@@ -197,7 +194,7 @@ impl Bucket {
         };
         let options = PutOptions { mode, attributes: attributes(record), ..PutOptions::default() };
         let put = self.store.put_opts(path, PutPayload::from_bytes(part), options).await;
-        put.map(drop).map_err(|error| failed(url, &error))
+        put.map(drop).map_err(|error| failed(&error))
     }
 
     /// Writes an object in parts. No store can make the appearance of such an object depend on a condition through `object_store`, so the
@@ -215,7 +212,7 @@ impl Bucket {
         let options =
             PutMultipartOptions { attributes: attributes(record), ..PutMultipartOptions::default() };
         let mut upload =
-            self.store.put_multipart_opts(path, options).await.map_err(|error| failed(url, &error))?;
+            self.store.put_multipart_opts(path, options).await.map_err(|error| failed(&error))?;
         let size = PART.max(length.div_ceil(MOST_PARTS));
         let mut starts = (0..length).step_by(usize::try_from(size).unwrap_or(usize::MAX));
         let sent: Result<(), Error> = async {
@@ -224,7 +221,7 @@ impl Bucket {
                 if under_way.len() < PARTS_AT_ONCE
                     && let Some(start) = starts.next()
                 {
-                    let (part, permit) = self.part(url, file, start, size.min(length - start)).await?;
+                    let (part, permit) = self.part(file, start, size.min(length - start)).await?;
                     let sending = upload.put_part(PutPayload::from_bytes(part));
                     under_way.push(async move {
                         let sent = sending.await;
@@ -232,13 +229,13 @@ impl Bucket {
                         sent
                     });
                 } else if let Some(sent) = under_way.next().await {
-                    sent.map_err(|error| failed(url, &error))?;
+                    sent.map_err(|error| failed(&error))?;
                 } else {
                     break;
                 }
             }
             self.check(url, expected).await?;
-            upload.complete().await.map(drop).map_err(|error| failed(url, &error))
+            upload.complete().await.map(drop).map_err(|error| failed(&error))
         }
         .await;
         if sent.is_err() {
@@ -256,20 +253,19 @@ impl Bucket {
             (Expected::State(version), Some(found)) => *version == found.entry.version,
             _ => false,
         };
-        if is_expected { Ok(()) } else { Err(Error::new(url, Kind::Precondition)) }
+        if is_expected { Ok(()) } else { Err(Error::new(Kind::Precondition)) }
     }
 
     /// Reads a part of a file into memory that is counted.
     async fn part(
         &self,
-        url: &Url,
         file: &File,
         start: u64,
         length: u64,
     ) -> Result<(Bytes, SemaphorePermit<'_>), Error> {
         let units = u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.units);
         let unread = |why: &dyn ToString| {
-            Error::new(url, Kind::Local(format!("its temporary file cannot be read: {}", why.to_string())))
+            Error::new(Kind::Other(format!("its temporary file cannot be read: {}", why.to_string())))
         };
         let permit = self.uploads.acquire_many(units).await.map_err(|error| unread(&error))?;
         let mut bytes = vec![0; usize::try_from(length).map_err(|error| unread(&error))?];
@@ -300,10 +296,10 @@ pub(crate) struct Fetching {
 
 impl Fetching {
     /// Waits for the file.
-    pub(crate) fn wait(mut self, url: &Url) -> Result<File, Error> {
+    pub(crate) fn wait(mut self) -> Result<File, Error> {
         let ended = self.handle.block_on(&mut self.task);
         ended.unwrap_or_else(|why| {
-            Err(Error::new(url, Kind::Local(format!("histeqd has a bug here, please report it: {why}"))))
+            Err(Error::new(Kind::Other(format!("histeqd has a bug here, please report it: {why}"))))
         })
     }
 }
@@ -315,7 +311,7 @@ impl Drop for Fetching {
 }
 
 fn path_of(url: &Url) -> Result<Path, Error> {
-    Path::parse(url.key()).map_err(|error| Error::new(url, Kind::Refused(error.to_string())))
+    Path::parse(url.key()).map_err(|error| Error::new(Kind::Other(error.to_string())))
 }
 
 fn attributes(record: &str) -> Attributes {
@@ -340,33 +336,33 @@ async fn head(store: Arc<dyn ObjectStore>, url: Url) -> Result<Option<Found>, Er
             Ok(Some(Found { entry: entry(got.meta), record }))
         }
         Err(object_store::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(failed(&url, &error)),
+        Err(error) => Err(failed(&error)),
     }
 }
 
 async fn fetch(store: &dyn ObjectStore, url: &Url, wanted: &Entry, file: File) -> Result<File, Error> {
     let options = GetOptions { if_match: wanted.version.e_tag.clone(), ..GetOptions::default() };
-    let got = store.get_opts(&path_of(url)?, options).await.map_err(|error| failed(url, &error))?;
+    let got = store.get_opts(&path_of(url)?, options).await.map_err(|error| failed(&error))?;
     let (mut stream, mut at) = (got.into_stream(), 0);
     while let Some(bytes) = stream.next().await {
-        let bytes = bytes.map_err(|error| failed(url, &error))?;
+        let bytes = bytes.map_err(|error| failed(&error))?;
         if at + bytes.len() as u64 > wanted.size {
-            return Err(Error::new(url, Kind::Precondition));
+            return Err(Error::new(Kind::Precondition));
         }
         // Into memory, or into a file that is about to be removed.
         file.write_all_at(&bytes, at).map_err(|why| {
-            Error::new(url, Kind::Local(format!("cannot be kept: {why}; TMPDIR can name another folder")))
+            Error::new(Kind::Other(format!("cannot be kept: {why}; TMPDIR can name another folder")))
         })?;
         at += bytes.len() as u64;
     }
     if at < wanted.size {
-        return Err(Error::new(url, Kind::Unreachable(format!("{at} of {} bytes came", wanted.size))));
+        return Err(Error::new(Kind::Refused(format!("only {at} of {} bytes came", wanted.size))));
     }
     Ok(file)
 }
 
 /// Says what an error means. Of a server's answer only its code is told: some answers repeat credentials.
-fn failed(url: &Url, error: &object_store::Error) -> Error {
+fn failed(error: &object_store::Error) -> Error {
     use object_store::Error as Failure;
     let text = whole(error);
     let code = code(&text);
@@ -377,7 +373,7 @@ fn failed(url: &Url, error: &object_store::Error) -> Error {
         (Failure::PermissionDenied { .. } | Failure::Unauthenticated { .. }, code) => {
             Kind::Denied(code.unwrap_or("no reason given").to_owned())
         }
-        (Failure::InvalidPath { .. }, _) => Kind::Refused(
+        (Failure::InvalidPath { .. }, _) => Kind::Other(
             "below it is an object whose name has an empty part, `.` or `..`, which cannot be processed; name a folder beside it".to_owned(),
         ),
         _ if text.contains("Error getting credentials") || text.contains("metadata endpoint") => {
@@ -385,7 +381,7 @@ fn failed(url: &Url, error: &object_store::Error) -> Error {
         }
         _ => other(error, &text, code),
     };
-    Error::new(url, kind)
+    Error::new(kind)
 }
 
 /// Says why a server gave no sensible answer, or a bad one.
@@ -399,10 +395,7 @@ fn other(error: &object_store::Error, text: &str, code: Option<&str>) -> Kind {
     if let Some(retries) = between(text, "after ", " retries") {
         let _ = write!(why, ", after {retries} retries");
     }
-    match status(text) {
-        Some(status) if !status.starts_with(['5', '3']) && !status.starts_with("429") => Kind::Refused(why),
-        _ => Kind::Unreachable(why),
-    }
+    if status(text).is_some() || code.is_some() { Kind::Refused(why) } else { Kind::Unreachable(why) }
 }
 
 /// Returns the code of an answer of a server in XML.

@@ -74,11 +74,11 @@ impl Storage {
 
     /// Returns an empty file for an object of this length, and its share of the memory. It is in memory if there is room. One that is too
     /// large for that lies on the disk, and counts as all of the memory so that few of its kind are under way.
-    pub(crate) fn file_for(&self, url: &Url, size: u64) -> Result<Option<(File, Share)>, Error> {
+    pub(crate) fn file_for(&self, size: u64) -> Result<Option<(File, Share)>, Error> {
         let budget = &self.0.for_fetches;
         let Some(share) = budget.take(size.min(budget.total())) else { return Ok(None) };
         let file = if size <= budget.total() { in_memory() } else { unnamed_file() };
-        file.map(|file| Some((file, share))).map_err(|why| unkept(url, &why))
+        file.map(|file| Some((file, share))).map_err(|why| unkept(&why))
     }
 }
 
@@ -88,11 +88,8 @@ impl fmt::Debug for Storage {
     }
 }
 
-pub(crate) fn unkept(url: &Url, why: &io::Error) -> Error {
-    Error::new(
-        url,
-        Kind::Local(format!("there is no room to keep it: {why}; TMPDIR can name another folder")),
-    )
+pub(crate) fn unkept(why: &io::Error) -> Error {
+    Error::new(Kind::Other(format!("there is no room to keep it: {why}; TMPDIR can name another folder")))
 }
 
 fn in_memory() -> io::Result<File> {
