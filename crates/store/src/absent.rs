@@ -42,7 +42,7 @@ impl Bucket {
         _url: &Url,
         _file: &File,
         _length: u64,
-        _record: &str,
+        _record: Option<&str>,
         _expected: &Expected,
     ) -> Result<(), Error> {
         match *self {}

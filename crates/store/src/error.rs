@@ -76,6 +76,15 @@ impl Error {
         matches!(self.0, Kind::Denied(_))
     }
 
+    /// Returns whether it may have been done all the same: its answer may be what was lost.
+    pub fn is_in_doubt(&self) -> bool {
+        match &self.0 {
+            Kind::Unreachable(_) => true,
+            Kind::Refused(why) => why.starts_with('5'),
+            _ => false,
+        }
+    }
+
     /// Returns whether there is no such object.
     pub fn is_not_found(&self) -> bool {
         matches!(self.0, Kind::NotFound)

@@ -36,7 +36,7 @@ mod url;
 
 pub use error::Error;
 pub use object::Object;
-pub use storage::{Bucket, Storage, unnamed_file};
+pub use storage::{Bucket, Storage, unnamed_file, unnamed_folder};
 pub use url::{Url, is_url};
 
 /// How many requests of a kind are under way at once: enough that a picture need not wait for the network's delay.

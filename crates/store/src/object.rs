@@ -17,7 +17,6 @@ use crate::{Entry, Url};
 pub struct Object {
     bucket: Bucket,
     entry: Entry,
-    url: Url,
     state: Mutex<State>,
 }
 
@@ -31,8 +30,8 @@ enum State {
 }
 
 impl Object {
-    pub(crate) fn new(bucket: Bucket, entry: Entry, url: Url) -> Arc<Self> {
-        Arc::new(Self { bucket, entry, url, state: Mutex::new(State::Away) })
+    pub(crate) fn new(bucket: Bucket, entry: Entry) -> Arc<Self> {
+        Arc::new(Self { bucket, entry, state: Mutex::new(State::Away) })
     }
 
     /// What was listed.
@@ -41,8 +40,8 @@ impl Object {
     }
 
     /// Its URL.
-    pub fn url(&self) -> &Url {
-        &self.url
+    pub fn url(&self) -> Url {
+        self.bucket.url(&self.entry.key)
     }
 
     /// Returns its content as a file with a position of its own, once it has been fetched.
@@ -105,19 +104,22 @@ impl Object {
     }
 
     fn fetch(&self, file: File) -> Fetching {
-        self.bucket.remote().fetch(self.url.clone(), self.entry.clone(), file)
+        self.bucket.remote().fetch(self.url(), self.entry.clone(), file)
     }
 }
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Object").field("url", &self.url).field("entry", &self.entry).finish_non_exhaustive()
+        f.debug_struct("Object")
+            .field("bucket", &self.bucket)
+            .field("entry", &self.entry)
+            .finish_non_exhaustive()
     }
 }
 
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.url == other.url && self.entry == other.entry
+        self.url() == other.url() && self.entry == other.entry
     }
 }
 

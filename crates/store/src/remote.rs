@@ -164,7 +164,7 @@ impl Bucket {
         url: &Url,
         file: &File,
         length: u64,
-        record: &str,
+        record: Option<&str>,
         expected: &Expected,
     ) -> Result<(), Error> {
         self.handle.block_on(async {
@@ -182,7 +182,7 @@ impl Bucket {
         path: &Path,
         file: &File,
         length: u64,
-        record: &str,
+        record: Option<&str>,
         expected: &Expected,
     ) -> Result<(), Error> {
         let (part, _permit) = self.part(file, 0, length).await?;
@@ -205,7 +205,7 @@ impl Bucket {
         path: &Path,
         file: &File,
         length: u64,
-        record: &str,
+        record: Option<&str>,
         expected: &Expected,
     ) -> Result<(), Error> {
         self.check(url, expected).await?;
@@ -314,8 +314,8 @@ fn path_of(url: &Url) -> Result<Path, Error> {
     Path::parse(url.key()).map_err(|error| Error::new(Kind::Other(error.to_string())))
 }
 
-fn attributes(record: &str) -> Attributes {
-    Attributes::from_iter([(Attribute::Metadata(RECORD.into()), record.to_owned())])
+fn attributes(record: Option<&str>) -> Attributes {
+    Attributes::from_iter(record.map(|record| (Attribute::Metadata(RECORD.into()), record.to_owned())))
 }
 
 fn entry(meta: ObjectMeta) -> Entry {

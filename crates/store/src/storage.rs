@@ -5,7 +5,7 @@ use std::env;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -58,7 +58,8 @@ impl Storage {
         if let Some(bucket) = buckets.get(url.bucket()) {
             return Ok(bucket.clone());
         }
-        let bucket = Bucket { remote: Arc::new(remote::Bucket::open(carrier, url)?), storage: self.clone() };
+        let (root, remote) = (url.with_key(""), remote::Bucket::open(carrier, url)?);
+        let bucket = Bucket(Arc::new(Opened { root, remote, storage: self.clone() }));
         buckets.insert(url.bucket().to_owned(), bucket.clone());
         Ok(bucket)
     }
@@ -96,27 +97,35 @@ fn in_memory() -> io::Result<File> {
     Ok(memfd_create("histeqd", MemfdFlags::CLOEXEC)?.into())
 }
 
-/// Creates a file without a name, in the folder that TMPDIR names, or else in one for large temporary files: /tmp is often in memory.
+/// Returns the folder of unnamed files: the one that TMPDIR names, or else one for large temporary files, for /tmp is often in memory.
+pub fn unnamed_folder() -> PathBuf {
+    let (named, large) = (env::var_os("TMPDIR").filter(|named| !named.is_empty()), Path::new("/var/tmp"));
+    named
+        .map(PathBuf::from)
+        .unwrap_or_else(|| if large.is_dir() { large.to_owned() } else { env::temp_dir() })
+}
+
+/// Creates a file without a name in the folder for such.
 ///
 /// # Errors
 /// When it cannot be created.
 pub fn unnamed_file() -> io::Result<File> {
-    match env::var_os("TMPDIR") {
-        Some(named) if !named.is_empty() => tempfile::tempfile_in(PathBuf::from(named)),
-        _ => tempfile::tempfile_in("/var/tmp").or_else(|_| tempfile::tempfile()),
-    }
+    tempfile::tempfile_in(unnamed_folder())
 }
 
 /// A bucket. A copy stands for the same.
 #[derive(Clone)]
-pub struct Bucket {
-    remote: Arc<remote::Bucket>,
+pub struct Bucket(Arc<Opened>);
+
+struct Opened {
+    root: Url,
+    remote: remote::Bucket,
     storage: Storage,
 }
 
 impl fmt::Debug for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bucket").finish_non_exhaustive()
+        f.debug_tuple("Bucket").field(&self.0.root).finish()
     }
 }
 
@@ -124,12 +133,12 @@ impl Bucket {
     /// Lists the objects below a folder, page by page while the iterator is asked for them, in the order of their names where the store
     /// keeps one. An object with the folder's own name is not in it.
     pub fn list(&self, folder: &Url) -> impl Iterator<Item = Result<Entry, Error>> + use<> {
-        self.remote.list(folder)
+        self.0.remote.list(folder)
     }
 
     /// Asks what is recorded on these objects, [`AT_ONCE`](crate::AT_ONCE) at once; the answers come in their order, `None` for what is not there.
     pub fn heads(&self, urls: Vec<Url>) -> impl Iterator<Item = Result<Option<Found>, Error>> + use<> {
-        self.remote.heads(urls)
+        self.0.remote.heads(urls)
     }
 
     /// Asks what is recorded on an object; `None` if it is not there.
@@ -137,12 +146,17 @@ impl Bucket {
     /// # Errors
     /// When there is no answer, or access is denied.
     pub fn head(&self, url: &Url) -> Result<Option<Found>, Error> {
-        self.remote.head(url)
+        self.0.remote.head(url)
     }
 
     /// Returns an object of this bucket, in the state that was found.
-    pub fn object(&self, entry: Entry, url: Url) -> Arc<Object> {
-        Object::new(self.clone(), entry, url)
+    pub fn object(&self, entry: Entry) -> Arc<Object> {
+        Object::new(self.clone(), entry)
+    }
+
+    /// Returns the URL of an object of this bucket.
+    pub fn url(&self, key: &str) -> Url {
+        self.0.root.with_key(key)
     }
 
     /// Writes an object from a file of this length, whole or not at all, with a record, if what is expected is at its place.
@@ -154,17 +168,17 @@ impl Bucket {
         url: &Url,
         file: &File,
         length: u64,
-        record: &str,
+        record: Option<&str>,
         expected: &Expected,
     ) -> Result<(), Error> {
-        self.remote.put(url, file, length, record, expected)
+        self.0.remote.put(url, file, length, record, expected)
     }
 
     pub(crate) fn remote(&self) -> &remote::Bucket {
-        &self.remote
+        &self.0.remote
     }
 
     pub(crate) fn storage(&self) -> &Storage {
-        &self.storage
+        &self.0.storage
     }
 }
