@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
@@ -185,7 +184,7 @@ impl Bucket {
         record: Option<&str>,
         expected: &Expected,
     ) -> Result<(), Error> {
-        let (part, _permit) = self.part(file, 0, length).await?;
+        let _permit = self.memory_for(length).await?;
         let mode = match expected {
             Expected::Nothing => PutMode::Create,
             Expected::State(Version { e_tag, version, .. }) => {
@@ -193,7 +192,7 @@ impl Bucket {
             }
         };
         let options = PutOptions { mode, attributes: attributes(record), ..PutOptions::default() };
-        let put = self.store.put_opts(path, PutPayload::from_bytes(part), options).await;
+        let put = self.store.put_opts(path, read(file, 0, length)?, options).await;
         put.map(drop).map_err(|error| failed(&error))
     }
 
@@ -217,21 +216,28 @@ impl Bucket {
         let mut starts = (0..length).step_by(usize::try_from(size).unwrap_or(usize::MAX));
         let sent: Result<(), Error> = async {
             let mut under_way = stream::FuturesUnordered::new();
-            loop {
-                if under_way.len() < PARTS_AT_ONCE
-                    && let Some(start) = starts.next()
-                {
-                    let (part, permit) = self.part(file, start, size.min(length - start)).await?;
-                    let sending = upload.put_part(PutPayload::from_bytes(part));
+            let mut next = starts.next();
+            while next.is_some() || !under_way.is_empty() {
+                // Who waited for memory with parts under way would keep them from being sent.
+                let permit = match next {
+                    Some(start) if under_way.is_empty() => {
+                        Some(self.memory_for(size.min(length - start)).await?)
+                    }
+                    Some(start) if under_way.len() < PARTS_AT_ONCE => {
+                        self.uploads.try_acquire_many(self.units_of(size.min(length - start))).ok()
+                    }
+                    _ => None,
+                };
+                if let (Some(start), Some(permit)) = (next, permit) {
+                    let sending = upload.put_part(read(file, start, size.min(length - start))?);
                     under_way.push(async move {
                         let sent = sending.await;
                         drop(permit);
                         sent
                     });
+                    next = starts.next();
                 } else if let Some(sent) = under_way.next().await {
                     sent.map_err(|error| failed(&error))?;
-                } else {
-                    break;
                 }
             }
             self.check(url, expected).await?;
@@ -256,22 +262,27 @@ impl Bucket {
         if is_expected { Ok(()) } else { Err(Error::new(Kind::Precondition)) }
     }
 
-    /// Reads a part of a file into memory that is counted.
-    async fn part(
-        &self,
-        file: &File,
-        start: u64,
-        length: u64,
-    ) -> Result<(Bytes, SemaphorePermit<'_>), Error> {
-        let units = u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.units);
-        let unread = |why: &dyn ToString| {
-            Error::new(Kind::Other(format!("its temporary file cannot be read: {}", why.to_string())))
-        };
-        let permit = self.uploads.acquire_many(units).await.map_err(|error| unread(&error))?;
-        let mut bytes = vec![0; usize::try_from(length).map_err(|error| unread(&error))?];
-        file.read_exact_at(&mut bytes, start).map_err(|error| unread(&error))?;
-        Ok((bytes.into(), permit))
+    /// Waits for memory to send so many bytes from.
+    async fn memory_for(&self, length: u64) -> Result<SemaphorePermit<'_>, Error> {
+        self.uploads
+            .acquire_many(self.units_of(length))
+            .await
+            .map_err(|error| Error::new(Kind::Other(error.to_string())))
     }
+
+    fn units_of(&self, length: u64) -> u32 {
+        u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.units)
+    }
+}
+
+/// Reads a part of a file.
+fn read(file: &File, start: u64, length: u64) -> Result<PutPayload, Error> {
+    let unread = |why: &dyn ToString| {
+        Error::new(Kind::Other(format!("its temporary file cannot be read: {}", why.to_string())))
+    };
+    let mut bytes = vec![0; usize::try_from(length).map_err(|error| unread(&error))?];
+    file.read_exact_at(&mut bytes, start).map_err(|error| unread(&error))?;
+    Ok(bytes.into())
 }
 
 /// What comes of many answers, one after the other.
@@ -370,8 +381,9 @@ fn failed(error: &object_store::Error) -> Error {
         (_, Some("NoSuchBucket" | "ContainerNotFound" | "InvalidBucketName")) => Kind::NoBucket,
         (Failure::NotFound { .. }, _) => Kind::NotFound,
         (Failure::AlreadyExists { .. } | Failure::Precondition { .. } | Failure::NotModified { .. }, _) => Kind::Precondition,
-        (Failure::PermissionDenied { .. } | Failure::Unauthenticated { .. }, code) => {
-            Kind::Denied(code.unwrap_or("no reason given").to_owned())
+        (Failure::PermissionDenied { .. } | Failure::Unauthenticated { .. }, _) => denied(&text, code),
+        _ if status(&text).is_some_and(|status| status.starts_with("401") || status.starts_with("403")) => {
+            denied(&text, code)
         }
         (Failure::InvalidPath { .. }, _) => Kind::Other(
             "below it is an object whose name has an empty part, `.` or `..`, which cannot be processed; name a folder beside it".to_owned(),
@@ -382,6 +394,10 @@ fn failed(error: &object_store::Error) -> Error {
         _ => other(error, &text, code),
     };
     Error::new(kind)
+}
+
+fn denied(text: &str, code: Option<&str>) -> Kind {
+    Kind::Denied(code.or(status(text)).unwrap_or("no reason given").to_owned())
 }
 
 /// Says why a server gave no sensible answer, or a bad one.
