@@ -20,6 +20,7 @@ pub use self::histogram::HistogramCommand;
 use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
 use crate::error::Error;
 use crate::paths::Shown;
+use crate::source::is_folder;
 use crate::worker::WorkerArgs;
 use lanes::Unit;
 use output::Output;
@@ -441,7 +442,7 @@ impl Cli {
             written.jpeg = Some(JpegChoice::Cpu);
         }
         self.written.check_effects(&written, kind).map_err(Error::Usage)?;
-        let are_all_files = self.inputs.iter().all(|input| input.is_file());
+        let are_all_files = self.inputs.iter().all(|input| input.is_file() || names_object(input));
         if self.written.prefix_folder == Some(true) && kind == RunKind::Batch && are_all_files {
             return Err(Error::Usage("--prefix-folder has no effect without an input folder".to_owned()));
         }
@@ -486,6 +487,11 @@ impl Cli {
             (false, false) => RunKind::Batch,
         }
     }
+}
+
+/// Returns whether an input is one object.
+fn names_object(input: &Path) -> bool {
+    store::is_url(input) && !is_folder(input)
 }
 
 /// Returns an error message if there is a `-out`, which clap reads as `-o ut` and nobody means that way.

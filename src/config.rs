@@ -12,6 +12,7 @@ mod machine;
 mod quantity;
 mod service;
 mod shard;
+mod storage;
 mod written;
 
 use std::path::{Path, PathBuf};
@@ -28,9 +29,11 @@ pub use levels::{LevelsChoice, NoData};
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
+pub(crate) use storage::refuse_url;
 pub use written::{RunKind, Written};
 
 use clap::ValueEnum;
+use store::Storage;
 
 use crate::counts::Counts;
 use crate::luts::Luts;
@@ -77,6 +80,8 @@ pub struct Settings {
     pub threads: usize,
     /// Bytes of memory that pictures may take at once.
     pub memory: u64,
+    /// The object storage that inputs and outputs may be in, with its own part of the memory.
+    pub storage: Storage,
     /// Which devices equalize.
     pub devices: DeviceChoice,
     /// Whether the CPU, GPUs or both decode and encode JPEGs.
@@ -233,6 +238,7 @@ impl Settings {
         if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
             return Err("--jpeg gpu needs a GPU, and --devices cpu uses none".to_owned());
         }
+        storage::check(&request)?;
         let (color, service) = (key(written.color), service(&written));
         if request.watch {
             service.check_out(&request.out)?;
@@ -257,6 +263,8 @@ impl Settings {
         };
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;
+        let for_objects = if storage::is_named(&request) { memory / storage::SHARE } else { 0 };
+        let memory = memory - for_objects;
         let operation = Operation {
             method: method(&written)?,
             per_channel,
@@ -277,6 +285,7 @@ impl Settings {
             limits,
             threads: threads.0.get(),
             memory,
+            storage: Storage::new(for_objects),
             devices: key(written.devices),
             jpeg: key(written.jpeg),
             device_timeout: key(written.device_timeout).0,

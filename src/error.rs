@@ -176,10 +176,24 @@ impl PictureError {
         }
     }
 
-    /// Returns whether no output of any other picture could be written either.
+    /// Returns whether no output of any other picture could be made either: none can be written, or the bucket of the inputs is gone.
     pub fn affects_all_outputs(&self) -> bool {
-        matches!(self, Self::Publish(error) if error.affects_all())
+        match self {
+            Self::Publish(error) => error.affects_all(),
+            Self::Read(error) => of_store(error).is_some_and(store::Error::concerns_bucket),
+            _ => false,
+        }
     }
+
+    /// Returns what it means that an object cannot be read.
+    pub(crate) fn of_store(error: store::Error) -> Self {
+        if error.is_precondition() { Self::Changed } else { Self::Read(io::Error::other(error)) }
+    }
+}
+
+/// Returns the error of object storage that a system error stands for, if it does.
+pub(crate) fn of_store(error: &io::Error) -> Option<&store::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 /// For errors of decoders: what they could not read is the input. See [`PictureError::of_encoder`] for those of encoders.
@@ -279,6 +293,11 @@ pub enum Refusal {
         /// Its kind.
         kind: String,
     },
+    /// There is no object with the URL that the user gave.
+    #[error(
+        "there is no such object; a URL whose name is not that of a picture, or has a slash at its end, stands for a folder"
+    )]
+    NoObject,
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

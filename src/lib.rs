@@ -29,6 +29,7 @@ pub mod config;
 pub mod counts;
 pub mod device;
 pub mod device_state;
+mod digest;
 pub mod error;
 pub mod files;
 pub mod histogram;
@@ -69,7 +70,7 @@ use crate::config::{Naming, Settings};
 use crate::device::RequiredDevices;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::pipeline::{Outlet, OutputFolder, Run, StandardOutput};
+use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Run, StandardOutput};
 use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
@@ -86,14 +87,19 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
     let encoder = OutputFolder::new(settings, &settings.out, publisher);
     let standard_output = StandardOutput::new(&settings.target);
     let to_standard_output = settings.naming == Naming::StandardOutput;
-    let outlet: &dyn Outlet = if to_standard_output { &standard_output } else { &encoder };
+    let bucket = OutputBucket::new(settings)?;
+    let outlet: &dyn Outlet = match &bucket {
+        Some(bucket) => bucket,
+        None if to_standard_output => &standard_output,
+        None => &encoder,
+    };
     let work = || {
         let mut plan = together::plan(settings, stop)?;
         let folders = settings.inputs.iter().filter(|input| input.is_dir());
         plan.notes.extend(folders.filter_map(|folder| source::signs_of_outputs(folder, &settings.out)));
         run_into(outlet, Order::Equalize(settings.operation), plan, settings, stop)
     };
-    if settings.dry_run || to_standard_output {
+    if settings.dry_run || to_standard_output || bucket.is_some() {
         return work();
     }
     // Below the folder of a single output may be anything.
@@ -119,6 +125,8 @@ fn run_into(
     if !settings.dry_run {
         source::balance_tail(&mut jobs, settings.threads);
     }
+    let fetched = jobs.iter().filter(|job| job.bytes <= settings.limits.max_bytes);
+    settings.storage.announce(fetched.filter_map(|job| job.object.as_ref()));
     let machine = Machine::new(settings.memory, settings.threads);
     let (pictures, jpeg_bytes) = (jobs.len(), source::jpeg_bytes(&jobs));
     let required = RequiredDevices::new(stop.clone());

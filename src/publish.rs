@@ -4,6 +4,7 @@
 mod leftovers;
 mod stream;
 mod temporary;
+mod upload;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,6 +28,7 @@ use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 pub use stream::{Pending, Stream};
 pub(crate) use temporary::Temporary;
+pub use upload::Upload;
 
 /// The permissions of a new output, before the process's umask removes some of them.
 const MODE: u32 = 0o644;
@@ -232,8 +234,10 @@ impl PublishError {
     /// Returns whether every other output would fail too until this has passed: no space, or nothing can be written at all.
     pub fn affects_all(&self) -> bool {
         use io::ErrorKind as Kind;
+        let is_bucket = |why: &store::Error| why.concerns_bucket() || why.is_denied();
         self.is_full()
             || matches!(self.source.kind(), Kind::ReadOnlyFilesystem | Kind::StaleNetworkFileHandle)
+            || self.source.get_ref().and_then(|why| why.downcast_ref()).is_some_and(is_bucket)
     }
 
     /// Returns whether the same output may succeed at another time.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, value_parser};
 
 use super::{Part, configuration, configuration_file};
+use crate::config::refuse_url;
 use crate::config::{
     Bytes, ClipLimit, Color, Count, DeviceChoice, Folder, Grid, InputFile, JpegChoice, LevelsChoice, Memory,
     MethodName, Naming, NoData, OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize,
@@ -12,6 +13,7 @@ use crate::config::{
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
+use crate::source::is_folder;
 use equalize::Strength;
 
 pub(super) const LONG_ABOUT: &str = "\
@@ -257,6 +259,7 @@ impl HistogramCommand {
     pub fn resolve(mut self) -> Result<(Settings, Request), Error> {
         self.inputs = self.part.inputs(self.inputs);
         self.check_plot()?;
+        self.check_destinations()?;
         let flags = self.written();
         let config_file = configuration_file(self.config, self.no_config);
         let written = flags.clone().over(configuration(config_file.as_deref())?);
@@ -294,7 +297,7 @@ impl HistogramCommand {
 
     /// Checks that the plot's name has a `{}` for the picture's path if there may be several pictures.
     fn check_plot(&self) -> Result<(), Error> {
-        let several = self.inputs.len() > 1 || self.inputs.iter().any(|input| input.is_dir());
+        let several = self.inputs.len() > 1 || self.inputs.iter().any(|input| is_folder(input));
         match &self.plot {
             Some(name) if several && !name.contains("{}") => Err(Error::Usage(format!(
                 "--plot {name} names one file, but there may be several pictures; \
@@ -302,6 +305,16 @@ impl HistogramCommand {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that tables and plots go to files of this machine.
+    fn check_destinations(&self) -> Result<(), Error> {
+        let paths = [&self.out, &self.counts].into_iter().flatten().filter_map(|path| path.to_str());
+        for (flag, path) in paths.chain(self.plot.as_deref()).map(|path| ("--out, --counts and --plot", path))
+        {
+            refuse_url(path).map_err(|why| Error::Usage(format!("{flag}: {why}")))?;
+        }
+        Ok(())
     }
 
     fn written(&self) -> Written {

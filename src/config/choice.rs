@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::storage::refuse_url;
 use codec::{Format, PngLevel};
 
 /// A method of contrast enhancement, without its parameters.
@@ -97,7 +98,11 @@ pub struct InputFile(pub PathBuf);
 impl FromStr for InputFile {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("a file must have a name".into()) } else { Ok(Self(text.into())) }
+        if text.is_empty() {
+            return Err("a file must have a name".into());
+        }
+        refuse_url(text)?;
+        Ok(Self(text.into()))
     }
 }
 

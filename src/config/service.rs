@@ -11,6 +11,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use super::storage::refuse_url;
 use crate::paths::{self, Shown};
 
 /// The keys of the watching service, resolved.
@@ -76,7 +77,10 @@ impl FromStr for After {
         match (verb.to_ascii_lowercase().as_str(), folder) {
             ("keep", None) => Ok(Self::Keep),
             ("delete", None) => Ok(Self::Delete),
-            ("move", Some(folder)) if !folder.is_empty() => Ok(Self::Move(folder.into())),
+            ("move", Some(folder)) if !folder.is_empty() => {
+                refuse_url(folder)?;
+                Ok(Self::Move(folder.into()))
+            }
             _ => Err(format!("{text:?} is none of keep, delete and move:DIR")),
         }
     }
@@ -164,7 +168,11 @@ pub struct Folder(pub PathBuf);
 impl FromStr for Folder {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("a folder must not be empty".into()) } else { Ok(Self(text.into())) }
+        if text.is_empty() {
+            return Err("a folder must not be empty".into());
+        }
+        refuse_url(text)?;
+        Ok(Self(text.into()))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::stamp::Stamp;
 use crate::task::{Content, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
 use crate::together::Groups;
-use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
 use equalize::{Method, planes};
 use lanes::Order;
 
@@ -53,7 +53,16 @@ impl Loaded {
 type Filled = (Slots, Content, Decoded);
 
 /// Opens a job's input, and notes its stamp; returns its size too.
-fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
+fn open_input(job: &mut Job, limits: &Limits) -> Result<(File, u64), PictureError> {
+    if let Some(object) = &job.object {
+        let length = object.entry().size;
+        if length > limits.max_bytes {
+            return Err(too_long(length, limits).into());
+        }
+        let file = object.open().map_err(PictureError::of_store)?;
+        job.stamp = Some(Stamp::of_object(object.entry()));
+        return Ok((file, length));
+    }
     if let Some(spooled) = &job.spooled {
         let file = spooled.open().map_err(PictureError::Read)?;
         let length = file.metadata().map_err(PictureError::Read)?.len();
@@ -67,6 +76,14 @@ fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
     // The file may be replaced before its output is published; the stamp then tells.
     job.stamp.get_or_insert_with(|| Stamp::of(&metadata, job.lasting_inodes));
     Ok((file, metadata.len()))
+}
+
+fn too_long(length: u64, limits: &Limits) -> CodecError {
+    CodecError::TooLarge {
+        what: format!("an object of {length} bytes"),
+        limit: format!("{} bytes", limits.max_bytes),
+        flag: "--max-bytes",
+    }
 }
 
 impl Budget for Held {
@@ -217,8 +234,8 @@ impl Loader<'_> {
     /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
     pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
         self.holding(buffer, |held, buffer| {
-            let (mut file, _) = open_input(job)?;
             let Settings { limits, target, .. } = self.run.settings;
+            let (mut file, _) = open_input(job, limits)?;
             let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
             let opened = self.masked(opened, job, 0, held)?;
             self.check_order(&opened)?;
@@ -270,9 +287,9 @@ impl Loader<'_> {
             return self.load_parked(*picture, held, luts, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
-        let (mut file, bytes_in) = open_input(&mut work.job)?;
-        let has_holes = has_holes(&file);
         let Settings { limits, target, .. } = self.run.settings;
+        let (mut file, bytes_in) = open_input(&mut work.job, limits)?;
+        let has_holes = has_holes(&file);
         let mut opened = match &work.page {
             Some(Page { stack, index }) => {
                 codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))?

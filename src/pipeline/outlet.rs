@@ -4,11 +4,14 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use store::{Bucket, Url};
+
+use super::PUBLISHERS;
 use super::stacks::{StackOutputs, Taken};
 use crate::config::Settings;
 use crate::error::{Error, PictureError};
-use crate::publish::{Pending, Publisher, Stream};
-use crate::publish::{PublishError, Unpublished};
+use crate::paths::Shown;
+use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
 use crate::record::{Digest, Origin};
 use crate::source::Job;
 use crate::task::{Content, Processed, Stack};
@@ -21,6 +24,11 @@ pub trait Outlet: Sync {
     /// # Errors
     /// If there is none.
     fn check(&self) -> Result<(), Error>;
+
+    /// Returns how many of its outputs may wait to appear at once.
+    fn publishers(&self) -> usize {
+        PUBLISHERS
+    }
 
     /// Takes what the devices left in the slot. `scratch` is reused from picture to picture. Idle `cores` may help.
     ///
@@ -96,6 +104,85 @@ impl Outlet for OutputFolder<'_> {
         encode(finished, self.target, scratch, cores, output.file())
             .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
         Ok(Taken::Whole(Some(Pending::File(output))))
+    }
+
+    fn give_up(&self, stack: &Arc<Stack>) {
+        self.stacks.give_up(stack);
+    }
+}
+
+/// An outlet that encodes pictures into object storage.
+pub struct OutputBucket<'a> {
+    /// The root of the output tree.
+    out: &'a Path,
+    bucket: Bucket,
+    url: Url,
+    /// The format, quality and channels of the outputs.
+    target: &'a Target,
+    /// What the record of an output says of the settings.
+    settings: Digest,
+    stacks: StackOutputs<'a>,
+}
+
+impl<'a> OutputBucket<'a> {
+    /// Creates an outlet for the outputs of a run with these settings; `None` if they do not go to object storage.
+    ///
+    /// # Errors
+    /// When the bucket cannot be used.
+    pub fn new(settings: &'a Settings) -> Result<Option<Self>, Error> {
+        let out = settings.out.as_path();
+        if !store::is_url(out) {
+            return Ok(None);
+        }
+        let opened = Url::parse(out).and_then(|url| Ok((settings.storage.bucket(&url)?, url)));
+        let (bucket, url) = opened.map_err(|why| unusable(out, &why))?;
+        let digest = Digest::of(settings.of_outputs().as_bytes());
+        let (target, stacks) = (&settings.target, StackOutputs::default());
+        Ok(Some(Self { out, bucket, url, target, settings: digest, stacks }))
+    }
+
+    /// Starts the output of a job.
+    fn begin(&self, job: &Job) -> Result<Pending<'a>, PublishError> {
+        let mut output = Upload::begin(&self.bucket, &job.output, job.replaced.clone())?;
+        if let Some(input) = job.stamp {
+            output.record(Origin { input, settings: self.settings });
+        }
+        Ok(Pending::Object(output))
+    }
+}
+
+fn unusable(out: &Path, why: &store::Error) -> Error {
+    Error::CannotRun(format!("--out {} cannot be used: {why}", Shown(out)))
+}
+
+impl Outlet for OutputBucket<'_> {
+    fn check(&self) -> Result<(), Error> {
+        // The first answer tells whether there is such a bucket.
+        let first = self.bucket.list(&self.url).next().transpose();
+        first.map(drop).map_err(|why| unusable(self.out, &why))
+    }
+
+    fn publishers(&self) -> usize {
+        store::AT_ONCE
+    }
+
+    fn take(
+        &self,
+        finished: &mut Processed,
+        scratch: &mut Vec<u8>,
+        cores: &Cores,
+    ) -> Result<Taken<'_>, PictureError> {
+        let work = &finished.picture.work;
+        if let Some(page) = work.page.clone() {
+            let job = work.job.clone();
+            return self.stacks.write(&page, finished, self.target, cores, || {
+                Ok((self.begin(&job)?, Stream::begin()?.into_file()))
+            });
+        }
+        let mut output = self.begin(&work.job)?;
+        encode(finished, self.target, scratch, cores, output.file())
+            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+        Ok(Taken::Whole(Some(output)))
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {

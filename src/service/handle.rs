@@ -224,6 +224,8 @@ impl Watching<'_> {
             remakes: false,
             replaces,
             spooled: None,
+            object: None,
+            replaced: None,
         };
         // Fails only if the pipeline has ended, and the user is told the reason for that.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())

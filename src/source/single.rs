@@ -47,5 +47,7 @@ pub fn single(
         remakes: standing == Standing::OtherSettings,
         replaces: true,
         spooled: None,
+        object: None,
+        replaced: None,
     }))
 }
