@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub use choice::{
     ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, InputFile,
-    JpegChoice, MethodName, Percent, PngLevelName, TileSize, TogetherChoice,
+    JpegChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
@@ -98,6 +98,10 @@ pub struct Settings {
     pub dry_run: bool,
     /// When an output counts as written.
     pub durability: Durability,
+    /// The modification time of outputs.
+    pub times: Times,
+    /// The permissions of outputs.
+    pub permissions: Permissions,
     /// What is reported to the user.
     pub report: Report,
     /// Whether the inputs are folders that are watched until the user stops the run.
@@ -239,6 +243,13 @@ impl Settings {
             return Err("--jpeg gpu needs a GPU, and --devices cpu uses none".to_owned());
         }
         storage::check(&request)?;
+        let keeps = written.times == Some(Times::Keep) || written.permissions == Some(Permissions::Keep);
+        if keeps && store::is_url(&request.out) {
+            return Err(
+                "objects have no times and permissions of their own; leave out --times and --permissions"
+                    .to_owned(),
+            );
+        }
         let (color, service) = (key(written.color), service(&written));
         if request.watch {
             service.check_out(&request.out)?;
@@ -296,6 +307,8 @@ impl Settings {
             },
             selection: Selection::new(&key(written.include), &key(written.exclude), key(written.follow))?,
             durability: key(written.durability),
+            times: key(written.times),
+            permissions: key(written.permissions),
             inputs: request.inputs,
             files_from: request.files_from,
             shard: request.shard,

@@ -3,6 +3,7 @@
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::digest::Digest;
 
@@ -28,6 +29,12 @@ impl Stamp {
     pub fn of_object(object: &store::Entry) -> Self {
         let named = object.version.e_tag.as_ref().map(|name| Digest::of(name.as_bytes()).number());
         Self { size: object.size, mtime_ns: named.unwrap_or(object.version.modified_ns), inode: 0 }
+    }
+
+    /// Returns when the content changed last.
+    pub(crate) fn modified(&self) -> SystemTime {
+        let since_1970 = Duration::from_nanos(self.mtime_ns.unsigned_abs());
+        if self.mtime_ns < 0 { UNIX_EPOCH - since_1970 } else { UNIX_EPOCH + since_1970 }
     }
 
     /// Returns whether the file at `path` is still in this state.

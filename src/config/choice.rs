@@ -333,6 +333,26 @@ pub enum Durability {
     Fast,
 }
 
+/// The modification time of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Times {
+    /// When it was written.
+    Now,
+    /// That of its input.
+    Keep,
+}
+
+/// The permissions of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Permissions {
+    /// Those of any new file.
+    New,
+    /// Those of its input.
+    Keep,
+}
+
 /// Which devices equalize.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {

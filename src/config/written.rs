@@ -11,7 +11,8 @@ use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text}
 use super::service::{After, AfterParser, Folder, Listen, OnCollision, OrNone};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
-    LevelsChoice, MethodName, NoData, Percent, PngLevelName, TileSize, TogetherChoice, machine,
+    LevelsChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
+    machine,
 };
 use codec::{JpegQuality, Range};
 use equalize::Strength;
@@ -251,6 +252,30 @@ pub struct Written {
     )]
     #[serde(deserialize_with = "in_any_case")]
     pub durability: Option<Durability>,
+
+    /// The modification time of outputs: now, or keep that of the input [default: now]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHICH",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
+    pub times: Option<Times>,
+
+    /// The permissions of outputs: new, as the umask has it, or keep those of the input [default: new]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHICH",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
+    pub permissions: Option<Permissions>,
 
     /// Take only files that match this glob (can be repeated)
     ///
@@ -494,6 +519,8 @@ impl Written {
             overwrite: self.overwrite.or(below.overwrite),
             prefix_folder: self.prefix_folder.or(below.prefix_folder),
             durability: self.durability.or(below.durability),
+            times: self.times.or(below.times),
+            permissions: self.permissions.or(below.permissions),
             include: self.include.or(below.include),
             exclude: self.exclude.or(below.exclude),
             follow: self.follow.or(below.follow),
@@ -542,6 +569,8 @@ impl Written {
             overwrite: Some(false),
             prefix_folder: Some(false),
             durability: Some(Durability::Full),
+            times: Some(Times::Now),
+            permissions: Some(Permissions::New),
             include: Some(Vec::new()),
             exclude: Some(Vec::new()),
             follow: Some(false),
@@ -727,7 +756,7 @@ mod tests {
 
     #[test]
     fn of_every_key_it_is_known_whether_it_changes_outputs() {
-        let changes_none = "overwrite prefix-folder durability include exclude follow max-pixels max-bytes threads memory devices \
+        let changes_none = "overwrite prefix-folder durability times permissions include exclude follow max-pixels max-bytes threads memory devices \
                             device-timeout settle rescan poll after on-collision failed state listen token-file";
         let mut known: Vec<_> = changes_none.split(' ').chain(OF_OUTPUTS).collect();
         let mut all = keys();

@@ -1,6 +1,7 @@
 //! Where pictures go after the devices: encoded into the output tree, or to standard output.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use store::{Bucket, Url};
 
 use super::PUBLISHERS;
 use super::stacks::{StackOutputs, Taken};
-use crate::config::Settings;
+use crate::config::{Permissions, Settings, Times};
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
@@ -58,6 +59,8 @@ pub struct OutputFolder<'a> {
     publisher: &'a Publisher,
     /// What the record of an output says of the settings.
     settings: Digest,
+    times: Times,
+    permissions: Permissions,
     stacks: StackOutputs<'a>,
 }
 
@@ -65,7 +68,15 @@ impl<'a> OutputFolder<'a> {
     /// Creates an outlet for the outputs of a run with these settings, below the folder `out`.
     pub fn new(settings: &'a Settings, out: &'a Path, publisher: &'a Publisher) -> Self {
         let digest = Digest::of(settings.of_outputs().as_bytes());
-        Self { out, target: &settings.target, publisher, settings: digest, stacks: StackOutputs::default() }
+        Self {
+            out,
+            target: &settings.target,
+            publisher,
+            settings: digest,
+            times: settings.times,
+            permissions: settings.permissions,
+            stacks: StackOutputs::default(),
+        }
     }
 
     /// Starts the output of a job.
@@ -73,6 +84,15 @@ impl<'a> OutputFolder<'a> {
         let mut output = self.publisher.begin(self.out, &job.output)?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: self.settings });
+            if self.times == Times::Keep {
+                output.modified_at(input.modified());
+            }
+        }
+        // An input that is gone by now fails its picture anyway.
+        if self.permissions == Permissions::Keep
+            && let Ok(input) = fs::metadata(&job.input)
+        {
+            output.permit(fs::Permissions::from_mode(input.mode() & 0o777));
         }
         if !job.replaces {
             output.replace_nothing();

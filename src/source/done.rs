@@ -4,6 +4,7 @@ use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::config::Times;
 use crate::record::{Digest, Record};
 use crate::stamp::{Stamp, ctime_ns, mtime_ns};
 
@@ -49,11 +50,16 @@ pub(super) enum Standing {
 
 impl Standing {
     /// Returns what `output` is to an input in this state, with these settings.
-    pub(super) fn of(output: &Path, input: &InputState, settings: Digest) -> Self {
+    pub(super) fn of(output: &Path, input: &InputState, settings: Digest, times: Times) -> Self {
         match fs::metadata(output) {
             Ok(metadata) if metadata.is_file() => {
                 let is_untouched = |record: &Record| record.is_untouched(&metadata);
-                Self::judge(Record::of(output), mtime_ns(&metadata), is_untouched, input, settings)
+                let mut made_ns = mtime_ns(&metadata);
+                // An output that keeps the time of its input is younger, although nothing but a record or that time tells.
+                if times == Times::Keep && made_ns == input.stamp.mtime_ns {
+                    made_ns = i64::MAX;
+                }
+                Self::judge(Record::of(output), made_ns, is_untouched, input, settings)
             }
             _ => Self::ToDo,
         }

@@ -546,7 +546,7 @@ fn plan_candidates(
                 (Existing::Overwrite, _) => Standing::ToDo,
                 (Existing::Skip, Some(stored)) => Standing::of_object(stored, &found.state, digest),
                 (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-                (Existing::Skip, None) => Standing::of(&output, &found.state, digest),
+                (Existing::Skip, None) => Standing::of(&output, &found.state, digest, settings.times),
             };
             if standing == Standing::Done {
                 plan.skipped.push((found.input, Skip::AlreadyDone));
