@@ -27,7 +27,7 @@ pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
 pub use levels::{LevelsChoice, NoData};
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
-pub use service::{After, Folder, Listen, OnCollision, OrNone, Service};
+pub use service::{After, Folder, Listen, Notify, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
 pub(crate) use storage::refuse_url;
 pub use written::{RunKind, Written};
@@ -408,6 +408,8 @@ fn service(resolved: &Written) -> Service {
             OrAuto::Fixed(Folder(path)) => Some(path),
         },
         listen: Option::from(key(resolved.listen.clone())).map(|Listen(address)| address),
+        notify: Option::from(key(resolved.notify.clone())),
+        notify_quiet: key(resolved.notify_quiet).0,
         token_file: Option::from(key(resolved.token_file.clone())).map(|InputFile(path)| path),
     }
 }

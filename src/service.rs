@@ -25,6 +25,7 @@ pub(crate) mod log;
 mod metrics;
 pub(crate) mod mounts;
 mod notes;
+mod notifications;
 pub mod notifier;
 mod numbered;
 mod output_access;
@@ -82,6 +83,7 @@ use lanes::Order;
 use ledger_check::LedgerCheck;
 use metrics::Metrics;
 use notes::Unwritten;
+use notifications::Notifications;
 use output_access::{OutputAccess, OutputMount};
 use previews::Previews;
 use rebuild::Failures;
@@ -274,6 +276,7 @@ struct Watching<'a> {
     retried: Retried,
     /// The inputs of failed pictures that are still to be looked for.
     looked_for: Vec<PathBuf>,
+    notifications: Notifications,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     next_say: Instant,
@@ -320,6 +323,11 @@ impl<'a> Watching<'a> {
             suspect: None,
             retried: Retried::default(),
             looked_for: Vec::new(),
+            notifications: Notifications::start(
+                settings.service.notify.as_ref(),
+                settings.service.notify_quiet,
+                &settings.out,
+            )?,
             health,
             metrics,
             next_say: now,

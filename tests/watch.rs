@@ -9,6 +9,7 @@ mod following;
 mod gpu;
 mod kills;
 mod model;
+mod notifications;
 mod outside;
 mod page;
 pub(crate) mod service;

@@ -35,6 +35,10 @@ pub struct Service {
     pub listen: Option<SocketAddr>,
     /// The file with the token that changes take there; `None` for a new token at each start.
     pub token_file: Option<PathBuf>,
+    /// Who is told when failures begin and end.
+    pub notify: Option<Notify>,
+    /// How long there must have been no failures for them to have ended.
+    pub notify_quiet: Duration,
 }
 
 impl Service {
@@ -182,6 +186,40 @@ impl fmt::Display for Folder {
     }
 }
 
+/// Who is told when failures begin and end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notify {
+    /// What is posted to.
+    Url(String),
+    /// What a shell runs, with the message on standard input.
+    Command(String),
+}
+
+impl FromStr for Notify {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.starts_with("http://") || text.starts_with("https://") {
+            return Ok(Self::Url(text.to_owned()));
+        }
+        match text.split_once("://") {
+            Some((scheme, _)) if !scheme.contains(char::is_whitespace) => {
+                Err(format!("{text:?} is neither an http nor an https URL, nor a command"))
+            }
+            _ if text.is_empty() => Err("it is empty".to_owned()),
+            _ => Ok(Self::Command(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Notify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(text) | Self::Command(text) => f.write_str(text),
+        }
+    }
+}
+
 /// Where to listen: an IP address and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen(pub SocketAddr);
@@ -219,6 +257,13 @@ mod tests {
         }
         assert_eq!("burn".parse::<After>().unwrap_err(), "\"burn\" is none of keep, delete and move:DIR");
         assert!("move:".parse::<After>().is_err());
+    }
+
+    #[test]
+    fn who_is_told_is_a_url_or_a_command() {
+        assert_eq!("https://a/b".parse(), Ok(Notify::Url("https://a/b".into())));
+        assert_eq!("mail -s histeqd me".parse(), Ok(Notify::Command("mail -s histeqd me".into())));
+        assert!("ftp://a/b".parse::<Notify>().is_err() && " ".parse::<Notify>().is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
-use super::service::{After, AfterParser, Folder, Listen, OnCollision, OrNone};
+use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
     LevelsChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
@@ -438,6 +438,19 @@ pub struct Written {
     #[arg(long, value_name = "FILE", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub token_file: Option<OrNone<InputFile>>,
+
+    /// Tell this URL or command when failures begin, and when they have ended [default: none]
+    ///
+    /// An http or https URL gets a JSON object posted; a command gets it on standard input. Once when pictures begin to fail for good, no outputs can be
+    /// written or an inbox is missing, and once when that has not been so for the time of --notify-quiet.
+    #[arg(long, value_name = "URL|COMMAND", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub notify: Option<OrNone<Notify>>,
+
+    /// How long there must be no failures until they have ended [default: 10min]
+    #[arg(long, value_name = "TIME", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub notify_quiet: Option<Wait>,
 }
 
 /// The keys that decide what outputs look like.
@@ -540,6 +553,8 @@ impl Written {
             state: self.state.or(below.state),
             listen: self.listen.or(below.listen),
             token_file: self.token_file.or(below.token_file),
+            notify: self.notify.or(below.notify),
+            notify_quiet: self.notify_quiet.or(below.notify_quiet),
         }
     }
 
@@ -590,6 +605,8 @@ impl Written {
             state: Some(OrAuto::Auto),
             listen: Some(OrNone::None),
             token_file: Some(OrNone::None),
+            notify: Some(OrNone::None),
+            notify_quiet: Some(Wait(Duration::from_secs(600))),
         }
     }
 
@@ -689,6 +706,8 @@ impl Written {
         let watching = (run == RunKind::Watch, "--watch");
         let listens = matches!(used.listen, Some(OrNone::Some(_)));
         let listening = (run == RunKind::Watch && listens, "--watch and --listen");
+        let notifies = matches!(used.notify, Some(OrNone::Some(_)));
+        let notifying = (run == RunKind::Watch && notifies, "--watch and --notify");
         let ledger = (run != RunKind::Batch, "--watch or --resume");
         let inputs_go = used.after.as_ref().is_some_and(|after| *after != After::Keep);
         let going = (run == RunKind::Watch && inputs_go, "--watch and --after delete or move:DIR");
@@ -710,6 +729,8 @@ impl Written {
             ("failed", self.failed.is_some(), watching),
             ("listen", self.listen.is_some(), watching),
             ("token-file", self.token_file.is_some(), listening),
+            ("notify", self.notify.is_some(), watching),
+            ("notify-quiet", self.notify_quiet.is_some(), notifying),
             ("state", self.state.is_some(), ledger),
         ];
         let idle = rules.into_iter().filter(|(_, is_written, (has_effect, _))| *is_written && !has_effect);
@@ -757,7 +778,7 @@ mod tests {
     #[test]
     fn of_every_key_it_is_known_whether_it_changes_outputs() {
         let changes_none = "overwrite prefix-folder durability times permissions include exclude follow max-pixels max-bytes threads memory devices \
-                            device-timeout settle rescan poll after on-collision failed state listen token-file";
+                            device-timeout settle rescan poll after on-collision failed state listen token-file notify notify-quiet";
         let mut known: Vec<_> = changes_none.split(' ').chain(OF_OUTPUTS).collect();
         let mut all = keys();
         known.sort_unstable();

@@ -407,6 +407,7 @@ impl Watching<'_> {
             Verdict::Settled => {
                 self.metrics.failed();
                 self.account.failed(entry.input, &reason);
+                self.notifications.failed(entry.input, &reason, Instant::now());
                 warn!("failed: {}: {reason}", Shown(input));
                 self.note(input, End::Failed { reason: reason.clone() });
                 self.failures.remember(entry, &reason, false);

@@ -45,6 +45,7 @@ impl Watching<'_> {
         };
         self.metrics.gauge(&service);
         self.health.say(&service);
+        self.notifications.look(&service, now);
         let written = self.write_notes().and_then(|()| self.output_access.ledger().say(&service));
         match written {
             // What held pictures up may have been the ledger; if not, the next one finds that out.
