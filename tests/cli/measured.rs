@@ -180,6 +180,13 @@ fn the_bits_stored_of_a_dicom_are_its_levels() {
             assert_eq!(run(&format!("{flags} --levels auto")), expected, "{name} {flags}");
             assert_eq!(run(&format!("{flags} --levels {levels}")), expected, "{name} {flags}");
         }
+        let eight = "--levels auto --depth 8 --format pnm --strength 0";
+        place.run(&format!("in --out eight {eight}")).exits(0);
+        let top = u32::from(levels) - 1;
+        let spread = |value: u16| (2 * u32::from(value) * 65_535 + top) / (2 * top);
+        let reduced: Vec<u8> =
+            stored.iter().map(|&value| ((spread(value) * 255 + 32_767) / 65_535) as u8).collect();
+        assert!(place.read("eight/a.pnm") == [b"P5\n40 32\n255\n".to_vec(), reduced].concat(), "{name}");
         // Levels are the same in every file, so they can be counted together.
         place.run("in --out together --together all --levels auto").exits(0);
         place.run("in --out together --together all --overwrite").exits(1).says("--range LOW..HIGH");
@@ -188,6 +195,21 @@ fn the_bits_stored_of_a_dicom_are_its_levels() {
             .exits(1)
             .says("is none of 16 levels, from 0 to 15")
             .says("a.dcm");
+    }
+}
+
+#[test]
+fn alpha_and_colours_of_fewer_levels_come_back_as_they_were() {
+    let place = Place::new();
+    for (channels, kind) in [(2_usize, "GRAYSCALE_ALPHA"), (4, "RGB_ALPHA")] {
+        let header =
+            format!("P7\nWIDTH 41\nHEIGHT 9\nDEPTH {channels}\nMAXVAL 999\nTUPLTYPE {kind}\nENDHDR\n");
+        let samples = (0..41 * 9 * channels as u32).map(|at| (at * 7919 % 1000) as u16);
+        let file: Vec<u8> = header.bytes().chain(samples.flat_map(u16::to_be_bytes)).collect();
+        place.file("in/a.pam", &file);
+        place.run("in --out done --overwrite --levels auto --strength 0").exits(0);
+        assert!(place.read("done/a.pam") == file, "{kind}");
+        place.run("in --out done --overwrite --levels auto --color gray").exits(0);
     }
 }
 
