@@ -9,6 +9,7 @@ use equalize::{
 
 use crate::harness::{DULL, Place};
 use crate::samples::{Data, Random, layout, samples};
+use crate::stacks::{Page, Storage, pages_of, plain};
 
 const SIZE: (u32, u32) = (67, 43);
 
@@ -326,6 +327,37 @@ fn a_mask_may_be_of_another_format_and_serves_colours_and_series() {
             assert!(place.read("done/a.ppm") == expected, "{flags} {together}");
         }
     }
+}
+
+#[test]
+fn the_pages_of_a_stack_have_one_mask_or_one_each() {
+    let place = Place::new();
+    let pages: Vec<Page> = (0..3).map(|number| Page::new(number, 64, 48)).collect();
+    place.file("in/a.tif", plain(&pages, Storage::Lzw));
+    let left_is_black: Vec<u8> = (0..64 * 48).map(|at| u8::from(at % 64 >= 32)).collect();
+    place.file("one/a.pgm", [b"P5\n64 48\n255\n".to_vec(), left_is_black].concat());
+    place.run("in --out done --mask one --mask-keep").exits(0);
+    let found = pages_of(&place.path("done/a.tif"));
+    for (page, found) in pages.iter().zip(&found) {
+        let pairs = page.samples().iter().zip(found).enumerate();
+        let mut halves = [(true, 0_u64); 2];
+        pairs.for_each(|(at, (before, after))| {
+            let half = &mut halves[usize::from(at % 64 >= 32)];
+            *half = (half.0 && before == after, half.1 + u64::from(*after));
+        });
+        assert!(halves[0].0 && !halves[1].0, "the left half stays, the right one does not");
+        let mean = halves[1].1 / (32 * 48);
+        assert!((30_000..36_000).contains(&mean), "equalized by itself: {mean}");
+    }
+    // One page too few.
+    place.file("few/a.tif", plain(&pages[..2], Storage::Lzw));
+    place
+        .run("in --out few-done --mask few")
+        .exits(1)
+        .says("its mask few/a.tif has 2 pages, but not that of page 3");
+    assert_eq!(place.tree("few-done"), [""; 0]);
+    place.file("each/a.tif", plain(&pages, Storage::Lzw));
+    place.run("in --out each-done --mask each").exits(0);
 }
 
 #[test]
