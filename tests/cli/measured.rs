@@ -9,6 +9,7 @@ use equalize::{
 
 use crate::harness::{DULL, Place};
 use crate::samples::{Data, Random, layout, samples};
+use crate::stacks::{Page, Storage, pages_of, plain};
 
 const SIZE: (u32, u32) = (67, 43);
 
@@ -180,6 +181,13 @@ fn the_bits_stored_of_a_dicom_are_its_levels() {
             assert_eq!(run(&format!("{flags} --levels auto")), expected, "{name} {flags}");
             assert_eq!(run(&format!("{flags} --levels {levels}")), expected, "{name} {flags}");
         }
+        let eight = "--levels auto --depth 8 --format pnm --strength 0";
+        place.run(&format!("in --out eight {eight}")).exits(0);
+        let top = u32::from(levels) - 1;
+        let spread = |value: u16| (2 * u32::from(value) * 65_535 + top) / (2 * top);
+        let reduced: Vec<u8> =
+            stored.iter().map(|&value| ((spread(value) * 255 + 32_767) / 65_535) as u8).collect();
+        assert!(place.read("eight/a.pnm") == [b"P5\n40 32\n255\n".to_vec(), reduced].concat(), "{name}");
         // Levels are the same in every file, so they can be counted together.
         place.run("in --out together --together all --levels auto").exits(0);
         place.run("in --out together --together all --overwrite").exits(1).says("--range LOW..HIGH");
@@ -188,6 +196,21 @@ fn the_bits_stored_of_a_dicom_are_its_levels() {
             .exits(1)
             .says("is none of 16 levels, from 0 to 15")
             .says("a.dcm");
+    }
+}
+
+#[test]
+fn alpha_and_colours_of_fewer_levels_come_back_as_they_were() {
+    let place = Place::new();
+    for (channels, kind) in [(2_usize, "GRAYSCALE_ALPHA"), (4, "RGB_ALPHA")] {
+        let header =
+            format!("P7\nWIDTH 41\nHEIGHT 9\nDEPTH {channels}\nMAXVAL 999\nTUPLTYPE {kind}\nENDHDR\n");
+        let samples = (0..41 * 9 * channels as u32).map(|at| (at * 7919 % 1000) as u16);
+        let file: Vec<u8> = header.bytes().chain(samples.flat_map(u16::to_be_bytes)).collect();
+        place.file("in/a.pam", &file);
+        place.run("in --out done --overwrite --levels auto --strength 0").exits(0);
+        assert!(place.read("done/a.pam") == file, "{kind}");
+        place.run("in --out done --overwrite --levels auto --color gray").exits(0);
     }
 }
 
@@ -304,6 +327,37 @@ fn a_mask_may_be_of_another_format_and_serves_colours_and_series() {
             assert!(place.read("done/a.ppm") == expected, "{flags} {together}");
         }
     }
+}
+
+#[test]
+fn the_pages_of_a_stack_have_one_mask_or_one_each() {
+    let place = Place::new();
+    let pages: Vec<Page> = (0..3).map(|number| Page::new(number, 64, 48)).collect();
+    place.file("in/a.tif", plain(&pages, Storage::Lzw));
+    let left_is_black: Vec<u8> = (0..64 * 48).map(|at| u8::from(at % 64 >= 32)).collect();
+    place.file("one/a.pgm", [b"P5\n64 48\n255\n".to_vec(), left_is_black].concat());
+    place.run("in --out done --mask one --mask-keep").exits(0);
+    let found = pages_of(&place.path("done/a.tif"));
+    for (page, found) in pages.iter().zip(&found) {
+        let pairs = page.samples().iter().zip(found).enumerate();
+        let mut halves = [(true, 0_u64); 2];
+        pairs.for_each(|(at, (before, after))| {
+            let half = &mut halves[usize::from(at % 64 >= 32)];
+            *half = (half.0 && before == after, half.1 + u64::from(*after));
+        });
+        assert!(halves[0].0 && !halves[1].0, "the left half stays, the right one does not");
+        let mean = halves[1].1 / (32 * 48);
+        assert!((30_000..36_000).contains(&mean), "equalized by itself: {mean}");
+    }
+    // One page too few.
+    place.file("few/a.tif", plain(&pages[..2], Storage::Lzw));
+    place
+        .run("in --out few-done --mask few")
+        .exits(1)
+        .says("its mask few/a.tif has 2 pages, but not that of page 3");
+    assert_eq!(place.tree("few-done"), [""; 0]);
+    place.file("each/a.tif", plain(&pages, Storage::Lzw));
+    place.run("in --out each-done --mask each").exits(0);
 }
 
 #[test]

@@ -171,6 +171,9 @@ fn highest(pixels: &[u8], layout: &Layout) -> u16 {
         }
         Depth::Sixteen => {
             let samples = pixels.as_chunks::<2>().0;
+            if layout.pixel == Pixel::Gray {
+                return samples.iter().map(|&sample| u16::from_ne_bytes(sample)).max().unwrap_or(0);
+            }
             let of = samples.chunks_exact(layout.pixel.channels()).flat_map(|pixel| &pixel[..colours]);
             of.map(|&sample| u16::from_ne_bytes(sample)).max().unwrap_or(0)
         }
