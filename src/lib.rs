@@ -126,7 +126,7 @@ fn run_into(
         source::balance_tail(&mut jobs, settings.threads);
     }
     let fetched = jobs.iter().filter(|job| job.bytes <= settings.limits.max_bytes);
-    settings.storage.announce(fetched.filter_map(|job| job.object.as_ref()));
+    store::announce(&settings.storage, fetched.filter_map(|job| job.object.as_ref()));
     let machine = Machine::new(settings.memory, settings.threads);
     let (pictures, jpeg_bytes) = (jobs.len(), source::jpeg_bytes(&jobs));
     let required = RequiredDevices::new(stop.clone());

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use store::{Bucket, Entry, Found as Stored, Url};
+use store::{Bucket, Entry, Found as Stored, Object, Url};
 
 use super::{Candidate, Found, Search};
 use crate::config::{Existing, Settings};
@@ -130,7 +130,7 @@ impl Search<'_> {
             named,
             state: InputState::of_object(&entry),
             spooled: None,
-            object: Some(bucket.object(entry)),
+            object: Some(Object::new(bucket.clone(), entry)),
         });
     }
 }
