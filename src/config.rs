@@ -238,8 +238,8 @@ impl Settings {
         if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
             return Err("--jpeg gpu needs a GPU, and --devices cpu uses none".to_owned());
         }
-        storage::check(&request)?;
         let (color, service) = (key(written.color), service(&written));
+        storage::check(&request, &service)?;
         if request.watch {
             service.check_out(&request.out)?;
         }
