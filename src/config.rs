@@ -8,6 +8,7 @@ mod carried;
 mod choice;
 mod file;
 mod levels;
+mod local;
 mod machine;
 mod quantity;
 mod service;
@@ -26,10 +27,10 @@ pub use choice::{
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
 pub use levels::{LevelsChoice, NoData};
+pub(crate) use local::refuse_url;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
-pub(crate) use storage::refuse_url;
 pub use written::{RunKind, Written};
 
 use clap::ValueEnum;

@@ -32,6 +32,10 @@ pub(super) fn check(request: &Request, service: &Service) -> Result<(), String> 
             "--resume needs a local output folder; outputs in object storage carry what it would record, so leave it out".to_owned()
         );
     }
+    if request.files_from.is_some() && request.inputs.iter().any(|input| store::is_url(input)) {
+        return Err("--files-from lists files of this machine; name objects, or folders of them, as inputs"
+            .to_owned());
+    }
     if request.watch && is_named(request) { check_watch(request, service) } else { Ok(()) }
 }
 
@@ -56,15 +60,4 @@ fn check_watch(request: &Request, service: &Service) -> Result<(), String> {
         )),
         None => Ok(()),
     }
-}
-
-/// Refuses a URL where only a local file or folder can be.
-///
-/// # Errors
-/// A sentence that names it.
-pub(crate) fn refuse_url(path: &str) -> Result<(), String> {
-    if store::is_url(Path::new(path)) {
-        return Err(format!("{path} is a URL, and this has to be on this machine or mounted here"));
-    }
-    Ok(())
 }

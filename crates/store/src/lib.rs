@@ -43,7 +43,7 @@ pub use url::{Url, is_url};
 pub const AT_ONCE: usize = 64;
 
 /// The name of the metadata that an output carries.
-pub const RECORD: &str = "histeqd";
+pub(crate) const RECORD: &str = "histeqd";
 
 /// What tells one state of an object from another.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -150,8 +150,9 @@ impl Outputs {
             Error::CannotRun(format!("--out {} cannot be used: {why}", Shown(&settings.out)))
         };
         let bucket = settings.storage.bucket(&out).map_err(unusable)?;
+        let is_ours = |one: &&Candidate| settings.shard.is_none_or(|shard| shard.takes(&one.found.below));
         // What cannot be a name there is told of when it is written.
-        let urls = candidates.iter().filter_map(|candidate| Url::parse(&candidate.output).ok());
+        let urls = candidates.iter().filter(is_ours).filter_map(|one| Url::parse(&one.output).ok());
         let mut urls: Vec<Url> = urls.collect();
         let mut outputs = Self::default();
         if urls.len() > ASKED {
