@@ -93,6 +93,9 @@ Examples:
   Only the TIFFs of one year, written as PNG:
       histeqd scans/ --out done/ --include '2024/**/*.tif' --format png
 
+  From one bucket, or folder of it, to another:
+      histeqd s3://scans/inbox --out s3://scans/done
+
   List what would be done, without writing anything:
       histeqd inbox/ --out done/ --dry-run
 
@@ -142,7 +145,10 @@ A folder with the name of a command, such as 'devices', must be written './devic
     subcommand_help_heading = "Commands"
 )]
 pub struct Cli {
-    /// Pictures, and folders of pictures; "-" for standard input
+    /// Pictures, and folders of pictures, also in object storage; "-" for standard input
+    ///
+    /// A URL (s3://BUCKET/FOLDER, gs://, az://) is a folder unless its name is that of a picture. Credentials and endpoints are read from
+    /// the environment, for example from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL.
     #[arg(value_name = "INPUT", required_unless_present_any = ["print_config", "files_from"])]
     inputs: Vec<PathBuf>,
 
@@ -151,14 +157,14 @@ pub struct Cli {
     /// If there is one input, no folder, and the name ends in the extension of a format that is written, it is the output's
     /// file, which is replaced if it exists, and the extension chooses the format. "-" is standard output; the format is then
     /// the input's, or that of --format. Anything else, a name with a slash at its end and the name of a folder that exists
-    /// are the folder for all outputs.
+    /// are the folder for all outputs. It may be a URL, as an input may.
     #[arg(long, short, value_name = "OUT", required_unless_present = "print_config")]
     out: Option<PathBuf>,
 
     /// Watch the folders and process new pictures until stopped
     ///
     /// A picture is processed as soon as it is complete, and again when it changes. A ledger records what was done, so
-    /// that a restart continues where it stopped. Cannot be combined with --resume, --overwrite, --dry-run, --json and
+    /// that a restart continues where it stopped. Folders in object storage are listed every 30 s, or what --poll says. Cannot be combined with --resume, --overwrite, --dry-run, --json and
     /// --timings.
     #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite", "files_from", "shard"])]
     watch: bool,

@@ -8,6 +8,7 @@ mod carried;
 mod choice;
 mod file;
 mod levels;
+mod local;
 mod machine;
 mod quantity;
 mod service;
@@ -26,10 +27,10 @@ pub use choice::{
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
 pub use levels::{LevelsChoice, NoData};
+pub(crate) use local::refuse_url;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, Notify, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
-pub(crate) use storage::refuse_url;
 pub use written::{RunKind, Written};
 
 use clap::ValueEnum;
@@ -242,7 +243,6 @@ impl Settings {
         if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
             return Err("--jpeg gpu needs a GPU, and --devices cpu uses none".to_owned());
         }
-        storage::check(&request)?;
         let keeps = written.times == Some(Times::Keep) || written.permissions == Some(Permissions::Keep);
         if keeps && store::is_url(&request.out) {
             return Err(
@@ -251,6 +251,7 @@ impl Settings {
             );
         }
         let (color, service) = (key(written.color), service(&written));
+        storage::check(&request, &service)?;
         if request.watch {
             service.check_out(&request.out)?;
         }

@@ -314,7 +314,7 @@ impl Run<'_> {
     fn pass_on<'p>(&'p self, taken: EncodedPicture<'p>, publishers: &Sender<EncodedPicture<'p>>) {
         match (&taken.output, self.settings.durability) {
             (None, _) | (Some(Pending::File(_) | Pending::Stream(_)), Durability::Fast) => {
-                self.publish(taken)
+                self.publish(taken);
             }
             // The queue is closed only if the publishers panicked; that panic then ends the run.
             (Some(_), _) => drop(publishers.send(taken)),

@@ -15,6 +15,7 @@ mod activity;
 mod answers;
 mod finished_inputs;
 mod folders;
+mod follow;
 mod gate;
 mod gone;
 mod handle;
@@ -120,6 +121,9 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     info!("{}", log::first_line(settings));
     warn_of_overwrite(settings);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    if settings.inputs.iter().any(|input| store::is_url(input)) {
+        return follow::run(settings, &control, publisher);
+    }
     // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
     Folders::of(settings)?;
     let (output_access, anew) = OutputAccess::take(settings, &control.stop)?;

@@ -5,3 +5,4 @@ mod faults;
 mod proxy;
 mod refusals;
 mod server;
+mod watch;

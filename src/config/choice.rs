@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::storage::refuse_url;
+use super::local::refuse_url;
 use codec::{Format, PngLevel};
 
 /// A method of contrast enhancement, without its parameters.

@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::storage::refuse_url;
+use super::local::refuse_url;
 use crate::paths::{self, Shown};
 
 /// The keys of the watching service, resolved.

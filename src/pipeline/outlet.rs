@@ -195,9 +195,9 @@ impl Outlet for OutputBucket<'_> {
         let work = &finished.picture.work;
         if let Some(page) = work.page.clone() {
             let job = work.job.clone();
-            return self.stacks.write(&page, finished, self.target, cores, || {
-                Ok((self.begin(&job)?, Stream::begin()?.into_file()))
-            });
+            return self
+                .stacks
+                .write(&page, finished, self.target, cores, || Ok((self.begin(&job)?, Upload::spill()?)));
         }
         let mut output = self.begin(&work.job)?;
         encode(finished, self.target, scratch, cores, output.file())

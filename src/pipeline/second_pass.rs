@@ -57,7 +57,7 @@ impl Run<'_> {
     fn go_on(&self, complete: Complete) {
         let is_parked = |work: &QueuedJob| matches!(work.pass, Pass::Apply(_, Some(_)));
         let again = complete.go_on.iter().filter(|work| !is_parked(work));
-        self.settings.storage.announce(again.filter_map(|work| work.job.object.as_ref()));
+        store::announce(&self.settings.storage, again.filter_map(|work| work.job.object.as_ref()));
         complete.go_on.into_iter().for_each(QueuedJob::queue_again);
         complete.left_out.iter().for_each(|work| self.outlet.miss(&work.job));
     }

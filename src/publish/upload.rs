@@ -35,9 +35,17 @@ impl Upload {
     /// When its name cannot be one of an object, or there is no room for it among the temporary files.
     pub fn begin(bucket: &Bucket, output: &Path, replaced: Option<Version>) -> Result<Self, PublishError> {
         let url = Url::parse(output).map_err(|why| PublishError::new(output, io::Error::other(why)))?;
-        let file = unnamed_file().map_err(|source| PublishError::new(&unnamed_folder(), source))?;
+        let file = Self::spill()?;
         let expected = replaced.map_or(Expected::Nothing, Expected::State);
         Ok(Self { file, bucket: bucket.clone(), output: output.to_owned(), url, origin: None, expected })
+    }
+
+    /// Creates a file without a name for what cannot be written to an output yet.
+    ///
+    /// # Errors
+    /// When there is no room for it among the temporary files.
+    pub fn spill() -> Result<File, PublishError> {
+        unnamed_file().map_err(|source| PublishError::new(&unnamed_folder(), source))
     }
 
     /// Has the output carry a record of what it was made from.

@@ -20,9 +20,14 @@ pub(super) enum Fault {
     HalfAnswer,
     /// The proxy answers, and the server sees nothing.
     Status500,
+    /// The proxy answers that there is no such bucket.
+    NoBucket,
     /// The answer takes so long.
     Late(Duration),
 }
+
+const NO_BUCKET: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 41\r\nConnection: close\r\n\r\n\
+                           <Error><Code>NoSuchBucket</Code></Error>\n";
 
 /// What the proxy has seen.
 #[derive(Default)]
@@ -99,6 +104,7 @@ fn carry(
         Fault::Status500 => client.write_all(
             b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         ),
+        Fault::NoBucket => client.write_all(NO_BUCKET),
         Fault::None | Fault::AnswerLost | Fault::HalfAnswer | Fault::Late(_) => {
             let mut answer = Vec::new();
             let mut upstream = TcpStream::connect(server)?;

@@ -11,14 +11,24 @@ fn told(ran: &Ran) -> String {
 fn what_does_not_work_with_urls_is_said_before_anything_starts() {
     let place = Place::with(&["in/a.pgm"]);
     for (arguments, words) in [
-        ("--watch in --out s3://b/out", "--watch needs local folders"),
-        ("--watch s3://b/in --out out", "--watch needs local folders"),
+        (
+            "--watch in --out s3://b/out",
+            "a folder of this machine is watched together with a local output folder",
+        ),
+        ("--watch s3://b/in in --out out", "--watch of in: a folder of this machine"),
+        (
+            "--watch s3://b/in --out out --after delete",
+            "--after does not work with --watch of object storage",
+        ),
+        ("--watch s3://b/in --out out --listen 127.0.0.1:9464", "--listen does not work"),
+        ("s3://b/in --files-from list --out out", "--files-from lists files of this machine"),
         ("--resume in --out s3://b/out", "--resume needs a local output folder"),
         ("--watch in --out out --failed s3://b/failed", "s3://b/failed is a URL"),
         ("--watch in --out out --after move:s3://b/done", "s3://b/done is a URL"),
         ("--watch in --out out --state s3://b/state", "s3://b/state is a URL"),
         ("in --out out --method match --reference s3://b/a.png", "s3://b/a.png is a URL"),
         ("histogram in/a.pgm --out s3://b/table.csv", "s3://b/table.csv is a URL"),
+        ("submit s3://b/in --out out --queue nats://127.0.0.1:9/q", "share the work by --shard"),
         ("in --out http://host/out", "object storage is s3://"),
         ("file:///in --out out", "object storage is s3://"),
         ("in --out s3://user:hidden@b/out", "credentials belong into the environment"),

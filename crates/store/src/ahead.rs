@@ -5,12 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::AT_ONCE;
-use crate::object::Object;
+
+/// What can be fetched before it is opened.
+pub(crate) trait Upcoming: Send + Sync {
+    /// Starts to fetch it, with a place among those that were begun, if there is room. Returns whether it need not be looked at again.
+    fn come(&self, place: &mut dyn FnMut() -> Place) -> bool;
+}
 
 /// The objects that are going to be opened.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    upcoming: Mutex<VecDeque<Arc<Object>>>,
+    upcoming: Mutex<VecDeque<Arc<dyn Upcoming>>>,
     /// How many were begun and not opened yet.
     begun: Arc<AtomicUsize>,
 }
@@ -25,8 +30,8 @@ impl Drop for Place {
 }
 
 impl Ahead {
-    pub(crate) fn announce<'o>(&self, objects: impl IntoIterator<Item = &'o Arc<Object>>) {
-        self.upcoming.lock().unwrap_or_else(PoisonError::into_inner).extend(objects.into_iter().cloned());
+    pub(crate) fn announce(&self, objects: impl IntoIterator<Item = Arc<dyn Upcoming>>) {
+        self.upcoming.lock().unwrap_or_else(PoisonError::into_inner).extend(objects);
         self.go_on();
     }
 
@@ -35,7 +40,7 @@ impl Ahead {
         let mut upcoming = self.upcoming.lock().unwrap_or_else(PoisonError::into_inner);
         while self.begun.load(Ordering::Relaxed) < AT_ONCE
             && let Some(next) = upcoming.front()
-            && next.come(|| self.place())
+            && next.come(&mut || self.place())
         {
             upcoming.pop_front();
         }

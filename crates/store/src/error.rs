@@ -85,11 +85,6 @@ impl Error {
         }
     }
 
-    /// Returns whether there is no such object.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self.0, Kind::NotFound)
-    }
-
     /// Returns whether the object was not the one that was expected to be there.
     pub fn is_precondition(&self) -> bool {
         matches!(self.0, Kind::Precondition)

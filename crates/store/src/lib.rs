@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //!
-//! Every call waits for its answer; fetches that were announced ([`Storage::announce`]) are under way meanwhile. Credentials and endpoints come
+//! Every call waits for its answer; fetches that were announced ([`announce`]) are under way meanwhile. Credentials and endpoints come
 //! from the environment. Nothing is started before the first bucket is opened.
 
 #![cfg_attr(
@@ -35,7 +35,7 @@ mod storage;
 mod url;
 
 pub use error::Error;
-pub use object::Object;
+pub use object::{Object, announce};
 pub use storage::{Bucket, Storage, unnamed_file, unnamed_folder};
 pub use url::{Url, is_url};
 
@@ -43,7 +43,7 @@ pub use url::{Url, is_url};
 pub const AT_ONCE: usize = 64;
 
 /// The name of the metadata that an output carries.
-pub const RECORD: &str = "histeqd";
+pub(crate) const RECORD: &str = "histeqd";
 
 /// What tells one state of an object from another.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::mem;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::ahead::Place;
+use crate::ahead::{Place, Upcoming};
 use crate::budget::Share;
 use crate::error::Error;
 use crate::remote::Fetching;
-use crate::storage::{Bucket, unkept, unnamed_file};
+use crate::storage::{Bucket, Storage, unkept, unnamed_file};
 use crate::{Entry, Url};
 
 /// An object in the state in which it was listed.
@@ -30,7 +30,8 @@ enum State {
 }
 
 impl Object {
-    pub(crate) fn new(bucket: Bucket, entry: Entry) -> Arc<Self> {
+    /// Creates an object of this bucket, in the state that was found.
+    pub fn new(bucket: Bucket, entry: Entry) -> Arc<Self> {
         Arc::new(Self { bucket, entry, state: Mutex::new(State::Away) })
     }
 
@@ -85,8 +86,18 @@ impl Object {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Away;
     }
 
-    /// Starts to fetch it ahead, if there is room and nobody has asked for it yet. Returns whether it need not be looked at again.
-    pub(crate) fn come(&self, place: impl FnOnce() -> Place) -> bool {
+    fn fetch(&self, file: File) -> Fetching {
+        self.bucket.remote().fetch(self.url(), self.entry.clone(), file)
+    }
+}
+
+/// Has objects fetched ahead, in their order, as far as there is room for what was not opened yet.
+pub fn announce<'o>(storage: &Storage, objects: impl IntoIterator<Item = &'o Arc<Object>>) {
+    storage.ahead().announce(objects.into_iter().map(|object| Arc::clone(object) as Arc<dyn Upcoming>));
+}
+
+impl Upcoming for Object {
+    fn come(&self, place: &mut dyn FnMut() -> Place) -> bool {
         // Who holds the lock is opening it.
         let Ok(mut state) = self.state.try_lock() else { return true };
         if !matches!(*state, State::Away) {
@@ -101,10 +112,6 @@ impl Object {
             // Who opens it will be told.
             Err(_) => true,
         }
-    }
-
-    fn fetch(&self, file: File) -> Fetching {
-        self.bucket.remote().fetch(self.url(), self.entry.clone(), file)
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -130,20 +130,22 @@ impl Bucket {
 
     /// Lists what lies below a folder, page by page.
     pub(crate) fn list(&self, folder: &Url) -> Listing {
-        let stream = match path_of(folder) {
-            Ok(path) => {
-                self.store.list(Some(&path)).map_ok(entry).map_err(move |error| failed(&error)).boxed()
-            }
-            Err(error) => stream::once(async { Err(error) }).boxed(),
-        };
-        Listing { stream, handle: self.handle.clone() }
+        let folder = path_of(folder);
+        Listing {
+            store: Arc::clone(&self.store),
+            folder,
+            stream: None,
+            last: None,
+            failures: 0,
+            handle: self.handle.clone(),
+        }
     }
 
     /// Asks for the records of these objects, many at once; the answers come in their order.
-    pub(crate) fn heads(&self, urls: Vec<Url>) -> Listing<Option<Found>> {
+    pub(crate) fn heads(&self, urls: Vec<Url>) -> Heads {
         let store = Arc::clone(&self.store);
         let asked = urls.into_iter().map(move |url| head(Arc::clone(&store), url));
-        Listing { stream: stream::iter(asked).buffered(AT_ONCE).boxed(), handle: self.handle.clone() }
+        Heads { stream: stream::iter(asked).buffered(AT_ONCE).boxed(), handle: self.handle.clone() }
     }
 
     pub(crate) fn head(&self, url: &Url) -> Result<Option<Found>, Error> {
@@ -285,14 +287,61 @@ fn read(file: &File, start: u64, length: u64) -> Result<PutPayload, Error> {
     Ok(bytes.into())
 }
 
-/// What comes of many answers, one after the other.
-pub(crate) struct Listing<T = Entry> {
-    stream: BoxStream<'static, Result<T, Error>>,
+/// What lies below a folder.
+pub(crate) struct Listing {
+    store: Arc<dyn ObjectStore>,
+    folder: Result<Path, Error>,
+    /// What is listed at the moment; `None` to begin, or go on, behind the last one.
+    stream: Option<BoxStream<'static, object_store::Result<ObjectMeta>>>,
+    last: Option<Path>,
+    /// How often in a row a page did not come whole.
+    failures: u32,
     handle: Handle,
 }
 
-impl<T> Iterator for Listing<T> {
-    type Item = Result<T, Error>;
+/// How often a page of a listing is asked for again that did not come whole. A request without an answer is repeated besides.
+const PAGE_ATTEMPTS: u32 = 4;
+
+impl Iterator for Listing {
+    type Item = Result<Entry, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let folder = match &self.folder {
+            Ok(folder) => folder,
+            Err(error) => return Some(Err(error.clone())),
+        };
+        loop {
+            let stream = self.stream.get_or_insert_with(|| match &self.last {
+                Some(last) => self.store.list_with_offset(Some(folder), last),
+                None => self.store.list(Some(folder)),
+            });
+            match self.handle.block_on(stream.next())? {
+                Ok(meta) => {
+                    self.failures = 0;
+                    self.last = Some(meta.location.clone());
+                    return Some(Ok(entry(meta)));
+                }
+                Err(error) => {
+                    let error = failed(&error);
+                    self.failures += 1;
+                    if !error.is_in_doubt() || self.failures >= PAGE_ATTEMPTS {
+                        return Some(Err(error));
+                    }
+                    self.stream = None;
+                }
+            }
+        }
+    }
+}
+
+/// What is recorded on many objects.
+pub(crate) struct Heads {
+    stream: BoxStream<'static, Result<Option<Found>, Error>>,
+    handle: Handle,
+}
+
+impl Iterator for Heads {
+    type Item = Result<Option<Found>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.handle.block_on(self.stream.next())

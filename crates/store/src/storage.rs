@@ -13,7 +13,6 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::ahead::Ahead;
 use crate::budget::{Budget, Share};
 use crate::error::{Error, Kind};
-use crate::object::Object;
 use crate::remote::{self, Carrier};
 use crate::{Entry, Expected, Found, Url};
 
@@ -62,11 +61,6 @@ impl Storage {
         let bucket = Bucket(Arc::new(Opened { root, remote, storage: self.clone() }));
         buckets.insert(url.bucket().to_owned(), bucket.clone());
         Ok(bucket)
-    }
-
-    /// Has these objects fetched ahead, in their order, as far as there is room for what was not opened yet.
-    pub fn announce<'o>(&self, objects: impl IntoIterator<Item = &'o Arc<Object>>) {
-        self.0.ahead.announce(objects);
     }
 
     pub(crate) fn ahead(&self) -> &Ahead {
@@ -147,11 +141,6 @@ impl Bucket {
     /// When there is no answer, or access is denied.
     pub fn head(&self, url: &Url) -> Result<Option<Found>, Error> {
         self.0.remote.head(url)
-    }
-
-    /// Returns an object of this bucket, in the state that was found.
-    pub fn object(&self, entry: Entry) -> Arc<Object> {
-        Object::new(self.clone(), entry)
     }
 
     /// Returns the URL of an object of this bucket.

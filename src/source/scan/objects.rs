@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use store::{Bucket, Entry, Found as Stored, Url};
+use store::{Bucket, Entry, Found as Stored, Object, Url};
 
 use super::{Candidate, Found, Search};
 use crate::config::{Existing, Settings};
@@ -130,7 +130,7 @@ impl Search<'_> {
             named,
             state: InputState::of_object(&entry),
             spooled: None,
-            object: Some(bucket.object(entry)),
+            object: Some(Object::new(bucket.clone(), entry)),
         });
     }
 }
@@ -150,8 +150,9 @@ impl Outputs {
             Error::CannotRun(format!("--out {} cannot be used: {why}", Shown(&settings.out)))
         };
         let bucket = settings.storage.bucket(&out).map_err(unusable)?;
+        let is_ours = |one: &&Candidate| settings.shard.is_none_or(|shard| shard.takes(&one.found.below));
         // What cannot be a name there is told of when it is written.
-        let urls = candidates.iter().filter_map(|candidate| Url::parse(&candidate.output).ok());
+        let urls = candidates.iter().filter(is_ours).filter_map(|one| Url::parse(&one.output).ok());
         let mut urls: Vec<Url> = urls.collect();
         let mut outputs = Self::default();
         if urls.len() > ASKED {
