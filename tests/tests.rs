@@ -19,6 +19,8 @@ mod harness;
 mod histogram;
 mod links;
 mod mutations;
+#[cfg(feature = "queue")]
+mod queue;
 mod samples;
 mod settle_model;
 mod stacks;
