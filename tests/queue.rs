@@ -4,6 +4,7 @@ mod chaos;
 mod server;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{BRIGHT, DULL, Place, Ran, wait};
+use crate::harness::{BRIGHT, DULL, Place, Ran, binary, wait};
 use crate::watch::service::{Service, picture};
 use server::Server;
 
@@ -334,4 +335,47 @@ fn a_server_that_wants_a_password_gets_it_from_the_environment_or_the_address() 
     submit(&place, "nats://127.0.0.1", "in --out out")
         .exits(2)
         .says("is no queue: it has no name after the host");
+}
+
+/// Runs a script of the examples for Slurm, with everything that a node has but Slurm itself.
+fn batch(place: &Place, script: &str, arguments: &str, variables: &[(&str, &str)]) -> Ran {
+    let bin = place.path("bin");
+    if !bin.exists() {
+        fs::create_dir_all(&bin).unwrap();
+        fs::write(bin.join("srun"), "#!/bin/sh\nexec \"$@\"\n").unwrap();
+        fs::set_permissions(bin.join("srun"), fs::Permissions::from_mode(0o755)).unwrap();
+        place.link(binary(), "bin/histeqd");
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/slurm").join(script);
+    let mut command = place.command("bash", [script.as_os_str()]);
+    let path = format!("{}:/usr/sbin:{}", bin.display(), std::env::var("PATH").unwrap());
+    command.args(arguments.split_whitespace()).env("PATH", path).env("SLURM_CPUS_PER_TASK", "1");
+    command.envs(variables.iter().copied());
+    Ran::from(command)
+}
+
+#[test]
+fn the_recipes_for_slurm_do_all_pictures() {
+    let place = Place::new();
+    for number in 0..50 {
+        place.file(format!("in/{number}.pgm"), picture(number, 9));
+    }
+    for task in ["2", "4", "6"] {
+        let variables = [
+            ("SLURM_ARRAY_TASK_ID", task),
+            ("SLURM_ARRAY_TASK_MIN", "2"),
+            ("SLURM_ARRAY_TASK_STEP", "2"),
+            ("SLURM_ARRAY_TASK_COUNT", "3"),
+        ];
+        let done = batch(&place, "array.sbatch", "in array --method clahe", &variables);
+        assert!((1..50).contains(&done.exits(0).json()["done"].as_u64().unwrap()), "{done}");
+    }
+    expect_as_local(&place, "array", "--method clahe");
+    // Only to learn whether there is one.
+    let Some(server) = Server::start(&place, &[]) else { return };
+    let port = server.end().to_string();
+    let variables = [("SLURM_JOB_ID", "7"), ("SLURMD_NODENAME", "127.0.0.1"), ("HISTEQD_PORT", &port)];
+    let done = batch(&place, "queue.sbatch", "in queue --method clahe", &variables);
+    done.exits(0).says("50 pictures submitted in 2 messages").prints("waiting      0 messages");
+    expect_as_local(&place, "queue", "--method clahe");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::iter;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -113,7 +113,7 @@ impl Worker<'_> {
             match self.settings(&text) {
                 Ok(settings) => {
                     self.held.push_front(first);
-                    done = self.process(&settings, &text, root, publisher);
+                    done = self.process(&settings, &text, &root, publisher);
                 }
                 Err(reason) => self.fail_all(first, &reason),
             }
@@ -153,12 +153,12 @@ impl Worker<'_> {
         &mut self,
         settings: &Settings,
         text: &str,
-        root: PathBuf,
+        root: &Path,
         publisher: &Publisher,
     ) -> Result<(), Error> {
         let (stop, desk) = (self.stop.clone(), self.desk);
         let machine = Machine::new(settings.memory, settings.threads);
-        let outlet = OutputFolder::new(settings, &root, publisher);
+        let outlet = OutputFolder::new(settings, root, publisher);
         let (events, told) = Events::queue(WAITING);
         let groups = Groups::new(settings, settings.operation, &[]);
         let are_there = self.roots.watch();
@@ -180,7 +180,7 @@ impl Worker<'_> {
                 required: RequiredDevices::new(stop.clone()),
                 events: &events,
             };
-            let done = run.process(iter::from_fn(|| self.batch(settings, text, &root)));
+            let done = run.process(iter::from_fn(|| self.batch(settings, text, root)));
             drop(events);
             done
         });
@@ -189,7 +189,7 @@ impl Worker<'_> {
     }
 
     /// Returns the jobs of the next message with these settings; `None` if there is none, or one with others.
-    fn batch(&mut self, settings: &Settings, text: &str, root: &PathBuf) -> Option<Vec<Job>> {
+    fn batch(&mut self, settings: &Settings, text: &str, root: &Path) -> Option<Vec<Job>> {
         loop {
             if self.stop.asked() {
                 info!("stopping: finishing the pictures in progress");
@@ -337,7 +337,7 @@ impl Worker<'_> {
     }
 
     /// Returns whether the pictures can be done together: their outputs lie in one root, and no input is named twice.
-    fn are_alike(&self, message: &Message, root: &PathBuf) -> bool {
+    fn are_alike(&self, message: &Message, root: &Path) -> bool {
         let inputs: HashSet<_> = message.pictures.iter().map(|picture| &picture.input).collect();
         inputs.len() == message.pictures.len()
             && message
