@@ -7,12 +7,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{BRIGHT, DULL, Place, Ran, binary, wait};
+use crate::harness::{BRIGHT, DULL, Place, Ran, binary, skipped, wait};
 use crate::watch::service::{Service, picture};
 use server::Server;
 
@@ -335,6 +335,96 @@ fn a_server_that_wants_a_password_gets_it_from_the_environment_or_the_address() 
     submit(&place, "nats://127.0.0.1", "in --out out")
         .exits(2)
         .says("is no queue: it has no name after the host");
+}
+
+#[test]
+fn what_may_pass_is_tried_again_so_often_and_then_put_aside() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    let Some(server) = Server::start(&place, &[]) else { return };
+    let queue = server.queue("gone");
+    submit(&place, &queue, "in --out out").exits(0);
+    fs::remove_file(place.path("in/a.pgm")).unwrap();
+    let start = Instant::now();
+    work(&place, &queue, "--attempts 2").exits(1).says("failed, tried again: ");
+    assert!(start.elapsed() > Duration::from_secs(2), "not at once");
+    let dead = &status(&place, &queue)["dead"];
+    assert_eq!((dead.as_array().unwrap().len(), &dead[0]["deliveries"]), (1, &2.into()), "{dead}");
+    assert_eq!(dead[0]["reason"], "cannot be read: No such file or directory (os error 2)");
+    assert_eq!(place.tree("out"), ["b.pgm"]);
+    // Back, it is done.
+    place.file("in/a.pgm", DULL);
+    place.run(&format!("retry --queue {queue}")).exits(0).prints("1 picture is tried again");
+    work(&place, &queue, "--attempts 2").exits(0);
+    assert_eq!(place.tree("out"), ["a.pgm", "b.pgm"]);
+}
+
+#[test]
+fn a_worker_whose_disk_is_gone_puts_nothing_aside() {
+    let place = Place::with(&["disk/in/a.pgm", "disk/in/b.pgm"]);
+    let Some(server) = Server::start(&place, &[]) else { return };
+    let queue = server.queue("disk");
+    submit(&place, &queue, "disk/in --out disk/out").exits(0);
+    let root = place.path("disk");
+    let line = format!("work --queue {queue} --root {} --devices cpu --attempts 1 -v", root.display());
+    let submitted = status(&place, &queue)["waiting"].clone();
+    let place_of_disk = place.path("elsewhere");
+    let worker = Service::spawn(&place, &mut place.histeqd(&line));
+    wait("the outputs", || outputs(&place, "disk/out").len() == 2);
+    fs::rename(&root, &place_of_disk).unwrap();
+    fs::create_dir(&root).unwrap();
+    place.file("in/c.pgm", DULL);
+    let message = json!({ "version": 1, "settings": "", "pictures": [
+        { "input": root.join("in/c.pgm"), "output": root.join("out/c.pgm") },
+    ] });
+    server.publish("histeqd.disk.work.c", message.to_string().as_bytes());
+    wait("the worker to wait", || {
+        worker.log().contains(
+            "nothing more is started for 5 s: a folder of --root is gone, or another one is in its place",
+        )
+    });
+    assert_eq!(submitted, 1);
+    let dead = dead(&place, &queue);
+    assert!(dead.is_empty(), "{dead:?} {}", worker.log());
+    fs::remove_dir(&root).unwrap();
+    fs::rename(&place_of_disk, &root).unwrap();
+    place.file("disk/in/c.pgm", DULL);
+    wait("the last output", || outputs(&place, "disk/out").len() == 3);
+    assert_eq!(worker.stop(), Some(0));
+}
+
+#[test]
+fn a_server_may_ask_for_a_key_and_for_tls() {
+    let place = Place::with(&["in/a.pgm"]);
+    // The example of NATS's documentation.
+    place.file("user.nk", "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\n");
+    let users =
+        "authorization { users = [ { nkey: UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4 } ] }";
+    let tls = "tls { cert_file: server.crt, key_file: server.key }";
+    place.file("server.conf", format!("{users}\n{tls}\n"));
+    let made = place.command(
+        "openssl",
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 \
+         -addext basicConstraints=critical,CA:FALSE -keyout server.key -out server.crt"
+            .split_whitespace(),
+    );
+    let Ok(true) = { made }.output().map(|made| made.status.success()) else {
+        return skipped("no openssl that makes a certificate");
+    };
+    let Some(server) = Server::start(&place, &["-c", "server.conf"]) else { return };
+    let queue = server.queue("safe").replace("nats://", "tls://");
+    let run = |line: &str, variables: &[(&str, &str)]| {
+        let mut command = place.histeqd(&format!("{line} --queue {queue}"));
+        command.envs(variables.iter().copied());
+        Ran::from(command)
+    };
+    let (key, authority) = (("NATS_NKEY", "user.nk"), ("NATS_CA", "server.crt"));
+    run("submit in --out out", &[key]).exits(3).says("cannot be used: ");
+    run("submit in --out out", &[authority]).exits(3).says("cannot be used: ");
+    run("submit in --out out", &[key, authority]).exits(0);
+    let root = place.path("");
+    let line = format!("work --root {} --devices cpu --until-empty", root.display());
+    run(&line, &[key, authority]).exits(0);
+    assert_eq!(place.read("out/a.pgm"), BRIGHT);
 }
 
 /// Runs a script of the examples for Slurm, with everything that a node has but Slurm itself.

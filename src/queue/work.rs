@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::message::{Message, Picture};
 use super::roots::Roots;
-use super::taken::{Desk, Failure, Fault, Taken};
+use super::taken::{Desk, Failure, Fault, GONE, Taken};
 use super::unusable;
 use crate::cli::{self, WorkCommand};
 use crate::config::{InputFile, OrNone, Report, Request, Settings, Written};
@@ -53,7 +53,7 @@ pub fn work(
     publisher: &Publisher,
 ) -> Result<Exit, Error> {
     log::start(command.style());
-    let roots = Roots::of(&command.roots)?;
+    let roots = Arc::new(Roots::of(&command.roots)?);
     let place = &command.queue.queue;
     let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
     let limits = command.queue.limits();
@@ -90,7 +90,7 @@ pub fn work(
 struct Worker<'a> {
     queue: &'a Queue,
     limits: Limits,
-    roots: Roots,
+    roots: Arc<Roots>,
     /// The keys of this machine.
     written: Written,
     report: Report,
@@ -161,11 +161,13 @@ impl Worker<'_> {
         let outlet = OutputFolder::new(settings, root, publisher);
         let (events, told) = Events::queue(WAITING);
         let groups = Groups::new(settings, settings.operation, &[]);
-        let are_there = self.roots.watch();
+        let roots = Arc::clone(&self.roots);
         let done = thread::scope(|scope| {
             thread::Builder::new()
                 .name("queue-events".into())
-                .spawn_scoped(scope, move || told.iter().for_each(|event| desk.hear(event, &are_there)))
+                .spawn_scoped(scope, move || {
+                    told.iter().for_each(|event| desk.hear(event, || roots.are_there()))
+                })
                 .map_err(Error::thread)?;
             let run = Run {
                 settings,
@@ -194,6 +196,9 @@ impl Worker<'_> {
             if self.stop.asked() {
                 info!("stopping: finishing the pictures in progress");
                 return None;
+            }
+            if !self.roots.are_there() {
+                self.desk.wait(GONE);
             }
             if self.desk.waits() {
                 thread::sleep(TICK);
@@ -225,11 +230,7 @@ impl Worker<'_> {
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {}
                 Err(error) => {
-                    let mut failure = Failure::of(&error);
-                    if !(self.roots.watch())() {
-                        failure.fault = Fault::Worker;
-                    }
-                    failures.insert(input.clone(), failure);
+                    failures.insert(input.clone(), Failure::of(&error, self.roots.are_there()));
                 }
             }
         }

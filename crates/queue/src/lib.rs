@@ -68,7 +68,10 @@ impl Queue {
         let context = runtime.block_on(async {
             let options = access.options(place)?;
             let connected = options.connect(place.servers()).await;
-            let client = connected.map_err(|why| QueueError::unreachable(place, why))?;
+            let client = connected.map_err(|why| {
+                let server = place.server();
+                QueueError::Unreachable { server, why: why.to_string() }
+            })?;
             let mut context = jetstream::new(client);
             context.set_timeout(ANSWER);
             Ok(context)
