@@ -13,7 +13,7 @@ grep -q '^threads = 3$' "$folder/etc/histeqd/config.toml"
 # Every link in the documents leads to a file that is installed too.
 (
     cd "$folder/opt/histeqd/share/doc/histeqd"
-    for page in *.md docs/*.md examples/*.md; do
+    for page in *.md docs/*.md examples/*.md examples/*/*.md; do
         grep -oE '\]\([^)#]+' "$page" | sed 's/^](//' | grep -v '^https:' | while read -r link; do
             test -e "$(dirname "$page")/$link" || { echo "$page links to $link, which is not installed" >&2 && exit 1; }
         done
@@ -22,17 +22,18 @@ grep -q '^threads = 3$' "$folder/etc/histeqd/config.toml"
 units=$folder/etc/systemd/system
 sed -i "s#^ExecStart=/opt/histeqd/#ExecStart=$folder/opt/histeqd/#" "$units"/*
 cp "$units/histeqd@.service" "$units/histeqd@a.service"
-systemd-analyze verify --man=no "$units/histeqd.service" "$units/histeqd@a.service"
+cp "$units/histeqd-worker@.service" "$units/histeqd-worker@a.service"
+systemd-analyze verify --man=no "$units/histeqd.service" "$units/histeqd@a.service" "$units/histeqd-worker@a.service"
 systemd-sysusers --root="$folder" histeqd.conf
 grep -q '^histeqd:' "$folder/etc/passwd"
-for unit in histeqd.service histeqd@a.service; do
+for unit in histeqd.service histeqd@a.service histeqd-worker@a.service; do
     exposure=$(systemd-analyze security --offline=true --threshold=20 --no-pager "$units/$unit")
     echo "$exposure" | tail -n 1
     # Kernels that the driver compiles are kept in the folder that systemd makes.
     grep -qx "Environment=CUDA_CACHE_PATH=%C/$(sed -n 's/^CacheDirectory=//p' "$units/$unit")" "$units/$unit"
 done
 # Uninstalling leaves nothing but the configuration, and what was made here.
-rm "$units/histeqd@a.service"
+rm "$units/histeqd@a.service" "$units/histeqd-worker@a.service"
 mkdir -p "$folder/var/lib/histeqd/done" "$folder/var/cache/histeqd"
 DESTDIR=$folder ./install.sh --uninstall --prefix /opt/histeqd | grep -q '^kept: '
 left=$(find "$folder/opt" "$folder/etc" -type f -path '*histeqd*' | sed "s#^$folder##" | sort)

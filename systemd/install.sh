@@ -30,10 +30,11 @@ units=$to/etc/systemd/system users=$to/etc/sysusers.d/histeqd.conf settings=$to/
 if [ -n "$uninstall" ]; then
     if [ -z "$to" ]; then
         systemctl disable --now histeqd.service 2>/dev/null || true
-        systemctl stop 'histeqd@*.service' 2>/dev/null || true
+        systemctl stop 'histeqd@*.service' 'histeqd-worker@*.service' 2>/dev/null || true
     fi
     rm -f "$histeqd" "$manual"/histeqd.1 "$manual"/histeqd-*.1 "$bash" "$zsh" "$fish"
-    rm -f "$units/histeqd.service" "$units/histeqd@.service" "$units"/multi-user.target.wants/histeqd@*.service "$users"
+    rm -f "$units/histeqd.service" "$units/histeqd@.service" "$units/histeqd-worker@.service" "$users"
+    rm -f "$units"/multi-user.target.wants/histeqd@*.service "$units"/multi-user.target.wants/histeqd-worker@*.service
     rm -rf "$documents" "$to/var/cache/histeqd"
     [ -n "$to" ] || systemctl daemon-reload
     echo "removed: $histeqd, its manual, completions, documents and units"
@@ -52,10 +53,11 @@ completions bash "$bash"
 completions zsh "$zsh"
 completions fish "$fish"
 # The documents keep their places relative to each other, and come with every file that they link to, so that their links work.
-for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/* examples/README.md systemd/install.sh systemd/*.service packaging/monitoring/* packaging/container/* .github/workflows/*; do
+for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/* examples/README.md examples/slurm/* examples/kubernetes/* \
+    systemd/install.sh systemd/*.service packaging/monitoring/* packaging/container/* .github/workflows/*; do
     install -Dm644 "$page" "$documents/$page"
 done
-for unit in histeqd.service histeqd@.service; do
+for unit in histeqd.service histeqd@.service histeqd-worker@.service; do
     install -Dm644 "systemd/$unit" "$units/$unit"
     sed -i "s#/usr/local/#$prefix/#" "$units/$unit"
 done
@@ -68,7 +70,7 @@ fi
 echo "installed:"
 echo "  $histeqd"
 echo "  $manual/histeqd*.1, completions for bash, zsh and fish, and documents in $documents"
-echo "  $units/histeqd.service and histeqd@.service, $users"
+echo "  $units/histeqd.service, histeqd@.service and histeqd-worker@.service, $users"
 echo "  $settings/config.toml$kept"
 [ -z "$to" ] || exit 0
 systemd-sysusers histeqd.conf

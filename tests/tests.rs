@@ -20,6 +20,8 @@ mod histogram;
 mod links;
 mod mutations;
 mod object_storage;
+#[cfg(feature = "queue")]
+mod queue;
 mod samples;
 mod settle_model;
 mod stacks;

@@ -69,12 +69,9 @@ fn remove_to_depth(
             None => {}
             Some(Maker::Elsewhere) if !is_older(&file, ABANDONED, now) => {}
             Some(Maker::Here(process)) if is_seen(process) => {}
-            Some(Maker::Here(process)) if !is_older(&file, YOUNG, now) => {
-                // It may belong to this process, or to an earlier one with the same process ID.
-                if process != std::process::id() {
-                    young.push(file.into_path());
-                }
-            }
+            // It may belong to this process, or to an earlier one with the same process ID.
+            Some(Maker::Here(process)) if process == std::process::id() && !is_older(&file, YOUNG, now) => {}
+            Some(Maker::Here(_)) if !is_older(&file, YOUNG, now) => young.push(file.into_path()),
             Some(_) => removed += usize::from(remove(root, file.path()).is_ok()),
         }
     }

@@ -55,10 +55,9 @@ impl Roots {
             .ok_or_else(|| Outside { path: output.to_owned(), by_link: false })
     }
 
-    /// Returns what tells whether all of them are still there, and no disk was unmounted.
-    pub(super) fn watch(&self) -> impl Fn() -> bool + use<> {
-        let them: Vec<_> = self.0.iter().map(|root| (root.canonical.clone(), root.identity)).collect();
-        move || them.iter().all(|(path, identity)| Identity::at(path) == *identity)
+    /// Returns whether all of them are still there, and no disk was unmounted.
+    pub(super) fn are_there(&self) -> bool {
+        self.0.iter().all(|root| Identity::at(&root.canonical) == root.identity)
     }
 
     /// Checks that a file to read lies in one of the folders, wherever links lead.

@@ -47,7 +47,7 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
     queue.create(&limits).map_err(|why| unusable(&why))?;
     let scan = || source::scan(&settings, stop);
     let plan = with_leftovers_removed(&settings.out, usize::MAX, scan).map_err(Error::thread)??;
-    let submission = Submission { queue: &queue, settings: carried, stop };
+    let submission = Submission { queue: &queue, settings: carried, limits, stop };
     let count = submission.publish(plan.jobs)?;
     if stop.asked() {
         say(&format!("stopped; {}", told(&count, &plan.skipped)));
@@ -108,6 +108,7 @@ fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
 struct Submission<'a> {
     queue: &'a Queue,
     settings: String,
+    limits: Limits,
     stop: &'a Stop,
 }
 
@@ -147,7 +148,7 @@ impl Submission<'_> {
                 Ok(done) => return Ok(done),
                 Err(why) if !why.is_transient() => return Err(unusable(&why)),
                 Err(QueueError::Missing(_)) => {
-                    self.queue.create(&Limits::default()).map_err(|why| unusable(&why))?
+                    self.queue.create(&self.limits).map_err(|why| unusable(&why))?;
                 }
                 Err(why) => {
                     let since = *gone.get_or_insert_with(Instant::now);

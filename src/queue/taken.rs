@@ -55,9 +55,14 @@ pub(super) enum Fault {
     Worker,
 }
 
+/// What is told of a worker whose disk is gone.
+pub(super) const GONE: &str = "a folder of --root is gone, or another one is in its place";
+
 impl Failure {
-    pub(super) fn of(error: &PictureError) -> Self {
+    /// Returns the failure for an error; `are_there` is whether the folders with the pictures are.
+    pub(super) fn of(error: &PictureError, are_there: bool) -> Self {
         let fault = match error {
+            _ if !are_there => Fault::Worker,
             error if error.affects_all_outputs() => Fault::Worker,
             error if error.is_transient() => Fault::Passing,
             _ => Fault::Own,
@@ -129,6 +134,10 @@ impl Desk {
     /// Handles an event of the pipeline. `are_there` tells whether the folders with the pictures are.
     pub(super) fn hear(&self, event: Event, are_there: impl Fn() -> bool) {
         match event {
+            // Its output may be where the disk was.
+            Event::Done { input, .. } if !are_there() => {
+                self.ended(&input, Some(Failure { reason: GONE.to_owned(), fault: Fault::Worker }));
+            }
             Event::Done { input, output, device, .. } => {
                 debug!("done: {} -> {} ({device})", Shown(&input), Shown(&output));
                 let mut state = lock(&self.state);
@@ -144,11 +153,7 @@ impl Desk {
                 self.ended(&input, None);
             }
             Event::Failed { input, error, planned: true } => {
-                let mut failure = Failure::of(&error);
-                if matches!(error, PictureError::Read(_)) && !are_there() {
-                    failure.fault = Fault::Worker;
-                }
-                self.ended(&input, Some(failure));
+                self.ended(&input, Some(Failure::of(&error, are_there())));
             }
             Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
             Event::Device { note, trouble: true } => warn!("{note}"),
@@ -282,7 +287,7 @@ impl Desk {
     }
 
     /// Has the worker take nothing for a while.
-    fn wait(&self, why: &str) {
+    pub(super) fn wait(&self, why: &str) {
         let mut state = lock(&self.state);
         let now = Instant::now();
         let times = match &state.waits {

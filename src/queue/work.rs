@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::iter;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::message::{Message, Picture};
 use super::roots::Roots;
-use super::taken::{Desk, Failure, Fault, Taken};
+use super::taken::{Desk, Failure, Fault, GONE, Taken};
 use super::unusable;
 use crate::cli::{self, WorkCommand};
 use crate::config::{InputFile, OrNone, Report, Request, Settings, Written};
@@ -53,7 +53,7 @@ pub fn work(
     publisher: &Publisher,
 ) -> Result<Exit, Error> {
     log::start(command.style());
-    let roots = Roots::of(&command.roots)?;
+    let roots = Arc::new(Roots::of(&command.roots)?);
     let place = &command.queue.queue;
     let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
     let limits = command.queue.limits();
@@ -90,7 +90,7 @@ pub fn work(
 struct Worker<'a> {
     queue: &'a Queue,
     limits: Limits,
-    roots: Roots,
+    roots: Arc<Roots>,
     /// The keys of this machine.
     written: Written,
     report: Report,
@@ -113,7 +113,7 @@ impl Worker<'_> {
             match self.settings(&text) {
                 Ok(settings) => {
                     self.held.push_front(first);
-                    done = self.process(&settings, &text, root, publisher);
+                    done = self.process(&settings, &text, &root, publisher);
                 }
                 Err(reason) => self.fail_all(first, &reason),
             }
@@ -153,19 +153,21 @@ impl Worker<'_> {
         &mut self,
         settings: &Settings,
         text: &str,
-        root: PathBuf,
+        root: &Path,
         publisher: &Publisher,
     ) -> Result<(), Error> {
         let (stop, desk) = (self.stop.clone(), self.desk);
         let machine = Machine::new(settings.memory, settings.threads);
-        let outlet = OutputFolder::new(settings, &root, publisher);
+        let outlet = OutputFolder::new(settings, root, publisher);
         let (events, told) = Events::queue(WAITING);
         let groups = Groups::new(settings, settings.operation, &[]);
-        let are_there = self.roots.watch();
+        let roots = Arc::clone(&self.roots);
         let done = thread::scope(|scope| {
             thread::Builder::new()
                 .name("queue-events".into())
-                .spawn_scoped(scope, move || told.iter().for_each(|event| desk.hear(event, &are_there)))
+                .spawn_scoped(scope, move || {
+                    told.iter().for_each(|event| desk.hear(event, || roots.are_there()))
+                })
                 .map_err(Error::thread)?;
             let run = Run {
                 settings,
@@ -180,7 +182,7 @@ impl Worker<'_> {
                 required: RequiredDevices::new(stop.clone()),
                 events: &events,
             };
-            let done = run.process(iter::from_fn(|| self.batch(settings, text, &root)));
+            let done = run.process(iter::from_fn(|| self.batch(settings, text, root)));
             drop(events);
             done
         });
@@ -189,11 +191,14 @@ impl Worker<'_> {
     }
 
     /// Returns the jobs of the next message with these settings; `None` if there is none, or one with others.
-    fn batch(&mut self, settings: &Settings, text: &str, root: &PathBuf) -> Option<Vec<Job>> {
+    fn batch(&mut self, settings: &Settings, text: &str, root: &Path) -> Option<Vec<Job>> {
         loop {
             if self.stop.asked() {
                 info!("stopping: finishing the pictures in progress");
                 return None;
+            }
+            if !self.roots.are_there() {
+                self.desk.wait(GONE);
             }
             if self.desk.waits() {
                 thread::sleep(TICK);
@@ -225,11 +230,7 @@ impl Worker<'_> {
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {}
                 Err(error) => {
-                    let mut failure = Failure::of(&error);
-                    if !(self.roots.watch())() {
-                        failure.fault = Fault::Worker;
-                    }
-                    failures.insert(input.clone(), failure);
+                    failures.insert(input.clone(), Failure::of(&error, self.roots.are_there()));
                 }
             }
         }
@@ -337,7 +338,7 @@ impl Worker<'_> {
     }
 
     /// Returns whether the pictures can be done together: their outputs lie in one root, and no input is named twice.
-    fn are_alike(&self, message: &Message, root: &PathBuf) -> bool {
+    fn are_alike(&self, message: &Message, root: &Path) -> bool {
         let inputs: HashSet<_> = message.pictures.iter().map(|picture| &picture.input).collect();
         inputs.len() == message.pictures.len()
             && message

@@ -33,7 +33,8 @@ fn hook() -> (String, mpsc::Receiver<Value>) {
             let mut body = vec![0; length];
             stream.read_exact(&mut body).unwrap();
             let status = if number == 0 { "503 Service Unavailable" } else { "204 No Content" };
-            write!(stream.get_mut(), "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+            write!(stream.get_mut(), "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                .unwrap();
             if number > 0 && to.send(serde_json::from_slice(&body).unwrap()).is_err() {
                 return;
             }

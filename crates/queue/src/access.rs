@@ -59,7 +59,7 @@ impl Access {
     }
 
     /// Returns the options for a connection.
-    pub(crate) async fn options(&self, place: &Place) -> Result<ConnectOptions, QueueError> {
+    pub(crate) fn options(&self, place: &Place) -> Result<ConnectOptions, QueueError> {
         let unread = |variable, file: &PathBuf| {
             let file = file.clone();
             move |source| QueueError::Credentials { variable, file, source }
@@ -72,7 +72,8 @@ impl Access {
             options = options.token(token.clone());
         }
         if let Some(file) = &self.credentials {
-            options = options.credentials_file(file).await.map_err(unread(CREDENTIALS, file))?;
+            let text = std::fs::read_to_string(file).map_err(unread(CREDENTIALS, file))?;
+            options = options.credentials(&text).map_err(unread(CREDENTIALS, file))?;
         }
         if let Some(file) = &self.nkey {
             let seed = std::fs::read_to_string(file).map_err(unread(NKEY, file))?;

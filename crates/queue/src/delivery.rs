@@ -146,7 +146,7 @@ async fn end(streams: &Streams, acker: &Acker, fate: Fate) {
         },
     };
     for _ in 0..TRIES {
-        if acker.double_ack_with(kind.clone()).await.is_ok() {
+        if acker.double_ack_with(kind).await.is_ok() {
             return;
         }
         sleep(PAUSE).await;

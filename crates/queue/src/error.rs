@@ -4,8 +4,6 @@ use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 
-use crate::place::Place;
-
 /// Why a queue cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
@@ -55,10 +53,6 @@ pub enum QueueError {
 impl QueueError {
     pub(crate) fn failed(what: &'static str, why: &(impl Display + ?Sized)) -> Self {
         Self::Failed { what, why: why.to_string() }
-    }
-
-    pub(crate) fn unreachable(place: &Place, why: impl Display) -> Self {
-        Self::Unreachable { server: place.server(), why: why.to_string() }
     }
 
     /// Returns whether it may pass by itself: the server is gone for a while, or busy.

@@ -46,6 +46,9 @@ pub use streams::{DeadLetter, Limits, Published, Stats};
 /// How long the server has for one answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
+/// How much later than agreed the server may say that there is no work.
+const SLACK: Duration = Duration::from_millis(500);
+
 /// A connection to a queue. Shared by all threads.
 pub struct Queue {
     runtime: Runtime,
@@ -63,9 +66,12 @@ impl Queue {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("queue").enable_all().build();
         let runtime = runtime.map_err(QueueError::Thread)?;
         let context = runtime.block_on(async {
-            let options = access.options(place).await?;
+            let options = access.options(place)?;
             let connected = options.connect(place.servers()).await;
-            let client = connected.map_err(|why| QueueError::unreachable(place, why))?;
+            let client = connected.map_err(|why| {
+                let server = place.server();
+                QueueError::Unreachable { server, why: why.to_string() }
+            })?;
             let mut context = jetstream::new(client);
             context.set_timeout(ANSWER);
             Ok(context)
@@ -98,7 +104,7 @@ impl Queue {
             let (consumer, lease) = self.streams.consumer().await?;
             let batch = consumer.batch().max_messages(1).expires(patience).messages().await;
             let mut batch = batch.map_err(|why| QueueError::failed("asking for work", &why))?;
-            // The server answers in time, unless it was started anew and has forgotten the question.
+            let asked = Instant::now();
             match timeout(patience + ANSWER, batch.next()).await {
                 Ok(Some(Ok(message))) => {
                     Delivery::new(message, lease, self.streams.clone(), self.tasks.clone()).map(Some)
@@ -107,8 +113,14 @@ impl Queue {
                     self.streams.forget_consumer();
                     Err(QueueError::failed("asking for work", &why))
                 }
-                Ok(None) => Ok(None),
-                Err(_) => Err(QueueError::Silent),
+                Ok(None) | Err(_) => {
+                    // A server says in time that there is nothing, unless it was started anew and has forgotten the question, or there is
+                    // no such queue any more.
+                    if asked.elapsed() > patience + SLACK {
+                        self.streams.forget_consumer();
+                    }
+                    Ok(None)
+                }
             }
         })
     }

@@ -1,8 +1,9 @@
 //! The two streams of a queue.
 
 use std::error::Error as _;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_nats::Client;
 use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
@@ -12,10 +13,13 @@ use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
 
+use futures_util::StreamExt;
+
 use crate::error::QueueError;
 use crate::place::Place;
 
-/// The consumer that all workers share.
+/// What the name of the consumer begins with that all workers share. It ends in the time when it was made: what a worker of a queue that
+/// vanished says of its messages must not be taken for a word about those of a queue that has the name now, which are numbered anew.
 const CONSUMER: &str = "workers";
 
 /// How large a new queue may become, and how long a worker may be silent.
@@ -102,11 +106,14 @@ impl Streams {
             max_messages_per_subject: 1,
             ..Config::default()
         };
-        let failed = |why: &dyn std::fmt::Display| QueueError::failed("creating the queue", why);
+        let failed = |why: &dyn Display| QueueError::failed("creating the queue", why);
         self.context.get_or_create_stream(dead).await.map_err(|why| failed(&why))?;
         let work = self.context.get_or_create_stream(work).await.map_err(|why| failed(&why))?;
+        if name_of_consumer(&work).await?.is_some() {
+            return Ok(());
+        }
         let workers = ConsumerConfig {
-            durable_name: Some(CONSUMER.to_owned()),
+            durable_name: Some(format!("{CONSUMER}-{:x}", now())),
             ack_policy: AckPolicy::Explicit,
             ack_wait: limits.lease,
             // As many as there are workers.
@@ -116,8 +123,12 @@ impl Streams {
             max_waiting: 100_000,
             ..ConsumerConfig::default()
         };
-        work.get_or_create_consumer(CONSUMER, workers).await.map_err(|why| failed(&why))?;
-        Ok(())
+        match work.create_consumer(workers).await {
+            Ok(_) => Ok(()),
+            // Another process was faster, and the stream has only one.
+            Err(_) if name_of_consumer(&work).await?.is_some() => Ok(()),
+            Err(why) => Err(failed(&why)),
+        }
     }
 
     async fn stream(&self, name: String) -> Result<Stream, QueueError> {
@@ -137,13 +148,16 @@ impl Streams {
             return Ok(consumer);
         }
         let stream = self.stream(self.place.work()).await?;
-        let consumer: PullConsumer = stream
-            .get_consumer(CONSUMER)
-            .await
-            .map_err(|why| QueueError::failed("looking for the queue's consumer", &why))?;
+        let name = self.name_of_consumer(&stream).await?;
+        let consumer: PullConsumer = stream.get_consumer(&name).await.map_err(|why| unknown(&why))?;
         let lease = consumer.cached_info().config.ack_wait;
         *known() = Some((consumer.clone(), lease));
         Ok((consumer, lease))
+    }
+
+    async fn name_of_consumer(&self, stream: &Stream) -> Result<String, QueueError> {
+        let missing = || QueueError::Missing(self.place.name().to_owned());
+        name_of_consumer(stream).await?.ok_or_else(missing)
     }
 
     /// Has the consumer looked for again: it may have been deleted.
@@ -186,8 +200,8 @@ impl Streams {
 
     pub(crate) async fn stats(&self) -> Result<Stats, QueueError> {
         let work = self.stream(self.place.work()).await?;
-        let workers = work.consumer_info(CONSUMER).await;
-        let workers = workers.map_err(|why| QueueError::failed("looking for the queue's consumer", &why))?;
+        let name = self.name_of_consumer(&work).await?;
+        let workers = work.consumer_info(name).await.map_err(|why| unknown(&why))?;
         let dead = self.stream(self.place.dead()).await?;
         Ok(Stats {
             waiting: workers.num_pending,
@@ -228,6 +242,26 @@ impl Streams {
             _ => Err(QueueError::failed("taking out a dead letter", &why)),
         })
     }
+}
+
+async fn name_of_consumer(stream: &Stream) -> Result<Option<String>, QueueError> {
+    let mut names = stream.consumer_names();
+    while let Some(name) = names.next().await {
+        let name = name.map_err(|why| unknown(&why))?;
+        if name.starts_with(CONSUMER) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+fn unknown(why: &(impl Display + ?Sized)) -> QueueError {
+    QueueError::failed("looking for the queue's consumer", why)
+}
+
+/// Returns the time in nanoseconds since 1970.
+fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
 /// Returns whether the server refused a message because the stream, or all that its account may have, is full.

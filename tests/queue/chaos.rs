@@ -1,0 +1,71 @@
+//! Workers and a server that are killed and cut off at random.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::server::Server;
+use super::{dead, expect_as_local, outputs, status, submit, worker};
+use crate::harness::{LONG, Place};
+use crate::samples::Random;
+use crate::watch::service::{Service, picture};
+
+const PICTURES: u64 = 2000;
+const BROKEN: [&str; 3] = ["broken-1.pgm", "broken-2.pgm", "broken-3.pgm"];
+
+#[test]
+fn every_picture_has_one_whole_output_whatever_happens() {
+    let place = Place::new();
+    for number in 0..PICTURES {
+        place.file(format!("in/{}/{number}.pgm", number % 9), picture(number, 64));
+    }
+    for (number, name) in BROKEN.iter().enumerate() {
+        let whole = picture(number as u64, 64);
+        place.file(format!("in/{number}/{name}"), &whole[..whole.len() - 7]);
+    }
+    let Some(mut server) = Server::start(&place, &[]) else { return };
+    let queue = server.queue("chaos");
+    submit(&place, &queue, "in --out out --method clahe --lease 2s --max-messages 1000").exits(0);
+    let begin = || worker(&place, &queue, "--attempts 20 --durability fast");
+    let mut workers: Vec<Service> = (0..3).map(|_| begin()).collect();
+    let (mut random, start) = (Random(7), Instant::now());
+    let mut round = 0;
+    while outputs(&place, "out").len() < PICTURES as usize {
+        assert!(start.elapsed() < 3 * LONG, "{}", status(&place, &queue));
+        thread::sleep(Duration::from_millis(100 + random.below(400)));
+        let victim = random.below(3) as usize;
+        match round % 5 {
+            0 => std::mem::replace(&mut workers[victim], begin()).kill(),
+            1 => {
+                // Past its lease.
+                workers[victim].signal(Signal::STOP);
+                thread::sleep(Duration::from_millis(2500));
+                workers[victim].signal(Signal::CONT);
+            }
+            2 => {
+                server.kill();
+                thread::sleep(Duration::from_millis(random.below(1500)));
+                server.restart();
+            }
+            3 => {
+                submit(&place, &queue, "in --out out --method clahe").exits(0);
+            }
+            _ => assert_eq!(std::mem::replace(&mut workers[victim], begin()).stop(), Some(0)),
+        }
+        round += 1;
+    }
+    // The last messages end, too.
+    let is_over = || {
+        let status = status(&place, &queue);
+        status["waiting"] == 0 && status["in_progress"] == 0
+    };
+    crate::harness::wait("the queue to be empty", is_over);
+    for worker in workers {
+        assert_eq!(worker.stop(), Some(0));
+    }
+    assert!(round > 2, "it was over before anything happened");
+    expect_as_local(&place, "out", "--method clahe");
+    let names: Vec<_> = dead(&place, &queue).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, BROKEN);
+}

@@ -1,0 +1,101 @@
+//! A real NATS server for tests.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::harness::{Place, skipped, wait};
+
+/// A server whose streams are in a place; it is killed when dropped.
+pub(crate) struct Server {
+    program: PathBuf,
+    child: Child,
+    port: u16,
+    flags: Vec<String>,
+    folder: PathBuf,
+}
+
+/// Returns the server's program. If there is none, reports a skip, or panics with `HISTEQD_REQUIRE_SERVERS=1`.
+fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("HISTEQD_NATS_SERVER").map(PathBuf::from);
+    let usual = ["nats-server", "/usr/sbin/nats-server", "/usr/local/bin/nats-server"].map(PathBuf::from);
+    let runs =
+        |program: &PathBuf| Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
+    let found = named.into_iter().chain(usual).find(runs);
+    let required = std::env::var_os("HISTEQD_REQUIRE_SERVERS").is_some_and(|value| value == "1");
+    assert!(found.is_some() || !required, "HISTEQD_REQUIRE_SERVERS=1, but there is no nats-server");
+    if found.is_none() {
+        skipped("no nats-server (apt-get install nats-server); HISTEQD_NATS_SERVER can name one");
+    }
+    found
+}
+
+impl Server {
+    /// Starts a server in a place, with these further flags, and waits until it answers; `None` where there is no server.
+    pub(crate) fn start(place: &Place, flags: &[&str]) -> Option<Self> {
+        let program = program()?;
+        // Freed at once; that another program takes it before the server does is as good as impossible.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let folder = place.path("");
+        let child = spawn(&program, port, &flags, &folder);
+        let server = Self { program, child, port, flags, folder };
+        server.wait();
+        Some(server)
+    }
+
+    fn wait(&self) {
+        wait("the server to listen", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    /// Kills the server.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts the server again, with the streams that it had.
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(&self.program, self.port, &self.flags, &self.folder);
+        self.wait();
+    }
+
+    /// Ends the server, and returns its port, which is free then.
+    pub(crate) fn end(mut self) -> u16 {
+        self.kill();
+        self.port
+    }
+
+    /// Returns the address of a queue.
+    pub(crate) fn queue(&self, name: &str) -> String {
+        format!("nats://127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// Publishes a message as any program could that may.
+    pub(crate) fn publish(&self, subject: &str, payload: &[u8]) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        assert!(lines.next().unwrap().unwrap().starts_with("INFO "));
+        write!(stream, "CONNECT {{\"verbose\":false}}\r\nPUB {subject} {}\r\n", payload.len()).unwrap();
+        stream.write_all(payload).unwrap();
+        stream.write_all(b"\r\nPING\r\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "PONG");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(program: &PathBuf, port: u16, flags: &Vec<String>, folder: &PathBuf) -> Child {
+    let log = || File::options().create(true).append(true).open(folder.join("server.log")).unwrap();
+    let port = port.to_string();
+    let mut command = Command::new(program);
+    command.args(["-js", "-sd", "streams", "-a", "127.0.0.1", "-p", &port]).args(flags).current_dir(folder);
+    command.stdout(log()).stderr(log()).spawn().unwrap()
+}
