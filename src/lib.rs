@@ -33,6 +33,7 @@ mod digest;
 pub mod error;
 pub mod files;
 pub mod histogram;
+mod input;
 mod kind;
 pub mod ledger;
 pub mod luts;

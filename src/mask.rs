@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::WithRemedy;
+use crate::input;
 use crate::paths::Shown;
 use crate::slot::{Held, SlotError};
-use crate::source;
 use codec::{CodecError, Cores, JpegQuality, LevelCount, Limits, Mask, Opened, PngLevel, Target};
 
 /// What masks are decoded as: gray.
@@ -134,7 +134,7 @@ impl Masks {
     }
 
     fn read(&self, path: &Path, page: usize, limits: &Limits, held: &mut Held) -> Result<Mask, MaskError> {
-        let open = || source::open(path).map_err(|source| MaskError::Read { path: path.to_owned(), source });
+        let open = || input::open(path).map_err(|source| MaskError::Read { path: path.to_owned(), source });
         let (mut file, mut buffer) = (open()?, Vec::new());
         let mut opened = codec::open_within(held, &mut file, &mut buffer, limits, &GRAY)
             .map_err(|error| of_codec(path, error))?;

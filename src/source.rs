@@ -4,7 +4,6 @@ mod done;
 mod earlier;
 pub mod filesystem;
 pub(crate) mod holes;
-mod input;
 mod list;
 mod prefix;
 pub mod scan;
@@ -13,7 +12,6 @@ mod single;
 pub mod stdin;
 
 pub use earlier::signs_of_outputs;
-pub(crate) use input::open;
 pub use prefix::Prefixes;
 pub(crate) use scan::is_folder;
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, jpeg_bytes, scan};

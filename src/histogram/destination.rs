@@ -6,8 +6,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::input;
 use crate::paths::{Identity, Shown};
-use crate::source::{self, Job, Plan};
+use crate::source::{Job, Plan};
 use codec::Format;
 
 /// The most symbolic links that are followed, as in Linux.
@@ -62,8 +63,7 @@ pub(super) fn refuse_replacing(out: Option<&Path>, plan: &Plan) -> Result<(), Er
 /// Returns whether a job's file is, or has to be, a picture: a table of an earlier run in the input folder is not.
 fn is_picture(job: &Job) -> bool {
     let mut head = Vec::new();
-    let read =
-        source::open(&job.input).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));
+    let read = input::open(&job.input).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));
     job.must_be_a_picture() || read.is_err() || Format::sniff(&head).is_some()
 }
 

@@ -6,13 +6,14 @@ use std::mem;
 use super::Run;
 use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
+use crate::input;
 use crate::kind::kind_of;
 use crate::luts::Luts;
 use crate::rates::{Class, Way};
 use crate::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots};
+use crate::source::Job;
 use crate::source::holes::has_holes;
-use crate::source::{self, Job};
 use crate::stamp::Stamp;
 use crate::task::{Content, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
@@ -68,7 +69,7 @@ fn open_input(job: &mut Job, limits: &Limits) -> Result<(File, u64), PictureErro
         let length = file.metadata().map_err(PictureError::Read)?.len();
         return Ok((file, length));
     }
-    let file = source::open(&job.input).map_err(PictureError::Read)?;
+    let file = input::open(&job.input).map_err(PictureError::Read)?;
     let metadata = file.metadata().map_err(PictureError::Read)?;
     if !metadata.is_file() {
         return Err(Refusal::NotAFile.into());

@@ -13,11 +13,11 @@ use rustix::io::Errno;
 use super::numbered::{last_taken, numbered, start_of};
 use crate::beneath::Folder;
 use crate::config::After;
+use crate::input;
 use crate::paths::Identity;
 use crate::publish::Temporary;
 use crate::rename::{At, rename_new};
 use crate::service::watch::REMOVING;
-use crate::source;
 use crate::stamp::Stamp;
 
 /// What is added to the name of a file for the name of the note beside it.
@@ -209,7 +209,7 @@ fn move_to(input: &Path, folder: &Folder, name: &Path, stamp: Stamp) -> io::Resu
 
 /// Moves an input to another file system: first makes a complete and durable copy with the same times, then removes the input.
 fn copy_to(input: &Path, folder: &Folder, name: &Path, stamp: Stamp) -> io::Result<bool> {
-    let mut original = source::open(input)?;
+    let mut original = input::open(input)?;
     let metadata = original.metadata()?;
     if !stamp.is_of(&metadata) {
         return Ok(false);
@@ -250,7 +250,7 @@ fn is_copy(input: &Path, folder: &Folder, name: &Path) -> bool {
 }
 
 fn has_same_bytes(input: &Path, folder: &Folder, name: &Path) -> io::Result<bool> {
-    let (mut one, mut other) = (BufReader::new(source::open(input)?), BufReader::new(folder.read(name)?));
+    let (mut one, mut other) = (BufReader::new(input::open(input)?), BufReader::new(folder.read(name)?));
     loop {
         let (left, right) = (one.fill_buf()?, other.fill_buf()?);
         let count = left.len().min(right.len());

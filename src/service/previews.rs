@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 
 use super::account::Account;
 use super::activity::DonePicture;
+use crate::input;
 use crate::machine::Machine;
 use crate::slot::{Held, SlotPool};
-use crate::source;
 
 /// The longest side of a preview, in pixels.
 const SIDE: u32 = 480;
@@ -151,7 +151,7 @@ impl Budget for Spare {
 
 /// Makes the preview of a file that has so many bytes, unless it is another by now.
 fn make(path: &Path, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Preview, String> {
-    let mut file = source::open(path).map_err(|error| format!("it cannot be read any more: {error}"))?;
+    let mut file = input::open(path).map_err(|error| format!("it cannot be read any more: {error}"))?;
     if !file.metadata().is_ok_and(|now| now.is_file() && now.len() == bytes) {
         return Err("it has changed since".into());
     }

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{Place, skipped, wait};
+use crate::harness::{Place, server_or_skip, wait};
 
 /// A server whose streams are in a place; it is killed when dropped.
 pub(crate) struct Server {
@@ -24,11 +24,10 @@ fn program() -> Option<PathBuf> {
     let runs =
         |program: &PathBuf| Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
     let found = named.into_iter().chain(usual).find(runs);
-    let required = std::env::var_os("HISTEQD_REQUIRE_SERVERS").is_some_and(|value| value == "1");
-    assert!(found.is_some() || !required, "HISTEQD_REQUIRE_SERVERS=1, but there is no nats-server");
-    if found.is_none() {
-        skipped("no nats-server (apt-get install nats-server); HISTEQD_NATS_SERVER can name one");
-    }
+    server_or_skip(
+        found.is_some(),
+        "nats-server (apt-get install nats-server), and HISTEQD_NATS_SERVER names none",
+    );
     found
 }
 

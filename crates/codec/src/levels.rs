@@ -6,38 +6,10 @@
 use equalize::{Depth, Layout, Levels, Pixel};
 
 use super::samples::rescale;
+use super::stated::{Place, Stated};
+use super::target::LevelCount;
 use super::uncounted::Fate;
 use super::{CodecError, pixels_of};
-
-/// How many levels samples are taken to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LevelCount {
-    /// As many as there is room for: 256 or 65,536, over which fewer are spread.
-    Full,
-    /// As many as the file says.
-    Stated,
-    /// So many, from 2 to 65,535; all of them if there is room for no more.
-    Number(u16),
-}
-
-/// What a file says of the levels of its samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stated {
-    /// The highest level.
-    pub(super) top: u16,
-    pub(super) place: Place,
-}
-
-/// How levels lie in the samples that a decoder delivers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Multiplied to fill the range.
-    Spread,
-    /// In the lowest bits.
-    Low,
-    /// Multiplied, as the format demands, or in the lowest bits nevertheless, which the samples tell.
-    Either,
-}
 
 /// The levels of a picture, as they are in the slot.
 #[derive(Clone, Copy, Debug, Default)]

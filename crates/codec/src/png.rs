@@ -11,9 +11,9 @@ use ::png::{
 };
 
 use super::animation::{self, Animation};
-use super::levels::{Place, Stated};
 use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
+use super::stated::{Place, Stated};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
 use crate::cores::Cores;
 use equalize::{ByteOrder, Depth, Layout, Pixel};

@@ -9,8 +9,8 @@ use std::io::Write;
 
 use super::budget::Budget;
 use super::input::{HEAD, read_full, read_rest};
-use super::levels::{Place, Stated};
 use super::samples::{rescale, swap_big_endian, unpack};
+use super::stated::{Place, Stated};
 use super::{CodecError, Decoded, Format, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
 use equalize::{ByteOrder, Depth, Layout, Pixel};
 

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CodecError;
 use crate::format::Format;
-use crate::levels::LevelCount;
 use crate::range::Range;
 
 /// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
@@ -82,6 +81,17 @@ pub enum PngLevel {
     ///
     /// A filter for each row, and zlib.
     Small,
+}
+
+/// How many levels samples are taken to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelCount {
+    /// As many as there is room for: 256 or 65,536, over which fewer are spread.
+    Full,
+    /// As many as the file says.
+    Stated,
+    /// So many, from 2 to 65,535; all of them if there is room for no more.
+    Number(u16),
 }
 
 /// What to write.

@@ -17,11 +17,12 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use super::LevelCount;
 use super::budget::{Budget, ask};
-use super::levels::{LevelCount, Place as Levels, Stated};
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
 use super::samples::unpack;
+use super::stated::{Place as Levels, Stated};
 use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd, pixels_of};
 use crate::cores::Cores;
 use crate::reader::Reader;

@@ -8,7 +8,7 @@ use equalize::{Layout, Pixel};
 use super::reader::resize;
 use super::samples::{drop_last, rescale};
 use super::{CodecError, Decoded, pixels_of};
-use crate::levels::{Place, Stated};
+use crate::stated::{Place, Stated};
 
 /// Which pixels of a picture count.
 #[derive(Debug)]

@@ -21,6 +21,7 @@
 //!
 //! There is no I/O, no thread and no C. With the feature `serde`, layouts and operations can be serialized.
 
+mod byte_order;
 mod bytes;
 pub mod clahe;
 pub mod clip;
@@ -39,12 +40,13 @@ mod sample;
 pub mod simd;
 mod strength;
 
+pub use byte_order::{ByteOrder, ByteOrders, swap_bytes};
 pub use clahe::{Clahe, Tiles};
 pub use clip::ClipLimit;
 use colour::Plane;
 pub use coverage::is_narrow;
 use histogram::{BLOCK, Counted, Tally};
-pub use layout::{ByteOrder, ByteOrders, Depth, Layout, Pixel, swap_bytes};
+pub use layout::{Depth, Layout, Pixel};
 pub use level::Level;
 pub use levels::Levels;
 pub use lut::Stretch;

@@ -1,6 +1,6 @@
 //! The decoder of a picture, whichever it is.
 
-use super::super::levels::Stated;
+use super::super::stated::Stated;
 use super::super::{bmp, dicom, gif, jp2, jpeg, jxl, mapped, pages, pfm, png, pnm, tiff, webp};
 use equalize::{Layout, Pixel};
 

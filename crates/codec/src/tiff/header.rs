@@ -5,9 +5,9 @@ use super::super::foreign::{CHANNELS, DEVELOP, RECOMPRESS, SCALE, SPLIT, TO_RGB}
 use super::super::ifd::{Directory, Form, Numbers, Value};
 use super::method::{Method, OLD_JPEG};
 use super::{arrangement, gdal, imagej, malformed, tags, unsupported};
-use crate::levels::{Place, Stated};
 use crate::mapped::{Alpha, Form as Samples, Kind};
 use crate::reader::Reader;
+use crate::stated::{Place, Stated};
 use equalize::{Depth, Layout, Levels, Pixel};
 
 /// The most channels besides the colours.
