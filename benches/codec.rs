@@ -23,6 +23,8 @@ const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    levels: codec::LevelCount::Full,
+    no_data: None,
 };
 
 /// Makes the picture as a PPM file (3 channels) or a PGM file (1).

@@ -3,7 +3,8 @@
 
 usage: docs/make-pictures.py [HISTEQD]        needs: pip install numpy pillow; HISTEQD is target/release/histeqd by default
 
-Writes docs/before-after.jpg, docs/photograph.jpg, docs/stretch-match.jpg and docs/clahe.jpg. docs/rocket.jpg is scikit-image's rocket.jpg (SpaceX, CC0) made smaller.
+Writes docs/before-after.jpg, docs/photograph.jpg, docs/stretch-match.jpg, docs/measured.jpg and docs/clahe.jpg. docs/rocket.jpg is scikit-image's rocket.jpg (SpaceX,
+CC0) made smaller; docs/landsat.png is a piece of a band of Landsat 8 (USGS, public domain), samples as in geotrellis' lc8-utm-1.tif (Apache-2.0).
 """
 import subprocess, sys, tempfile
 from pathlib import Path
@@ -121,6 +122,46 @@ def stretch_match(binary, font, scratch):
     sheet(rows, ROOT / 'docs/stretch-match.jpg')
 
 
+def series(binary, scratch):
+    """Frames of a lamp that dims, before and after, side by side."""
+    scene = np.asarray(Image.open(INBOX / 'microscope/nuclei.tif'))[100:400, 100:230].astype(float)
+    folder = scratch / 'series'
+    folder.mkdir()
+    for number, exposure in enumerate((1, 0.75, 0.5)):
+        Image.fromarray((scene * exposure + 0.5).astype(np.uint8)).save(folder / f'{number}.png')
+    for caption, flags in (('three frames', None), ('global, each', []), ('global, together', ['--together', 'all']),
+                           ('stretch, together', ['--method', 'stretch', '--together', 'all'])):
+        out = folder
+        if flags is not None:
+            out = scratch / caption.replace(' ', '-')
+            histeqd(binary, [folder], out, flags)
+        frames = [np.asarray(Image.open(path)) for path in sorted(out.glob('*.png'))]
+        path = scratch / f'{caption}.png'
+        Image.fromarray(np.hstack(frames)).save(path)
+        yield path, caption
+
+
+def measured(binary, font, scratch):
+    landsat, ct = ROOT / 'docs/landsat.png', INBOX / 'radiology/chest-ct-16bit.png'
+    twelve = ['--levels', '4096', '--depth', '8']
+    clahe = ['--method', 'clahe', '--clip-limit', '2', '--tiles', '2x2']
+    stretch = ['--method', 'stretch', '--clip-low', '2', '--clip-high', '2']
+    rows = []
+    for path, all_flags in [
+        (landsat, [stretch, [*stretch, '--no-data', '0'], ['--no-data', '0']]),
+        (ct, [clahe, [*clahe, *twelve], twelve]),
+    ]:
+        cells = [cell(path, 'input', font, 300)]
+        for flags in all_flags:
+            out = scratch / f'{path.stem}{len(rows)}{len(cells)}'
+            histeqd(binary, [path], out, flags)
+            caption = ' '.join(flags).replace('--method ', '').replace(' --clip-high 2', '').replace(' --tiles 2x2', '').replace('--', '').replace(' depth 8', '')
+            cells.append(cell(out / path.name, caption if 'method' in ' '.join(flags) else f'global {caption}', font, 300))
+        rows.append(cells)
+    rows.append([cell(path, caption, font, 290) for path, caption in series(binary, scratch)])
+    sheet(rows, ROOT / 'docs/measured.jpg')
+
+
 def settings(limits):
     """Captions, and the flags that make the picture below."""
     yield 'input', None
@@ -154,6 +195,7 @@ def main():
         before_after(binary, font, Path(scratch))
         photograph(binary, font, Path(scratch))
         stretch_match(binary, font, Path(scratch))
+        measured(binary, font, Path(scratch))
         clahe(binary, font, Path(scratch))
 
 

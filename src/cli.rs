@@ -18,10 +18,11 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub use self::bench::BenchCommand;
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
-pub use self::ledger::{RetryCommand, StatusCommand};
+pub use self::ledger::{PauseCommand, RetryCommand, StatusCommand};
 use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
 use crate::error::Error;
 use crate::paths::Shown;
+use crate::source::is_folder;
 use crate::worker::WorkerArgs;
 use lanes::Unit;
 use output::Output;
@@ -94,6 +95,9 @@ Examples:
   Only the TIFFs of one year, written as PNG:
       histeqd scans/ --out done/ --include '2024/**/*.tif' --format png
 
+  From one bucket, or folder of it, to another:
+      histeqd s3://scans/inbox --out s3://scans/done
+
   List what would be done, without writing anything:
       histeqd inbox/ --out done/ --dry-run
 
@@ -143,7 +147,10 @@ A folder with the name of a command, such as 'devices', must be written './devic
     subcommand_help_heading = "Commands"
 )]
 pub struct Cli {
-    /// Pictures, and folders of pictures; "-" for standard input
+    /// Pictures, and folders of pictures, also in object storage; "-" for standard input
+    ///
+    /// A URL (s3://BUCKET/FOLDER, gs://, az://) is a folder unless its name is that of a picture. Credentials and endpoints are read from
+    /// the environment, for example from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL.
     #[arg(value_name = "INPUT", required_unless_present_any = ["print_config", "files_from"])]
     inputs: Vec<PathBuf>,
 
@@ -152,14 +159,14 @@ pub struct Cli {
     /// If there is one input, no folder, and the name ends in the extension of a format that is written, it is the output's
     /// file, which is replaced if it exists, and the extension chooses the format. "-" is standard output; the format is then
     /// the input's, or that of --format. Anything else, a name with a slash at its end and the name of a folder that exists
-    /// are the folder for all outputs.
+    /// are the folder for all outputs. It may be a URL, as an input may.
     #[arg(long, short, value_name = "OUT", required_unless_present = "print_config")]
     out: Option<PathBuf>,
 
     /// Watch the folders and process new pictures until stopped
     ///
     /// A picture is processed as soon as it is complete, and again when it changes. A ledger records what was done, so
-    /// that a restart continues where it stopped. Cannot be combined with --resume, --overwrite, --dry-run, --json and
+    /// that a restart continues where it stopped. Folders in object storage are listed every 30 s, or what --poll says. Cannot be combined with --resume, --overwrite, --dry-run, --json and
     /// --timings.
     #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite", "files_from", "shard"])]
     watch: bool,
@@ -252,6 +259,10 @@ pub enum Command {
     Status(StatusCommand),
     /// Have pictures that failed for good tried again
     Retry(RetryCommand),
+    /// Have a running service begin no more pictures, until `resume`
+    Pause(PauseCommand),
+    /// Have a service that was paused begin pictures again
+    Resume(PauseCommand),
     /// Publish pictures to a queue that several machines work on
     #[cfg(feature = "queue")]
     #[command(long_about = queue::LONG_ABOUT_SUBMIT, override_usage = "histeqd submit [OPTIONS] --out <OUT> --queue <URL> <INPUT>...")]
@@ -353,7 +364,7 @@ impl Cli {
             written.jpeg = Some(JpegChoice::Cpu);
         }
         self.written.check_effects(&written, kind).map_err(Error::Usage)?;
-        let are_all_files = self.inputs.iter().all(|input| input.is_file());
+        let are_all_files = self.inputs.iter().all(|input| input.is_file() || names_object(input));
         if self.written.prefix_folder == Some(true) && kind == RunKind::Batch && are_all_files {
             return Err(Error::Usage("--prefix-folder has no effect without an input folder".to_owned()));
         }
@@ -400,6 +411,11 @@ impl Cli {
     }
 }
 
+/// Returns whether an input is one object.
+fn names_object(input: &Path) -> bool {
+    store::is_url(input) && !is_folder(input)
+}
+
 /// Returns an error message if there is a `-out`, which clap reads as `-o ut` and nobody means that way.
 fn long_flag_with_one_dash(words: &[OsString]) -> Option<String> {
     let mut flags = words.iter().skip(1).take_while(|word| *word != "--");
@@ -428,7 +444,7 @@ fn verb(word: &OsStr) -> Option<String> {
     let word = word.to_str().filter(|word| !Path::new(word).exists())?;
     let way = match word.to_lowercase().as_str() {
         "watch" | "serve" | "daemon" => "`histeqd --watch INBOX --out OUT`",
-        "resume" | "continue" => "`histeqd --resume INPUT --out OUT`",
+        "continue" => "`histeqd --resume INPUT --out OUT`",
         "list" | "dry-run" => "`histeqd --dry-run INPUT --out OUT`",
         "config" | "print-config" => "`histeqd --print-config`",
         "version" => "`histeqd --version`",

@@ -7,10 +7,13 @@
 mod carried;
 mod choice;
 mod file;
+mod levels;
+mod local;
 mod machine;
 mod quantity;
 mod service;
 mod shard;
+mod storage;
 mod written;
 
 use std::path::{Path, PathBuf};
@@ -19,24 +22,29 @@ use std::time::Duration;
 
 pub use choice::{
     ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, InputFile,
-    JpegChoice, MethodName, Percent, PngLevelName, TileSize, TogetherChoice,
+    JpegChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
+pub use levels::{LevelsChoice, NoData};
+pub(crate) use local::refuse_url;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
-pub use service::{After, Folder, Listen, OnCollision, OrNone, Service};
+pub use service::{After, Folder, Listen, Notify, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
 pub use written::{RunKind, Written};
 
 use clap::ValueEnum;
+use store::Storage;
 
 use crate::counts::Counts;
 use crate::luts::Luts;
+use crate::mask::Masks;
+use crate::paths::Shown;
 use crate::record::Digest;
 use crate::reference::Reference;
 use crate::selection::Selection;
 use codec::{Limits, Target};
-use equalize::{self, Clahe, Method, Operation, Stretch, Tiles};
+use equalize::{self, Clahe, Levels, Method, Operation, Stretch, Tiles};
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
 #[derive(Clone, Debug)]
@@ -61,6 +69,8 @@ pub struct Settings {
     counts: Option<Digest>,
     /// The LUTs of all pictures, if they are not made of the pictures.
     pub luts: Option<Arc<Luts>>,
+    /// Which pixels count, if not all do.
+    pub masks: Option<Masks>,
     /// What a method with a reference goes by.
     pub reference: Option<Arc<Reference>>,
     /// What outputs contain: their format, quality and channels.
@@ -71,6 +81,8 @@ pub struct Settings {
     pub threads: usize,
     /// Bytes of memory that pictures may take at once.
     pub memory: u64,
+    /// The object storage that inputs and outputs may be in, with its own part of the memory.
+    pub storage: Storage,
     /// Which devices equalize.
     pub devices: DeviceChoice,
     /// Whether the CPU, GPUs or both decode and encode JPEGs.
@@ -87,6 +99,10 @@ pub struct Settings {
     pub dry_run: bool,
     /// When an output counts as written.
     pub durability: Durability,
+    /// The modification time of outputs.
+    pub times: Times,
+    /// The permissions of outputs.
+    pub permissions: Permissions,
     /// What is reported to the user.
     pub report: Report,
     /// Whether the inputs are folders that are watched until the user stops the run.
@@ -227,7 +243,15 @@ impl Settings {
         if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
             return Err("--jpeg gpu needs a GPU, and --devices cpu uses none".to_owned());
         }
+        let keeps = written.times == Some(Times::Keep) || written.permissions == Some(Permissions::Keep);
+        if keeps && store::is_url(&request.out) {
+            return Err(
+                "objects have no times and permissions of their own; leave out --times and --permissions"
+                    .to_owned(),
+            );
+        }
         let (color, service) = (key(written.color), service(&written));
+        storage::check(&request, &service)?;
         if request.watch {
             service.check_out(&request.out)?;
         }
@@ -246,23 +270,34 @@ impl Settings {
                 OrAuto::Auto => None,
                 OrAuto::Fixed(range) => Some(range),
             },
+            levels: key(written.levels).into(),
+            no_data: Option::from(key(written.no_data.clone())).map(|NoData(value)| value),
         };
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;
-        let operation = Operation { method: method(&written)?, per_channel, strength: key(written.strength) };
+        let for_objects = if storage::is_named(&request) { memory / storage::SHARE } else { 0 };
+        let memory = memory - for_objects;
+        let operation = Operation {
+            method: method(&written)?,
+            per_channel,
+            strength: key(written.strength),
+            levels: Levels::All,
+        };
         let reference = reference(&written, &target, &limits, memory)?.map(Arc::new);
         let counts = counts(&written)?;
-        let luts = counts.as_ref().map(|counts| Arc::new(counts.luts(&operation, reference.as_deref())));
+        let luts = counts.as_ref().map(|counts| Arc::new(Luts::of(counts, &operation, reference.as_deref())));
         Ok(Self {
             operation,
             luts,
             counts: counts.map(|counts| Digest::of(counts.to_json().as_bytes())),
             together,
+            masks: masks(&written)?,
             reference,
             target,
             limits,
             threads: threads.0.get(),
             memory,
+            storage: Storage::new(for_objects),
             devices: key(written.devices),
             jpeg: key(written.jpeg),
             device_timeout: key(written.device_timeout).0,
@@ -273,6 +308,8 @@ impl Settings {
             },
             selection: Selection::new(&key(written.include), &key(written.exclude), key(written.follow))?,
             durability: key(written.durability),
+            times: key(written.times),
+            permissions: key(written.permissions),
             inputs: request.inputs,
             files_from: request.files_from,
             shard: request.shard,
@@ -372,6 +409,9 @@ fn service(resolved: &Written) -> Service {
             OrAuto::Fixed(Folder(path)) => Some(path),
         },
         listen: Option::from(key(resolved.listen.clone())).map(|Listen(address)| address),
+        notify: Option::from(key(resolved.notify.clone())),
+        notify_quiet: key(resolved.notify_quiet).0,
+        token_file: Option::from(key(resolved.token_file.clone())).map(|InputFile(path)| path),
     }
 }
 
@@ -399,6 +439,22 @@ fn stretch(resolved: &Written) -> Result<Stretch, String> {
         ));
     }
     Ok(Stretch { low: low.0, high: high.0 })
+}
+
+/// Returns where the masks are, if pictures have any.
+fn masks(resolved: &Written) -> Result<Option<Masks>, String> {
+    let OrNone::Some(Folder(folder)) = key(resolved.mask.clone()) else { return Ok(None) };
+    if resolved.method == Some(MethodName::Clahe) {
+        return Err(
+            "--mask leaves pixels out of the count of a whole picture, and --method clahe counts tiles, like OpenCV's, \
+             with all of their pixels"
+                .to_owned(),
+        );
+    }
+    if !folder.is_dir() {
+        return Err(format!("--mask {} is no folder", Shown(&folder)));
+    }
+    Ok(Some(Masks { folder, keeps: key(resolved.mask_keep) }))
 }
 
 /// Reads the counts that the LUTs are made of, if they are not those of the pictures.
@@ -494,7 +550,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
-        let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+        let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
@@ -537,6 +593,11 @@ mod tests {
             "color = 'gray'",
             "color = 'per-channel'",
             "range = '0..1'",
+            "levels = 'auto'",
+            "levels = 4096",
+            "mask = '.'",
+            "mask-keep = true",
+            "no-data = -9999",
             "format = 'png'",
             "strength = 0.5",
             "depth = 8",

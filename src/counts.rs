@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::files::WithRemedy;
-use crate::luts::{Kind, Luts};
+use crate::kind::Kind;
 use crate::paths::Shown;
-use crate::reference::Reference;
 use equalize::count;
-use equalize::{Layout, Operation};
+use equalize::{Layout, Levels};
 
 /// What a file of counts calls itself.
 const NAME: &str = "histeqd counts";
@@ -34,9 +33,9 @@ struct Sum {
 }
 
 impl Counts {
-    /// Adds the counts of a picture or page, those of [`count::count`].
-    pub fn add(&mut self, layout: &Layout, counts: &[u64]) {
-        let (kind, levels) = (Kind::of(layout), layout.depth.levels());
+    /// Adds the counts of a picture or page with so many levels, those of [`count::count`].
+    pub fn add(&mut self, layout: &Layout, levels: Levels, counts: &[u64]) {
+        let (kind, levels) = (Kind::of(layout, levels), layout.depth.levels());
         let planes = count::planes(layout.pixel).len();
         // Alpha, before luma, is not among them.
         let (colours, last) = (layout.pixel.colour_channels(), planes - 1);
@@ -53,28 +52,31 @@ impl Counts {
     }
 
     fn add_sum(&mut self, kind: Kind, pictures: u64, counts: impl Iterator<Item = u64>) {
-        let length = kind.planes().len() * kind.levels();
+        let length = kind.planes().len() * kind.counts();
         let sum = self.0.entry(kind).or_insert_with(|| Sum { pictures: 0, counts: vec![0; length] });
         sum.pictures = sum.pictures.saturating_add(pictures);
         // No real pictures have so many pixels; a file may say anything.
         sum.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
     }
 
-    /// Makes the LUTs of an operation for pictures of each kind, by a reference if the method has one.
-    pub fn luts(&self, operation: &Operation, reference: Option<&Reference>) -> Luts {
-        let sums = self.0.iter().map(|(kind, sum)| (*kind, kind.equalized(&sum.counts, operation)));
-        Luts::of(sums, operation, reference)
+    /// Returns the sums of each kind, plane by plane in the order of [`Kind::planes`].
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (Kind, &[u64])> {
+        self.0.iter().map(|(kind, sum)| (*kind, &sum.counts[..]))
     }
 
     /// Returns the sums as a file.
     pub fn to_json(&self) -> String {
         let kinds = self.0.iter().map(|(kind, Sum { pictures, counts })| {
-            let planes = kind.planes().iter().zip(counts.chunks(kind.levels()));
+            let first = kind.fewer_levels().map_or(kind.counts(), usize::from);
+            let planes = kind.planes().iter().zip(counts.chunks(kind.counts()));
             KindOfFile {
                 colours: kind.name().to_owned(),
                 bits: kind.bits(),
+                levels: kind.fewer_levels(),
                 pictures: *pictures,
-                counts: planes.map(|(plane, counts)| ((*plane).to_owned(), counts.to_vec())).collect(),
+                counts: planes
+                    .map(|(plane, counts)| ((*plane).to_owned(), counts[..first].to_vec()))
+                    .collect(),
             }
         });
         let file = CountsFile { format: NAME.to_owned(), version: VERSION, kinds: kinds.collect() };
@@ -87,17 +89,29 @@ impl Counts {
             return Err(format!("it is {} of version {}", file.format, file.version));
         }
         let mut all = Self::default();
-        for KindOfFile { colours, bits, pictures, counts } in file.kinds {
-            let kind = Kind::named(&colours, bits)
+        for KindOfFile { colours, bits, levels, pictures, counts } in file.kinds {
+            let kind = Kind::named(&colours, bits, levels)
                 .ok_or_else(|| format!("{colours} of {bits} bits is no kind of pictures"))?;
+            let first = kind.fewer_levels().map_or(kind.counts(), usize::from);
             let plane = |name: &&str| {
-                let counts = counts.get(*name).filter(|counts| counts.len() == kind.levels());
-                counts.ok_or_else(|| format!("it has not {} counts of {name}", kind.levels()))
+                let counts = counts.get(*name).filter(|counts| counts.len() == first);
+                counts.ok_or_else(|| format!("it has not {first} counts of {name}"))
             };
+            let above = vec![0; kind.counts() - first];
             let planes: Vec<_> = kind.planes().iter().map(plane).collect::<Result<_, _>>()?;
-            all.add_sum(kind, pictures, planes.into_iter().flatten().copied());
+            all.add_sum(
+                kind,
+                pictures,
+                planes.into_iter().flat_map(|counts| counts.iter().chain(&above)).copied(),
+            );
         }
         Ok(all)
+    }
+
+    /// Returns whether a file that begins so is one of sums.
+    pub fn are_in(head: &[u8]) -> bool {
+        let text: Vec<u8> = head.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        text.starts_with(b"{\"format\":\"histeqdcounts\"")
     }
 
     /// Reads a file of sums.
@@ -151,6 +165,9 @@ struct CountsFile {
 struct KindOfFile {
     colours: String,
     bits: u32,
+    /// How many levels samples have, if they are fewer than there is room for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    levels: Option<u16>,
     pictures: u64,
     /// By plane.
     counts: BTreeMap<String, Vec<u64>>,
@@ -180,24 +197,41 @@ mod tests {
             (Pixel::GrayAlpha, Depth::Sixteen),
         ] {
             let layout = layout(pixel, depth);
-            all.add(&layout, &counts(&layout));
+            all.add(&layout, Levels::All, &counts(&layout));
         }
         assert_eq!(all.0.len(), 3, "alpha makes no kind");
-        let colours = &all.0[&Kind::of(&layout(Pixel::Rgb, Depth::Eight))];
+        let colours = &all.0[&Kind::of(&layout(Pixel::Rgb, Depth::Eight), Levels::All)];
         assert_eq!(colours.pictures, 2);
         // Red is in both at the same place, luma behind alpha or not.
         assert_eq!((colours.counts[0], colours.counts[3 * 256]), (1 + 1, (4 * 256 + 1) + (3 * 256 + 1)));
         let mut twice = Counts::from_json(all.to_json().as_bytes()).unwrap();
         assert_eq!(twice, all);
         twice.merge(&all);
-        assert_eq!(twice.0[&Kind::of(&layout(Pixel::Gray, Depth::Eight))].counts[5], 12);
+        assert_eq!(twice.0[&Kind::of(&layout(Pixel::Gray, Depth::Eight), Levels::All)].counts[5], 12);
+    }
+
+    #[test]
+    fn pictures_of_fewer_levels_are_a_kind_of_their_own() {
+        let (mut all, gray) = (Counts::default(), layout(Pixel::Gray, Depth::Sixteen));
+        let mut twelve_bits = counts(&gray);
+        twelve_bits[4096..].fill(0);
+        all.add(&gray, Levels::First(4096), &twelve_bits);
+        all.add(&gray, Levels::All, &counts(&gray));
+        assert_eq!(all.0.len(), 2);
+        let text = all.to_json();
+        assert!(text.contains("\"bits\":16,\"levels\":4096,"), "{}", &text[..200]);
+        assert_eq!(Counts::from_json(text.as_bytes()).unwrap(), all);
+        for levels in ["0", "1", "70000", "-1"] {
+            let wrong = text.replace("\"levels\":4096", &format!("\"levels\":{levels}"));
+            assert!(Counts::from_json(wrong.as_bytes()).is_err(), "{levels}");
+        }
     }
 
     #[test]
     fn what_is_no_file_of_counts_is_refused() {
         let mut all = Counts::default();
         let gray = layout(Pixel::Gray, Depth::Eight);
-        all.add(&gray, &counts(&gray));
+        all.add(&gray, Levels::All, &counts(&gray));
         let text = all.to_json();
         for (old, new, why) in [
             ("histeqd counts", "other", "it is other of version 1"),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::config::ConfigError;
 use crate::files::WithRemedy;
 use crate::ledger::{LedgerError, LockError, TakeError};
+use crate::mask::MaskError;
 use crate::paths::Shown;
 use crate::publish::PublishError;
 use crate::reference::Unlike;
@@ -52,6 +53,9 @@ pub enum PictureError {
     /// Its plot could not be drawn.
     #[error("its plot cannot be drawn: {0}")]
     Plot(String),
+    /// It cannot have its mask.
+    #[error(transparent)]
+    Mask(Box<MaskError>),
     /// It was not attempted, so that nothing is lost.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -101,6 +105,7 @@ impl PictureError {
                     | Refusal::Uncounted { .. }
             ),
             Self::Page { error, .. } => error.is_transient(),
+            Self::Mask(error) => error.is_transient(),
             Self::TooManyBins { .. } | Self::PagesDiffer | Self::OwnRange | Self::Plot(_) | Self::Bug(_) => {
                 false
             }
@@ -121,6 +126,7 @@ impl PictureError {
             | Self::PagesDiffer
             | Self::OwnRange
             | Self::Plot(_)
+            | Self::Mask(_)
             | Self::Refused(_) => false,
         }
     }
@@ -170,10 +176,24 @@ impl PictureError {
         }
     }
 
-    /// Returns whether no output of any other picture could be written either.
+    /// Returns whether no output of any other picture could be made either: none can be written, or the bucket of the inputs is gone.
     pub fn affects_all_outputs(&self) -> bool {
-        matches!(self, Self::Publish(error) if error.affects_all())
+        match self {
+            Self::Publish(error) => error.affects_all(),
+            Self::Read(error) => of_store(error).is_some_and(store::Error::concerns_bucket),
+            _ => false,
+        }
     }
+
+    /// Returns what it means that an object cannot be read.
+    pub(crate) fn of_store(error: store::Error) -> Self {
+        if error.is_precondition() { Self::Changed } else { Self::Read(io::Error::other(error)) }
+    }
+}
+
+/// Returns the error of object storage that a system error stands for, if it does.
+pub(crate) fn of_store(error: &io::Error) -> Option<&store::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 /// For errors of decoders: what they could not read is the input. See [`PictureError::of_encoder`] for those of encoders.
@@ -182,6 +202,16 @@ impl From<CodecError> for PictureError {
         match error {
             CodecError::Io(error) => Self::Read(error),
             error => Self::Codec(error),
+        }
+    }
+}
+
+impl From<MaskError> for PictureError {
+    fn from(error: MaskError) -> Self {
+        match error {
+            // A picture may have to give up what it holds, whatever for.
+            MaskError::Slot(error) => Self::Slot(error),
+            error => Self::Mask(Box::new(error)),
         }
     }
 }
@@ -263,6 +293,11 @@ pub enum Refusal {
         /// Its kind.
         kind: String,
     },
+    /// There is no object with the URL that the user gave.
+    #[error(
+        "there is no such object; a URL whose name is not that of a picture, or has a slash at its end, stands for a folder"
+    )]
+    NoObject,
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

@@ -82,6 +82,8 @@ pub struct Histograms<'a> {
     pub input: &'a Path,
     /// The picture's layout.
     pub layout: Layout,
+    /// How many levels its colours have.
+    pub levels: usize,
     /// The counts of every level of every plane ([`count::planes`]) of the picture as it is, followed by those of the equalized picture
     /// if they were requested.
     pub counts: &'a [u64],
@@ -97,7 +99,12 @@ impl<'a> Histograms<'a> {
     pub fn channels<'c>(&self, stage: &'c [u64]) -> impl Iterator<Item = (Channel, &'c [u64])> + use<'c> {
         let pixel = self.layout.pixel;
         let channels = count::planes(pixel).iter().map(move |&plane| Channel::new(pixel, plane));
-        channels.zip(stage.chunks(self.layout.depth.levels()))
+        let levels = self.levels;
+        let counted = move |(channel, counts): (Channel, &'c [u64])| match channel {
+            Channel::Alpha => (channel, counts),
+            _ => (channel, &counts[..levels]),
+        };
+        channels.zip(stage.chunks(self.layout.depth.levels())).map(counted)
     }
 }
 

@@ -6,6 +6,7 @@
 mod assigned;
 mod check;
 mod error;
+mod failures;
 mod interrupted;
 mod lock;
 mod prune;
@@ -30,6 +31,7 @@ pub use assigned::Assigned;
 pub use check::Damage;
 pub use error::{LedgerError, TakeError};
 use error::{is_unusable, unusable};
+pub use failures::{FailureSearch, FoundFailures};
 pub use interrupted::MOST_STARTS;
 pub use lock::{Lock, LockError};
 pub use prune::Pruned;

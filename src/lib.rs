@@ -29,13 +29,17 @@ pub mod config;
 pub mod counts;
 pub mod device;
 pub mod device_state;
+mod digest;
 pub mod error;
 pub mod files;
 pub mod histogram;
+mod kind;
 pub mod ledger;
 pub mod luts;
 pub mod machine;
+pub mod mask;
 pub mod paths;
+pub mod pause;
 pub mod pipeline;
 pub mod progress;
 pub mod publish;
@@ -66,7 +70,7 @@ use crate::config::{Naming, Settings};
 use crate::device::RequiredDevices;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::pipeline::{Outlet, OutputFolder, Run, StandardOutput};
+use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Run, StandardOutput};
 use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
@@ -83,14 +87,19 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
     let encoder = OutputFolder::new(settings, &settings.out, publisher);
     let standard_output = StandardOutput::new(&settings.target);
     let to_standard_output = settings.naming == Naming::StandardOutput;
-    let outlet: &dyn Outlet = if to_standard_output { &standard_output } else { &encoder };
+    let bucket = OutputBucket::new(settings)?;
+    let outlet: &dyn Outlet = match &bucket {
+        Some(bucket) => bucket,
+        None if to_standard_output => &standard_output,
+        None => &encoder,
+    };
     let work = || {
         let mut plan = together::plan(settings, stop)?;
         let folders = settings.inputs.iter().filter(|input| input.is_dir());
         plan.notes.extend(folders.filter_map(|folder| source::signs_of_outputs(folder, &settings.out)));
         run_into(outlet, Order::Equalize(settings.operation), plan, settings, stop)
     };
-    if settings.dry_run || to_standard_output {
+    if settings.dry_run || to_standard_output || bucket.is_some() {
         return work();
     }
     // Below the folder of a single output may be anything.
@@ -112,10 +121,42 @@ fn run_into(
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     // A plan that is not complete is no plan.
-    let mut jobs = if stop.asked() { Vec::new() } else { announce(plan, &events) };
+    let jobs = if stop.asked() { Vec::new() } else { announce(plan, &events) };
+    let done = process(outlet, order, jobs, settings, stop, (&events, resume.as_ref()));
+    drop(events);
+    let told = reporter.finish();
+    if let (Err(_), Ok(summary)) = (&done, &told) {
+        // It is all that will be told of them.
+        summary.tell_failures(settings.report);
+    }
+    done?;
+    let mut summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
+    if settings.dry_run {
+        // An empty list says that there is nothing to do, and no list that nobody asked.
+        summary.would.get_or_insert_default();
+    }
+    let (selective, commas) = (settings.selection.is_selective(), settings.selection.commas);
+    let single = settings.naming.is_single();
+    Ok(Summary { resumed: settings.resume, single, selective, commas, ..summary })
+}
+
+/// Does these jobs, tells what becomes of them, and has `resume` record it if that is given.
+///
+/// # Errors
+/// Any failure of the run as a whole.
+pub(crate) fn process(
+    outlet: &dyn Outlet,
+    order: Order,
+    mut jobs: Vec<Job>,
+    settings: &Settings,
+    stop: &Stop,
+    (events, resume): (&Events, Option<&Resume>),
+) -> Result<(), Error> {
     if !settings.dry_run {
         source::balance_tail(&mut jobs, settings.threads);
     }
+    let fetched = jobs.iter().filter(|job| job.bytes <= settings.limits.max_bytes);
+    store::announce(&settings.storage, fetched.filter_map(|job| job.object.as_ref()));
     let machine = Machine::new(settings.memory, settings.threads);
     let (pictures, jpeg_bytes) = (jobs.len(), source::jpeg_bytes(&jobs));
     let required = RequiredDevices::new(stop.clone());
@@ -135,31 +176,16 @@ fn run_into(
         jpeg_bytes,
         stop,
         required,
-        events: &events,
+        events,
     };
-    let done = match &resume {
+    match resume {
         _ if pictures == 0 => Ok(()),
         _ if settings.dry_run => run.inspect(jobs),
         None => run.process(Batches::of(jobs, settings.threads)),
-        Some(resume) => resume.keep(stop, &events, |events| {
+        Some(resume) => resume.keep(stop, events, |events| {
             Run { events, ..run }.process(resume.batches(jobs, settings.threads, stop))
         })?,
-    };
-    drop(events);
-    let told = reporter.finish();
-    if let (Err(_), Ok(summary)) = (&done, &told) {
-        // It is all that will be told of them.
-        summary.tell_failures(settings.report);
     }
-    done?;
-    let mut summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
-    if settings.dry_run {
-        // An empty list says that there is nothing to do, and no list that nobody asked.
-        summary.would.get_or_insert_default();
-    }
-    let (selective, commas) = (settings.selection.is_selective(), settings.selection.commas);
-    let single = settings.naming.is_single();
-    Ok(Summary { resumed: settings.resume, single, selective, commas, ..summary })
 }
 
 /// Reports what the scan found, and returns the jobs to do.

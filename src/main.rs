@@ -13,7 +13,7 @@ use histeqd::error::{Error, Exit};
 use histeqd::progress::{Summary, painted};
 use histeqd::publish::Publisher;
 use histeqd::stop::Stop;
-use histeqd::{bench, cli, device, histogram, retry, service, status, worker};
+use histeqd::{bench, cli, device, histogram, pause, retry, service, status, worker};
 #[cfg(feature = "queue")]
 use histeqd::{
     cli::{RetryCommand, StatusCommand, SubmitCommand, WorkCommand},
@@ -56,6 +56,8 @@ fn run() -> Result<Exit, Error> {
         }
         Invocation::Command(Command::Status(command)) => print(&status::describe(&command)?),
         Invocation::Command(Command::Retry(command)) => print(&retry::retry(&command)?),
+        Invocation::Command(Command::Pause(command)) => print(&pause::pause(&command)?),
+        Invocation::Command(Command::Resume(command)) => print(&pause::resume(&command)?),
         Invocation::Command(Command::Bench(command)) => print(&bench::report(&command)?),
         Invocation::Command(Command::Completions(command)) => print(&cli::completions(&command)),
         Invocation::Command(Command::Man(command)) => cli::write_manual(&command).map(|()| Exit::Done),

@@ -6,9 +6,11 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
+
+use crate::digest::Digest;
 
 /// A path for people: as it is if it is plain text, otherwise quoted with escapes, so that a name with a line break, a terminal's control
 /// codes or bytes that are not UTF-8 can neither mislead nor get lost.
@@ -39,10 +41,23 @@ impl Identity {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 
+    /// Returns the identity of an object by its URL: no file is on such a device.
+    pub(crate) fn of_object(url: &Path) -> Self {
+        Self { device: u64::MAX, inode: Digest::of(url.as_os_str().as_bytes()).number().cast_unsigned() }
+    }
+
     /// Returns the identity of what a path leads to, if that exists.
     pub(crate) fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
     }
+}
+
+/// Returns an absolute path. A URL is one as it is.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    if store::is_url(path) {
+        return path.to_owned();
+    }
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Returns whether two paths lead to the same place, which need not exist yet. Links and mounts may give one place several paths.

@@ -38,7 +38,7 @@ use codec::{self, CodecError};
 use lanes::Order;
 use load::{Loaded, Loader};
 use niceness::Niceness;
-pub use outlet::{Outlet, OutputFolder, StandardOutput};
+pub use outlet::{Outlet, OutputBucket, OutputFolder, StandardOutput};
 use queue::{Intake, Queues};
 pub use stacks::Taken;
 
@@ -100,6 +100,12 @@ impl Run<'_> {
         if self.have_pages { threads } else { threads.min(self.pictures) }
     }
 
+    /// Returns how many threads wait for outputs to appear.
+    fn publishers(&self) -> usize {
+        let most = self.outlet.publishers();
+        if self.have_pages { most } else { most.min(self.pictures) }
+    }
+
     /// Returns what the devices are started with.
     fn context(&self) -> Context<'_> {
         let &Self { settings, machine, pictures, jpeg_bytes, ref required, events, .. } = self;
@@ -136,7 +142,11 @@ impl Run<'_> {
             // A decoder's panic is resumed only after every waiting thread has been told that no more work will come: the scope joins them.
             fed.map(|panicked| panicked.map_or((), |panic| resume_unwind(panic)))
         })?;
-        self.events.tell(Event::Load(self.machine.load(&meter, self.settings.threads, PUBLISHERS)));
+        self.events.tell(Event::Load(self.machine.load(
+            &meter,
+            self.settings.threads,
+            self.outlet.publishers(),
+        )));
         self.required.failure().map_or(Ok(()), Err)
     }
 
@@ -176,6 +186,7 @@ impl Run<'_> {
             let (mut clock, before) = (Clock::start(), thread_time());
             let loader = Loader { run: self, order: self.order_of(&work.pass) };
             let loaded = contained(|| loader.load(&mut work, &mut buffer, &mut clock));
+            work.let_go_of_input();
             if buffer.capacity() > load::OWN_BUFFER {
                 // A panic left it, and what was held for it no longer counts.
                 buffer = Vec::new();
@@ -184,7 +195,7 @@ impl Run<'_> {
                 Ok(loaded) => {
                     let way = loaded.way();
                     let Loaded { slots, content, class, decoded, bytes_in, has_holes } = loaded;
-                    let order = self.order_of(&work.pass);
+                    let order = self.order_of(&work.pass).with_levels(decoded.levels());
                     courtesy.lower_for(content, self.machine.devices.have_workers());
                     clock.took(thread_time() - before);
                     let picture = Picture { decoded, work, bytes_in, has_holes, class, way, clock };
@@ -218,7 +229,7 @@ impl Run<'_> {
                 .spawn_scoped(scope, move || self.encode_all(&equalized, &publishers))
                 .map_err(Error::thread)?;
         }
-        for number in 0..PUBLISHERS.min(self.threads()) {
+        for number in 0..self.publishers() {
             let to_publish = to_publish.clone();
             Builder::new()
                 .name(format!("publish-{number}"))
@@ -299,12 +310,14 @@ impl Run<'_> {
         }
     }
 
-    /// Leaves waiting for the disk to the publishers; a rename alone is done sooner than handed over.
+    /// Leaves waiting for the disk or the network to the publishers; a rename alone is done sooner than handed over.
     fn pass_on<'p>(&'p self, taken: EncodedPicture<'p>, publishers: &Sender<EncodedPicture<'p>>) {
         match (&taken.output, self.settings.durability) {
-            (None, _) | (_, Durability::Fast) => self.publish(taken),
+            (None, _) | (Some(Pending::File(_) | Pending::Stream(_)), Durability::Fast) => {
+                self.publish(taken);
+            }
             // The queue is closed only if the publishers panicked; that panic then ends the run.
-            (Some(_), Durability::Full) => drop(publishers.send(taken)),
+            (Some(_), _) => drop(publishers.send(taken)),
         }
     }
 

@@ -351,6 +351,8 @@ mod tests {
             remakes: false,
             replaces: true,
             spooled: None,
+            object: None,
+            replaced: None,
         }
     }
 

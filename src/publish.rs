@@ -4,15 +4,17 @@
 mod leftovers;
 mod stream;
 mod temporary;
+mod upload;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use rustix::io::Errno;
 
@@ -27,6 +29,7 @@ use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 pub use stream::{Pending, Stream};
 pub(crate) use temporary::Temporary;
+pub use upload::Upload;
 
 /// The permissions of a new output, before the process's umask removes some of them.
 const MODE: u32 = 0o644;
@@ -119,7 +122,17 @@ impl Publisher {
         let temporary = output.with_file_name(name);
         self.live().insert(temporary.clone(), root.to_owned());
         let (root, output) = (root.to_owned(), output.to_owned());
-        Ok(Unpublished { publisher: self, file, root, temporary, output, origin: None, replaces: true })
+        Ok(Unpublished {
+            publisher: self,
+            file,
+            root,
+            temporary,
+            output,
+            origin: None,
+            replaces: true,
+            modified: None,
+            permissions: None,
+        })
     }
 
     fn live(&self) -> MutexGuard<'_, HashMap<PathBuf, PathBuf>> {
@@ -144,6 +157,10 @@ pub struct Unpublished<'a> {
     origin: Option<Origin>,
     /// Whether it may take the place of a file.
     replaces: bool,
+    /// Its modification time, if that is not to be when it was written.
+    modified: Option<SystemTime>,
+    /// Its permissions, if they are not to be those of any new file.
+    permissions: Option<Permissions>,
 }
 
 impl Unpublished<'_> {
@@ -162,6 +179,16 @@ impl Unpublished<'_> {
         self.replaces = false;
     }
 
+    /// Has the output keep this modification time.
+    pub fn modified_at(&mut self, time: SystemTime) {
+        self.modified = Some(time);
+    }
+
+    /// Has the output get these permissions.
+    pub fn permit(&mut self, permissions: Permissions) {
+        self.permissions = Some(permissions);
+    }
+
     /// Makes the output appear under its name, replacing a file that was there, unless it is to replace none. Returns its length in
     /// bytes.
     ///
@@ -177,6 +204,12 @@ impl Unpublished<'_> {
     }
 
     fn finish(&self) -> io::Result<u64> {
+        if let Some(time) = self.modified {
+            self.file.set_modified(time)?;
+        }
+        if let Some(permissions) = &self.permissions {
+            self.file.set_permissions(permissions.clone())?;
+        }
         let metadata = self.file.metadata()?;
         if let Some(origin) = &self.origin {
             Record::new(origin, &metadata).put_on(&self.file);
@@ -232,8 +265,10 @@ impl PublishError {
     /// Returns whether every other output would fail too until this has passed: no space, or nothing can be written at all.
     pub fn affects_all(&self) -> bool {
         use io::ErrorKind as Kind;
+        let is_bucket = |why: &store::Error| why.concerns_bucket() || why.is_denied();
         self.is_full()
             || matches!(self.source.kind(), Kind::ReadOnlyFilesystem | Kind::StaleNetworkFileHandle)
+            || self.source.get_ref().and_then(|why| why.downcast_ref()).is_some_and(is_bucket)
     }
 
     /// Returns whether the same output may succeed at another time.

@@ -3,16 +3,13 @@
 //! It is an extended attribute of the output itself. So it appears and goes together with the output, needs no other state, and holds for
 //! all runs and machines that share an output folder. A file system without such attributes only means that there is no record.
 
-use std::fmt;
 use std::fs::{File, Metadata};
-use std::hash::Hasher;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{XattrFlags, fsetxattr, lgetxattr};
-use siphasher::sip::SipHasher13;
-
+pub use crate::digest::Digest;
 use crate::stamp::{Stamp, mtime_ns};
+use rustix::fs::{XattrFlags, fsetxattr, lgetxattr};
 
 /// The name of the attribute.
 pub const NAME: &str = "user.histeqd";
@@ -22,38 +19,6 @@ const VERSION: u64 = 1;
 
 /// The most bytes of the text. With no more, ext4 keeps it in the inode, where it costs no block.
 const LONGEST: usize = 64;
-
-/// A short hash that is the same in every version and on every machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digest(u64);
-
-impl Digest {
-    /// Twelve hexadecimal digits.
-    const BITS: u32 = 48;
-
-    /// Returns the digest of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        let mut hasher = SipHasher13::new();
-        hasher.write(bytes);
-        Self(hasher.finish() >> (u64::BITS - Self::BITS))
-    }
-
-    /// Returns the digest of this value, if it is one.
-    fn new(value: u64) -> Option<Self> {
-        (value >> Self::BITS == 0).then_some(Self(value))
-    }
-
-    /// Returns the digest of a file's length and modification time.
-    fn of_state(size: u64, mtime_ns: i64) -> Self {
-        Self::of([size.to_le_bytes(), mtime_ns.to_le_bytes()].as_flattened())
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:012x}", self.0)
-    }
-}
 
 /// What an output is made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +46,14 @@ impl Record {
     pub fn new(origin: &Origin, output: &Metadata) -> Self {
         let Origin { input, settings } = *origin;
         let Stamp { size, mtime_ns, inode } = input;
-        Self { input: Digest::of_state(size, mtime_ns), inode, settings, output: state(output) }
+        Self { input: of_state(size, mtime_ns), inode, settings, output: state(output) }
+    }
+
+    /// Returns the record of an object of this length. It has no modification time before it is there, and its metadata goes with it if
+    /// somebody else writes to it.
+    pub(crate) fn of_object(origin: &Origin, size: u64) -> Self {
+        let Origin { input: Stamp { size: of_input, mtime_ns, inode }, settings } = *origin;
+        Self { input: of_state(of_input, mtime_ns), inode, settings, output: of_state(size, 0) }
     }
 
     /// Puts the record on an output. That is not possible everywhere, and nothing depends on it.
@@ -99,7 +71,7 @@ impl Record {
     /// Returns whether the output was made from an input in this state.
     pub fn is_from(&self, input: &Stamp) -> bool {
         let same_file = self.inode == input.inode || self.inode == 0 || input.inode == 0;
-        same_file && self.input == Digest::of_state(input.size, input.mtime_ns)
+        same_file && self.input == of_state(input.size, input.mtime_ns)
     }
 
     /// Returns whether the output was made with these settings.
@@ -112,13 +84,19 @@ impl Record {
         self.output == state(output)
     }
 
-    fn text(&self) -> String {
+    /// Returns whether an object of this length is as it was made.
+    pub(crate) fn is_of_length(&self, size: u64) -> bool {
+        self.output == of_state(size, 0)
+    }
+
+    /// Returns the record as metadata spells it.
+    pub(crate) fn text(&self) -> String {
         let Self { input, inode, settings, output } = self;
         format!("{VERSION} {input} {inode:x} {settings} {output}")
     }
 
     /// Accepts exactly what [`Record::text`] returns.
-    fn parse(text: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let mut numbers = text.split(' ').skip(1).map(|field| u64::from_str_radix(field, 16).ok());
         let mut next = || numbers.next().flatten();
@@ -128,8 +106,13 @@ impl Record {
     }
 }
 
+/// Returns the digest of a length and a modification time.
+fn of_state(size: u64, mtime_ns: i64) -> Digest {
+    Digest::of([size.to_le_bytes(), mtime_ns.to_le_bytes()].as_flattened())
+}
+
 fn state(file: &Metadata) -> Digest {
-    Digest::of_state(file.size(), mtime_ns(file))
+    of_state(file.size(), mtime_ns(file))
 }
 
 #[cfg(test)]
@@ -142,10 +125,9 @@ mod tests {
     const FULL: &str = "1 0123456789ab ffffffffffffffff 000000000000 ba9876543210";
 
     #[test]
-    fn a_digest_never_changes() {
-        assert_eq!(Digest::of(b""), Digest(0xd1fb_a762_150c));
+    fn the_digest_of_a_state_never_changes() {
         assert_eq!(
-            Digest::of_state(1, -1),
+            of_state(1, -1),
             Digest::of(&[1, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255])
         );
     }
@@ -195,7 +177,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let input = Stamp { size: 5, mtime_ns: 6, inode: 7 };
         let output = fs::metadata(file.path()).unwrap();
-        let of = |input| Record::new(&Origin { input, settings: Digest(8) }, &output);
+        let of = |input| Record::new(&Origin { input, settings: Digest::of(b"8") }, &output);
         let (known, unknown) = (of(input), of(Stamp { inode: 0, ..input }));
         let (same, vague, other) = (input, Stamp { inode: 0, ..input }, Stamp { inode: 9, ..input });
         assert_eq!([same, vague, other].map(|input| known.is_from(&input)), [true, true, false]);
@@ -204,6 +186,6 @@ mod tests {
             !unknown.is_from(&Stamp { size: 6, ..input })
                 && !unknown.is_from(&Stamp { mtime_ns: 5, ..input })
         );
-        assert!(known.has_settings(Digest(8)) && !known.has_settings(Digest(9)));
+        assert!(known.has_settings(Digest::of(b"8")) && !known.has_settings(Digest::of(b"9")));
     }
 }

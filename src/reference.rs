@@ -1,15 +1,17 @@
-//! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept.
+//! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept, or a file of counts.
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::counts::{Counts, CountsError};
 use crate::files::WithRemedy;
+use crate::kind::{Kind, kind_of};
 use crate::paths::Shown;
 use crate::record::Digest;
 use codec::{CodecError, Cores, Limits, Opened, Target};
-use equalize::{Layout, Scratch, count};
+use equalize::{Layout, Levels, Scratch, count};
 
 /// Why a reference cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +28,8 @@ enum Why {
     #[error("is not a regular file")]
     NotAFile,
     #[error("cannot be used: {0}")]
+    Counts(#[from] CountsError),
+    #[error("cannot be used: {0}")]
     Codec(#[from] CodecError),
     #[error("needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory")]
     LargerThanMemory { needed: u64, allowed: u64 },
@@ -40,7 +44,7 @@ enum Why {
 pub enum Unlike {
     /// It has other levels.
     #[error(
-        "it has {levels} levels, and the reference {} has {of_reference}; use a reference of the same depth, or convert one of the two",
+        "it has {levels} levels, and the reference {} has {of_reference}; use a reference of the same depth and --levels, or convert one of the two",
         Shown(reference)
     )]
     Levels {
@@ -50,6 +54,17 @@ pub enum Unlike {
         reference: PathBuf,
         /// Levels of the reference's samples.
         of_reference: usize,
+    },
+    /// The reference is a file of counts, none of which are of pictures like it.
+    #[error(
+        "the reference {} has no counts of pictures like it ({kind}); count some with `histeqd histogram --counts FILE`",
+        Shown(reference)
+    )]
+    Kind {
+        /// Its kind.
+        kind: String,
+        /// The reference.
+        reference: PathBuf,
     },
     /// Each of its channels is to be like that of a reference that has none.
     #[error(
@@ -65,15 +80,28 @@ pub enum Unlike {
 /// The counts of a reference.
 pub struct Reference {
     path: PathBuf,
-    /// Of its first page.
-    layout: Layout,
-    /// Of all of its planes.
-    counts: Vec<u64>,
+    content: Content,
 }
 
+/// What a reference is.
+enum Content {
+    Picture {
+        /// Of its first page.
+        layout: Layout,
+        levels: Levels,
+        /// Of all of its planes.
+        counts: Vec<u64>,
+    },
+    /// The sums of pictures of several kinds.
+    Counts(Counts),
+}
+
+/// The longest beginning of a file that tells whether it is one of counts.
+const HEAD: u64 = 64;
+
 impl Reference {
-    /// Reads a picture and counts all of its pages and frames, as pictures are decoded for this target and within these limits. Decoding
-    /// may take `memory` bytes.
+    /// Reads a file of counts; or reads a picture and counts all of its pages and frames, as pictures are decoded for this target and within these
+    /// limits. Decoding may take `memory` bytes.
     ///
     /// # Errors
     /// [`ReferenceError`].
@@ -91,40 +119,99 @@ impl Reference {
             if !fs::metadata(path)?.is_file() {
                 return Err(Why::NotAFile);
             }
-            count_pages(path, &target, limits, memory)
+            let mut head = Vec::new();
+            File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+            if Counts::are_in(&head) {
+                return Ok(Content::Counts(Counts::read(path)?));
+            }
+            let (layout, levels, counts) = count_pages(path, &target, limits, memory)?;
+            Ok(Content::Picture { layout, levels, counts })
         };
         let wrong = |why| Box::new(ReferenceError { path: path.to_owned(), why });
-        let (layout, counts) = read().map_err(wrong)?;
-        let luma = count::of_equalized(&counts, &layout, false);
-        if luma.iter().all(|&count| count == 0) {
-            return Err(wrong(Why::Invisible));
-        }
-        Ok(Self { path: path.to_owned(), layout, counts })
+        let content = read().map_err(wrong)?;
+        let is_visible = |counts: &[u64]| counts.iter().any(|&count| count > 0);
+        let counts_any = match &content {
+            Content::Picture { layout, counts, .. } => is_visible(count::of_equalized(counts, layout, false)),
+            Content::Counts(counts) => counts.kinds().any(|(_, counts)| is_visible(counts)),
+        };
+        if counts_any { Ok(Self { path: path.to_owned(), content }) } else { Err(wrong(Why::Invisible)) }
     }
 
-    /// Returns the counts for a picture of this layout, as [`equalize::equalize_like`] takes them.
+    /// Checks that a picture of this layout can be like the reference, as far as its layout tells.
+    ///
+    /// # Errors
+    /// If the picture has another depth or other channels than the reference.
+    pub fn check(&self, layout: &Layout, per_channel: bool) -> Result<(), Unlike> {
+        let by_channel = per_channel && layout.pixel.colour_channels() > 1;
+        match &self.content {
+            Content::Picture { layout: own, .. } if own.depth != layout.depth => {
+                Err(self.has_others_than(layout, Levels::All))
+            }
+            Content::Picture { layout: own, .. } if by_channel && own.pixel.colour_channels() == 1 => {
+                Err(Unlike::Colours { reference: self.path.clone() })
+            }
+            Content::Picture { .. } => Ok(()),
+            Content::Counts(sums) => {
+                let fits =
+                    |(kind, _): (Kind, _)| kind.depth() == layout.depth && (kind.has_colour() || !by_channel);
+                if sums.kinds().any(fits) { Ok(()) } else { Err(self.has_none_of(layout, Levels::All)) }
+            }
+        }
+    }
+
+    /// Returns the counts for a picture of this layout with so many levels, as [`equalize::equalize_like`] takes them. Gray and luma are alike,
+    /// but of sums of both those of the picture's own kind are taken.
     ///
     /// # Errors
     /// If the picture has other levels or other channels than the reference.
-    pub fn counts(&self, layout: &Layout, per_channel: bool) -> Result<&[u64], Unlike> {
-        if layout.depth != self.layout.depth {
-            return Err(Unlike::Levels {
-                levels: layout.depth.levels(),
-                reference: self.path.clone(),
-                of_reference: self.layout.depth.levels(),
-            });
+    pub fn counts(&self, layout: &Layout, levels: Levels, per_channel: bool) -> Result<&[u64], Unlike> {
+        self.check(layout, per_channel)?;
+        let has_colour = layout.pixel.colour_channels() > 1;
+        let by_channel = per_channel && has_colour;
+        match &self.content {
+            Content::Picture { layout: own, levels: of_own, counts } => {
+                if levels.number(layout.depth) != of_own.number(own.depth) {
+                    return Err(self.has_others_than(layout, levels));
+                }
+                Ok(count::of_equalized(counts, own, by_channel))
+            }
+            Content::Counts(sums) => {
+                let fits = |kind: &Kind| {
+                    (kind.depth(), kind.levels().number(layout.depth))
+                        == (layout.depth, levels.number(layout.depth))
+                        && (kind.has_colour() || !by_channel)
+                };
+                let fitting = || sums.kinds().filter(|(kind, _)| fits(kind));
+                let own = fitting().find(|(kind, _)| kind.has_colour() == has_colour);
+                let (kind, counts) =
+                    own.or_else(|| fitting().next()).ok_or_else(|| self.has_none_of(layout, levels))?;
+                Ok(count::of_equalized(counts, &kind.layout(), by_channel))
+            }
         }
-        let by_channel = per_channel && layout.pixel.colour_channels() > 1;
-        if by_channel && self.layout.pixel.colour_channels() == 1 {
-            return Err(Unlike::Colours { reference: self.path.clone() });
-        }
-        Ok(count::of_equalized(&self.counts, &self.layout, by_channel))
+    }
+
+    fn has_none_of(&self, layout: &Layout, levels: Levels) -> Unlike {
+        Unlike::Kind { kind: kind_of(layout, levels), reference: self.path.clone() }
+    }
+
+    fn has_others_than(&self, layout: &Layout, levels: Levels) -> Unlike {
+        let of_reference = match &self.content {
+            Content::Picture { layout, levels, .. } => levels.number(layout.depth),
+            Content::Counts(_) => return self.has_none_of(layout, levels),
+        };
+        let levels = levels.number(layout.depth);
+        Unlike::Levels { levels, reference: self.path.clone(), of_reference }
     }
 
     /// Returns what tells it from other references.
     pub fn digest(&self) -> Digest {
-        let bytes: Vec<u8> = self.counts.iter().flat_map(|count| count.to_le_bytes()).collect();
-        Digest::of(&bytes)
+        match &self.content {
+            Content::Picture { counts, .. } => {
+                let bytes: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+                Digest::of(&bytes)
+            }
+            Content::Counts(sums) => Digest::of(sums.to_json().as_bytes()),
+        }
     }
 }
 
@@ -134,33 +221,31 @@ impl fmt::Debug for Reference {
     }
 }
 
-/// Counts all pages of a file, which have to be of one kind; returns the layout of the first and the sums of the counts.
-fn count_pages(
-    path: &Path,
-    target: &Target,
-    limits: &Limits,
-    memory: u64,
-) -> Result<(Layout, Vec<u64>), Why> {
+/// The layout of a picture, how many levels it has, and the counts of all of its planes.
+type Counted = (Layout, Levels, Vec<u64>);
+
+/// Counts all pages of a file, which have to be of one kind; returns what the first is like, with the sums of the counts.
+fn count_pages(path: &Path, target: &Target, limits: &Limits, memory: u64) -> Result<Counted, Why> {
     let (mut buffer, mut scratch) = (Vec::new(), Scratch::default());
     let mut file = File::open(path)?;
     let mut first = codec::open(&mut file, &mut buffer, limits, target)?;
     let pages = first.take_pages();
-    let (layout, mut sums) = count_page(first, memory, &mut scratch)?;
-    let Some(pages) = pages else { return Ok((layout, sums)) };
+    let (layout, levels, mut sums) = count_page(first, memory, &mut scratch)?;
+    let Some(pages) = pages else { return Ok((layout, levels, sums)) };
     for index in 1..pages.len() {
         let (mut file, place) = (File::open(path)?, (&pages, index));
         let page = codec::open_page(&mut codec::Unbounded, &mut file, &mut buffer, limits, target, place)?;
-        let (other, counts) = count_page(page, memory, &mut scratch)?;
-        if (other.pixel, other.depth) != (layout.pixel, layout.depth) {
+        let (other, of_other, counts) = count_page(page, memory, &mut scratch)?;
+        if (other.pixel, other.depth, of_other) != (layout.pixel, layout.depth, levels) {
             return Err(Why::PagesDiffer);
         }
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    Ok((layout, sums))
+    Ok((layout, levels, sums))
 }
 
 /// Decodes a picture or page and counts all of its planes.
-fn count_page(opened: Opened<'_>, allowed: u64, scratch: &mut Scratch) -> Result<(Layout, Vec<u64>), Why> {
+fn count_page(opened: Opened<'_>, allowed: u64, scratch: &mut Scratch) -> Result<Counted, Why> {
     let bytes = opened.slot_bytes();
     let needed = (bytes as u64).saturating_add(opened.heap_bytes());
     if needed > allowed {
@@ -171,8 +256,9 @@ fn count_page(opened: Opened<'_>, allowed: u64, scratch: &mut Scratch) -> Result
     slot.try_reserve_exact(words).map_err(|_| CodecError::OutOfMemory { bytes: Some(needed) })?;
     slot.resize(words, 0);
     let slot = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot)[..bytes];
-    let layout = opened.decode(slot, Vec::new(), &Cores::none())?.layout;
+    let decoded = opened.decode(slot, Vec::new(), &Cores::none())?;
+    let (layout, levels) = (decoded.layout, decoded.levels());
     let mut counts = vec![0; count::length(&layout)];
     count::count(&slot[..layout.bytes() as usize], &layout, &mut counts, scratch);
-    Ok((layout, counts))
+    Ok((layout, levels, counts))
 }

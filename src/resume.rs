@@ -13,6 +13,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use crate::config::Settings;
 use crate::error::{Error, PictureError, Refusal};
 use crate::ledger::{self, Entry, Ledger, LedgerError, Lock, MOST_STARTS, Outcome, Standing};
+use crate::paths::absolute;
 use crate::progress::{Event, Events};
 use crate::source::{Batches, Job, Plan, Skip};
 use crate::stamp::Stamp;
@@ -226,10 +227,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn stamp(job: &Job) -> Option<Stamp> {
+    if let Some(object) = &job.object {
+        return Some(Stamp::of_object(object.entry()));
+    }
     std::fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, job.lasting_inodes))
-}
-
-/// Returns the absolute path, by which the service records it too.
-fn absolute(path: &PathBuf) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.clone())
 }

@@ -9,11 +9,13 @@
 //!              └──── changed meanwhile, or failed for now ─────────┘
 //! ```
 
+mod access;
 mod account;
+mod activity;
 mod answers;
-mod connection;
 mod finished_inputs;
 mod folders;
+mod follow;
 mod gate;
 mod gone;
 mod handle;
@@ -24,15 +26,19 @@ pub(crate) mod log;
 mod metrics;
 pub(crate) mod mounts;
 mod notes;
+mod notifications;
 pub mod notifier;
 mod numbered;
 mod output_access;
+mod page;
 mod place;
+mod previews;
 mod prune;
 mod rebuild;
 mod reload;
 mod report;
 mod retried;
+mod routes;
 mod server;
 pub mod settle;
 mod status_socket;
@@ -43,6 +49,7 @@ pub mod writer;
 
 use std::collections::HashMap;
 use std::iter;
+use std::net::SocketAddr;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,8 +73,9 @@ use crate::source::{Job, Prefixes, signs_of_outputs};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
 use crate::together::Groups;
+use access::Access;
 use account::Account;
-use answers::{Answers, Retry};
+use answers::{Answers, Change, ChangeRequest};
 use finished_inputs::FinishedInputs;
 use folders::Folders;
 use gate::Gate;
@@ -76,10 +84,13 @@ use lanes::Order;
 use ledger_check::LedgerCheck;
 use metrics::Metrics;
 use notes::Unwritten;
+use notifications::Notifications;
 use output_access::{OutputAccess, OutputMount};
+use previews::Previews;
 use rebuild::Failures;
 use reload::warn_of_overwrite;
 use retried::Retried;
+use server::Server;
 use settle::{Ready, Settle};
 use status_socket::StatusSocket;
 use tidy::{tidy, written_to};
@@ -110,6 +121,9 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     info!("{}", log::first_line(settings));
     warn_of_overwrite(settings);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    if settings.inputs.iter().any(|input| store::is_url(input)) {
+        return follow::run(settings, &control, publisher);
+    }
     // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
     Folders::of(settings)?;
     let (output_access, anew) = OutputAccess::take(settings, &control.stop)?;
@@ -124,19 +138,22 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let machine = Arc::new(Machine::new(settings.memory, settings.threads));
     let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
     let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
-    let account = Arc::new(Account::new(folder.clone()));
+    let account = Arc::new(Account::new(folder.clone(), out.clone()));
     anew.into_iter().for_each(|why| account.ledger_is_new(why));
-    let (retries, to_retry) = bounded(1);
+    let (changes, to_change) = bounded(1);
+    let previews = Previews::start(Arc::clone(&machine), Arc::clone(&account), settings.limits.max_pixels);
     let answers = Arc::new(Answers {
         account: Arc::clone(&account),
         health: Arc::clone(&health),
         metrics: Arc::clone(&metrics),
-        retries,
+        changes,
+        access: Access::new(settings.service.token_file.as_deref()).map_err(Error::Usage)?,
+        previews: previews.map_err(Error::thread)?,
     });
-    let server = settings.service.listen.map(|address| server::start(address, &answers));
+    let server = settings.service.listen.map(|address| listen(address, settings, &answers));
     let server = server.transpose().map_err(Error::CannotRun)?;
     let socket = StatusSocket::new(folder.clone(), answers);
-    let asked = Asked { account, health: Arc::clone(&health), metrics, to_retry, socket };
+    let asked = Asked { account, health: Arc::clone(&health), metrics, to_change, socket };
     let check = LedgerCheck::start(folder).map_err(Error::thread)?;
 
     let (jobs, given) = bounded(settings.threads);
@@ -180,6 +197,24 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     done
 }
 
+/// Starts the server for others than the socket's users, and says in the log what its clients may do. The error is a sentence for the user.
+fn listen(address: SocketAddr, settings: &Settings, answers: &Arc<Answers>) -> Result<Server, String> {
+    let server = server::start(address, routes::all(Arc::clone(answers)))?;
+    let has_own_token = settings.service.token_file.is_some();
+    if !has_own_token {
+        info!("who retries, pauses or resumes there needs this token: {}", answers.access.token());
+    }
+    if !address.ip().is_loopback() {
+        let advice =
+            if has_own_token { "" } else { "; --token-file FILE sets a token that outlives the service" };
+        warn!(
+            "--listen {address}: whoever can reach this address sees names and previews of pictures; \
+             changes take the token{advice}"
+        );
+    }
+    Ok(server)
+}
+
 /// Returns the jobs, and reports the service as ready when the pipeline asks for the first one: by then all of the pipeline is up.
 fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Vec<Job>> {
     let mut ready = false;
@@ -207,7 +242,7 @@ struct Asked {
     account: Arc<Account>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
-    to_retry: Receiver<Retry>,
+    to_change: Receiver<ChangeRequest>,
     socket: StatusSocket,
 }
 
@@ -224,8 +259,10 @@ struct Watching<'a> {
     unwritten: Unwritten,
     failures: Failures,
     account: Arc<Account>,
-    to_retry: Receiver<Retry>,
+    to_change: Receiver<ChangeRequest>,
     socket: StatusSocket,
+    /// Whether somebody paused the service.
+    is_paused: bool,
     /// When the service started, in nanoseconds since 1970.
     began: i64,
     /// The inputs that a killed process was about to remove and that this one renamed back, with their ctimes since then.
@@ -243,6 +280,7 @@ struct Watching<'a> {
     retried: Retried,
     /// The inputs of failed pictures that are still to be looked for.
     looked_for: Vec<PathBuf>,
+    notifications: Notifications,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     next_say: Instant,
@@ -258,7 +296,7 @@ impl<'a> Watching<'a> {
         folders: Folders,
         (output_access, ledger_check): (OutputAccess, LedgerCheck),
         jobs: Sender<Job>,
-        Asked { account, health, metrics, to_retry, mut socket }: Asked,
+        Asked { account, health, metrics, to_change, mut socket }: Asked,
     ) -> Result<Self, Error> {
         socket.keep();
         let Folders { watched, out, prefixes, options } = folders;
@@ -274,8 +312,9 @@ impl<'a> Watching<'a> {
             unwritten: Unwritten::default(),
             failures: Failures::default(),
             account,
-            to_retry,
+            to_change,
             socket,
+            is_paused: false,
             began: ledger::now_ns(),
             put_back: HashMap::new(),
             fingerprint: settings.fingerprint(),
@@ -288,6 +327,11 @@ impl<'a> Watching<'a> {
             suspect: None,
             retried: Retried::default(),
             looked_for: Vec::new(),
+            notifications: Notifications::start(
+                settings.service.notify.as_ref(),
+                settings.service.notify_quiet,
+                &settings.out,
+            )?,
             health,
             metrics,
             next_say: now,
@@ -310,7 +354,7 @@ impl<'a> Watching<'a> {
                     Ok(event) => self.hear(event),
                     Err(_) => break,
                 },
-                recv(self.to_retry) -> asked => asked.into_iter().for_each(|retry| self.retry(retry)),
+                recv(self.to_change) -> asked => asked.into_iter().for_each(|request| self.change(request)),
                 default(self.pause()) => {}
             }
             for event in events.try_iter().take(WAITING) {
@@ -375,19 +419,37 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Takes failed pictures up again.
-    fn retry(&mut self, Retry { patterns, answer }: Retry) {
-        let wanted = Wanted::new(&patterns);
-        let count = wanted.and_then(|wanted| {
-            let are_meant = |input: &Path| wanted.has(input);
-            self.failures.forget_those(are_meant);
-            self.output_access.ledger().forget_failed(are_meant).map_err(|why| why.to_string())
-        });
-        if let Ok(count @ 1..) = count {
+    /// Changes what the service does, as somebody asked.
+    fn change(&mut self, ChangeRequest { change, answer }: ChangeRequest) {
+        let changed = match change {
+            Change::Retry(patterns) => self.retry(&patterns),
+            Change::Pause => Ok(self.set_paused(true)),
+            Change::Resume => Ok(self.set_paused(false)),
+        };
+        // Whoever asked may have given up meanwhile.
+        let _ = answer.send(changed);
+    }
+
+    /// Takes failed pictures up again. Returns how many, or a sentence that says why not.
+    fn retry(&mut self, patterns: &[String]) -> Result<usize, String> {
+        let wanted = Wanted::new(patterns)?;
+        let are_meant = |input: &Path| wanted.has(input);
+        self.failures.forget_those(are_meant);
+        let count = self.output_access.ledger().forget_failed(are_meant).map_err(|why| why.to_string())?;
+        if count > 0 {
             info!("{count} pictures that had failed are tried again");
             self.watch.list_all(Instant::now());
         }
-        // Whoever asked may have given up meanwhile.
-        let _ = answer.send(count);
+        Ok(count)
+    }
+
+    /// Has no pictures begun, or begun again. Returns how many wait.
+    fn set_paused(&mut self, is_paused: bool) -> usize {
+        if self.is_paused != is_paused {
+            self.is_paused = is_paused;
+            info!("{}", if is_paused { "paused: pictures in progress are finished" } else { "resumed" });
+            self.say(Instant::now());
+        }
+        self.settle.counts().ready
     }
 }

@@ -15,6 +15,7 @@ pub mod stdin;
 pub use earlier::signs_of_outputs;
 pub(crate) use input::open;
 pub use prefix::Prefixes;
+pub(crate) use scan::is_folder;
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, jpeg_bytes, scan};
 #[cfg(feature = "queue")]
 pub use single::single;

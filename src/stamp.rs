@@ -3,13 +3,16 @@
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::digest::Digest;
 
 /// The properties of a file that tell one state of its content from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// Length in bytes.
     pub size: u64,
-    /// Time of the last change of the content, in nanoseconds since 1970.
+    /// Time of the last change of the content, in nanoseconds since 1970. For an object whose store names its content, a number for that name.
     pub mtime_ns: i64,
     /// The inode number, or 0 where inode numbers do not last.
     pub inode: u64,
@@ -20,6 +23,18 @@ impl Stamp {
     pub fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
         let inode = if lasting_inodes { metadata.ino() } else { 0 };
         Self { size: metadata.len(), mtime_ns: mtime_ns(metadata), inode }
+    }
+
+    /// Returns the stamp of an object.
+    pub fn of_object(object: &store::Entry) -> Self {
+        let named = object.version.e_tag.as_ref().map(|name| Digest::of(name.as_bytes()).number());
+        Self { size: object.size, mtime_ns: named.unwrap_or(object.version.modified_ns), inode: 0 }
+    }
+
+    /// Returns when the content changed last.
+    pub(crate) fn modified(&self) -> SystemTime {
+        let since_1970 = Duration::from_nanos(self.mtime_ns.unsigned_abs());
+        if self.mtime_ns < 0 { UNIX_EPOCH - since_1970 } else { UNIX_EPOCH + since_1970 }
     }
 
     /// Returns whether the file at `path` is still in this state.

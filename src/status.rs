@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::cli::StatusCommand;
 use crate::error::Error;
-use crate::ledger::{self, FailedPicture, Ledger, Report, ServiceReport};
+use crate::ledger::{self, FailedPicture, FailureSearch, FoundFailures, Ledger, Report, ServiceReport};
 use crate::paths::Shown;
 use crate::socket::{self, Answer};
 
@@ -18,6 +18,9 @@ const SILENT: u64 = 15;
 /// When there is no ledger, or it cannot be read.
 pub fn describe(command: &StatusCommand) -> Result<String, Error> {
     let folder = ledger::folder(command.out(), command.state.as_deref());
+    if command.failures {
+        return describe_failures(&folder, command.json);
+    }
     let url = if command.json { "/status" } else { "/status.txt" };
     let told = match socket::ask(&folder, "GET", url, "") {
         Ok(Some(Answer { status: 200, body })) => body,
@@ -28,6 +31,21 @@ pub fn describe(command: &StatusCommand) -> Result<String, Error> {
         }
     };
     Ok(if command.json { told + "\n" } else { told })
+}
+
+/// Returns all pictures that failed for good.
+fn describe_failures(folder: &Path, as_json: bool) -> Result<String, Error> {
+    let ledger = Ledger::read(folder)?.ok_or_else(|| no_ledger(folder))?;
+    let FoundFailures { failures, .. } =
+        ledger.failures(&FailureSearch { text: String::new(), limit: usize::MAX })?;
+    if as_json {
+        return Ok(serde_json::to_string(&failures).expect("numbers and texts") + "\n");
+    }
+    Ok(failures.iter().map(failure_line).collect())
+}
+
+fn failure_line(failure: &FailedPicture) -> String {
+    format!("{} ago: {}: {}\n", time(failure.seconds_ago), Shown(&failure.input), failure.reason)
 }
 
 /// Returns the error of a folder without a ledger.
@@ -113,8 +131,7 @@ fn write_devices(to: &mut String, service: &ServiceReport) -> fmt::Result {
 
 fn write_failures(to: &mut String, report: &Report) -> fmt::Result {
     for failure in &report.failures {
-        let when = time(failure.seconds_ago);
-        writeln!(to, "  {when} ago: {}: {}", Shown(&failure.input), failure.reason)?;
+        write!(to, "  {}", failure_line(failure))?;
     }
     for retry in &report.retries {
         let (when, again) = (time(retry.seconds_ago), again(retry, there(report)));
@@ -148,6 +165,7 @@ fn service(service: &ServiceReport, answered: bool) -> String {
     }
     match &service.held {
         Some(why) => text.push_str(&format!(", waits: {why}")),
+        None if service.paused => text.push_str(", paused; `histeqd resume` goes on"),
         None => text.push_str(", running"),
     }
     for folder in &service.missing {

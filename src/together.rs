@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::config::{Existing, Settings, TogetherChoice};
 use crate::counts::Counts;
 use crate::error::Error;
+use crate::luts::Luts;
 use crate::reference::Reference;
 use crate::slot::ParkedId;
 use crate::source::{self, Job, Plan, Skip};
 use crate::stop::Stop;
 use crate::task::{Page, Pass, QueuedJob, Stack};
-use equalize::{Layout, Operation};
+use equalize::{Layout, Levels, Operation};
 
 /// Lists the pictures to process. As a group is counted whole, pictures that are done already are done again if any of their group is not.
 ///
@@ -139,6 +140,7 @@ impl Groups {
         &self,
         work: QueuedJob,
         layout: &Layout,
+        levels: Levels,
         counts: &[u64],
         parked: Option<ParkedId>,
     ) -> Complete {
@@ -154,7 +156,7 @@ impl Groups {
             Some(page) => state.file(page),
             None => state.group(self.key_of(&job)),
         };
-        group.counts.add(layout, counts);
+        group.counts.add(layout, levels, counts);
         group.counted.push(Counted { work, parked });
         self.leave(state, &job, page.as_ref())
     }
@@ -222,7 +224,7 @@ impl Groups {
                 ..Complete::default()
             };
         }
-        let luts = Arc::new(counts.luts(&self.operation, self.reference.as_deref()));
+        let luts = Arc::new(Luts::of(&counts, &self.operation, self.reference.as_deref()));
         let second =
             |Counted { work, parked }| QueuedJob { pass: Pass::Apply(Arc::clone(&luts), parked), ..work };
         Complete { go_on: counted.into_iter().map(second).collect(), ..Complete::default() }

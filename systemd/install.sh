@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs histeqd as a service, or uninstalls it. As root, in a checkout; to install, after `cargo build --release --locked`:
 #
-#   systemd/install.sh [--prefix DIR]                DIR defaults to /usr/local
+#   systemd/install.sh [--prefix DIR]                DIR defaults to /usr/local; with /usr, units and users go where packages put them
 #   systemd/install.sh --uninstall [--prefix DIR]
 #
 # HISTEQD overrides the binary to install, target/release/histeqd. With DESTDIR, everything goes below that folder and the running
@@ -25,6 +25,7 @@ histeqd=$to$prefix/bin/histeqd share=$to$prefix/share
 manual=$share/man/man1 documents=$share/doc/histeqd
 bash=$share/bash-completion/completions/histeqd zsh=$share/zsh/site-functions/_histeqd fish=$share/fish/vendor_completions.d/histeqd.fish
 units=$to/etc/systemd/system users=$to/etc/sysusers.d/histeqd.conf settings=$to/etc/histeqd
+[ "$prefix" != /usr ] || units=$to/usr/lib/systemd/system users=$to/usr/lib/sysusers.d/histeqd.conf
 
 if [ -n "$uninstall" ]; then
     if [ -z "$to" ]; then
@@ -53,7 +54,7 @@ completions zsh "$zsh"
 completions fish "$fish"
 # The documents keep their places relative to each other, and come with every file that they link to, so that their links work.
 for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/* examples/README.md examples/slurm/* \
-    examples/kubernetes/* systemd/install.sh systemd/*.service; do
+    examples/kubernetes/* systemd/install.sh systemd/*.service packaging/monitoring/* packaging/container/* .github/workflows/*; do
     install -Dm644 "$page" "$documents/$page"
 done
 for unit in histeqd.service histeqd@.service histeqd-worker@.service; do
@@ -72,7 +73,7 @@ echo "  $manual/histeqd*.1, completions for bash, zsh and fish, and documents in
 echo "  $units/histeqd.service, histeqd@.service and histeqd-worker@.service, $users"
 echo "  $settings/config.toml$kept"
 [ -z "$to" ] || exit 0
-systemd-sysusers /etc/sysusers.d/histeqd.conf
+systemd-sysusers histeqd.conf
 systemctl daemon-reload
 echo "The service watches /var/lib/histeqd/inbox and writes to /var/lib/histeqd/done. Look at $settings/config.toml, then:"
 echo "  systemctl enable --now histeqd"

@@ -7,6 +7,7 @@ mod earlier;
 mod generated;
 mod inputs;
 mod levels;
+mod measured;
 mod memory;
 mod methods;
 mod outputs;

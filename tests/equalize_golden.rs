@@ -94,7 +94,7 @@ fn every_case_gives_its_bytes() {
         let mut picture = Picture::read(&golden().join(file));
         let layout = picture.layout;
         let strength = Strength::thousandths(strength.parse().unwrap()).unwrap();
-        let operation = Operation { method, per_channel: per_channel == "1", strength };
+        let operation = Operation { per_channel: per_channel == "1", strength, ..Operation::new(method) };
         equalize(picture.pixels_mut(), &layout, &operation, &mut scratch);
         if picture.hash() != hash {
             wrong.push(case);

@@ -4,8 +4,8 @@ use equalize::clahe::Geometry;
 use equalize::colour::{Plane, to_gray};
 use equalize::histogram::{Counted, of_plane};
 use equalize::{
-    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Strength, Stretch, Tiles,
-    apply, equalize, equalize_gray8, equalize_like, lut,
+    Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Sample, Scratch, Strength, Stretch,
+    Tiles, apply, equalize, equalize_gray8, equalize_like, lut,
 };
 use proptest::prelude::*;
 
@@ -14,6 +14,7 @@ const CLAHE: Operation = Operation {
     method: Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 3, y: 2 } }),
     per_channel: false,
     strength: Strength::FULL,
+    levels: Levels::All,
 };
 
 fn equalized<S: Sample>(samples: &[S], layout: Layout, operation: Operation) -> Vec<S> {
@@ -289,12 +290,9 @@ fn wide_lut(counts: &[u64]) -> Vec<u128> {
     let darkest = counts.iter().position(|&n| n > 0).unwrap();
     let above = u128::from(counts[darkest + 1..].iter().sum::<u64>());
     let top = counts.len() as u128 - 1;
-    (0..counts.len())
-        .map(|level| {
-            let running: u128 = counts.iter().take(level + 1).skip(darkest + 1).map(|&n| u128::from(n)).sum();
-            (2 * running * top + above) / (2 * above)
-        })
-        .collect()
+    let sums = running(counts);
+    let above_darkest = |sum: i128| (sum - sums[darkest]).max(0) as u128;
+    sums.iter().map(|&sum| (2 * above_darkest(sum) * top + above) / (2 * above)).collect()
 }
 
 /// Returns the sums of the counts up to each level.
@@ -330,7 +328,7 @@ fn matched(counts: &[u64], reference: &[u64]) -> Vec<i128> {
     let (all, of_reference) = (sums[sums.len() - 1], sought[sought.len() - 1]);
     let of = |level: usize| {
         let up_to = sums[level.max(first)];
-        sought.iter().position(|reached| reached * all >= up_to * of_reference).unwrap() as i128
+        sought.partition_point(|reached| reached * all < up_to * of_reference) as i128
     };
     (0..counts.len()).map(of).collect()
 }
@@ -374,7 +372,7 @@ proptest! {
         per_channel: bool, pixel in prop::sample::select(vec![Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba]),
     ) {
         let strength = Strength::thousandths(strength).unwrap();
-        let operation = Operation { method, per_channel, strength };
+        let operation = Operation { per_channel, strength, ..Operation::new(method) };
         for depth in [Depth::Eight, Depth::Sixteen] {
             let pixels = samples.len() / 4;
             let layout = row(pixels, pixel, depth);
@@ -392,6 +390,73 @@ proptest! {
             lut::fill(&operation, depth, &counts, &reference, luts);
             apply(&mut bytemuck::cast_slice_mut(&mut by_luts)[..bytes], &layout, per_channel, luts);
             prop_assert_eq!(&by_method, &by_luts);
+        }
+    }
+}
+
+/// Numbers of levels of which data of other bits than 8 and 16 are made.
+fn fewer_levels() -> impl Strategy<Value = u16> {
+    prop::sample::select(vec![2_u16, 3, 256, 1000, 4096, 65_535])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn fewer_levels_are_a_histogram_of_their_own(
+        samples in prop::collection::vec(any::<u16>(), 1..400), number in fewer_levels(),
+        low in 0..300_000_u32, high in 0..300_000_u32,
+    ) {
+        let samples: Vec<_> = samples.into_iter().map(|sample| sample % number).collect();
+        let mut counts = vec![0_u64; usize::from(number)];
+        samples.iter().for_each(|&sample| counts[usize::from(sample)] += 1);
+        let occurs = |level: usize| counts.get(level).is_some_and(|&count| count > 0);
+        let mut reference = vec![0_u64; 65_536];
+        (0..usize::from(number)).for_each(|level| reference[level] = (level as u64 * 40_503 >> 3) % 5);
+        reference[usize::from(number) / 2] += 1;
+        let stretch = Stretch { low, high };
+        let is_constant = counts.iter().filter(|&&count| count > 0).count() == 1;
+        let identity = || (0..i128::from(number)).collect::<Vec<_>>();
+        let equalized_lut =
+            if is_constant { identity() } else { wide_lut(&counts).into_iter().map(|level| level as i128).collect() };
+        for (method, expected) in [
+            (Method::Global, equalized_lut),
+            (Method::Stretch(stretch), stretched(&counts, stretch)),
+            (Method::Match, matched(&counts, &reference[..usize::from(number)])),
+        ] {
+            let operation = Operation { levels: Levels::First(number), ..Operation::new(method) };
+            let layout = row(samples.len(), Pixel::Gray, Depth::Sixteen);
+            let mut result = samples.clone();
+            let reference = &reference[..operation.reference_length(&layout)];
+            equalize_like(bytemuck::cast_slice_mut(&mut result), &layout, &operation, reference, &mut Scratch::default());
+            let wrong = samples.iter().zip(&result).find(|&(&before, &after)| {
+                occurs(before.into()) && i128::from(after) != expected[usize::from(before)]
+            });
+            prop_assert_eq!(wrong, None, "{:?}", operation);
+        }
+    }
+
+    #[test]
+    fn colours_with_a_new_luma_stay_among_the_levels(
+        samples in prop::collection::vec(any::<[u16; 4]>(), 1..200), number in fewer_levels(),
+    ) {
+        let pixels: Vec<_> = samples.into_iter().map(|[r, g, b, alpha]| [r % number, g % number, b % number, alpha]).collect();
+        let layout = row(pixels.len(), Pixel::Rgba, Depth::Sixteen);
+        let operation = Operation { levels: Levels::First(number), ..GLOBAL };
+        let luma = |[r, g, b, _]: [u16; 4]| {
+            ((19_595 * u32::from(r) + 38_470 * u32::from(g) + 7_471 * u32::from(b) + 32_768) >> 16) as usize
+        };
+        let mut counts = vec![0_u64; usize::from(number)];
+        pixels.iter().filter(|pixel| pixel[3] > 0).for_each(|&pixel| counts[luma(pixel)] += 1);
+        let lut = match counts.iter().filter(|&&count| count > 0).count() {
+            0 | 1 => (0..u128::from(number)).collect(),
+            _ => wide_lut(&counts),
+        };
+        let result = equalized(pixels.as_flattened(), layout, operation);
+        for (before, after) in pixels.iter().zip(result.as_chunks::<4>().0) {
+            let (from, top) = (luma(*before), i64::from(number) - 1);
+            let to = |channel: usize| (i64::from(before[channel]) + lut[from] as i64 - from as i64).clamp(0, top) as u16;
+            prop_assert_eq!(*after, [to(0), to(1), to(2), before[3]]);
         }
     }
 }

@@ -30,6 +30,8 @@ pub(crate) const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    levels: codec::LevelCount::Full,
+    no_data: None,
 };
 
 /// Limits that let the test pictures through and still protect the machine.

@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 
 use equalize::{
-    ByteOrder, ByteOrders, Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Strength,
-    Stretch, Tiles, count, equalize, equalize_like,
+    ByteOrder, ByteOrders, Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Scratch,
+    Strength, Stretch, Tiles, count, equalize, equalize_like,
 };
 use histeqd::slot::Memory;
 use lanes::{CpuLane, Engine, Lane, LaneError, Order, Unit, open};
@@ -42,6 +42,29 @@ fn fill(memory: &mut Memory, layout: &Layout, data: Data, random: &mut Random) {
     }
 }
 
+/// Makes samples of all levels samples of fewer.
+fn fold(memory: &mut Memory, layout: &Layout, levels: Levels) {
+    let number = levels.number(layout.depth);
+    if !levels.are_fewer(layout.depth) {
+        return;
+    }
+    let bytes = &mut memory.bytes_mut()[..layout.bytes() as usize];
+    let (channels, colours) = (layout.pixel.channels(), layout.pixel.colour_channels());
+    let is_colour = |at: usize| at % channels < colours;
+    match layout.depth {
+        Depth::Eight => {
+            let samples = bytes.iter_mut().enumerate().filter(|(at, _)| is_colour(*at));
+            samples.for_each(|(_, sample)| *sample = (usize::from(*sample) % number) as u8);
+        }
+        Depth::Sixteen => {
+            let samples = bytes.as_chunks_mut::<2>().0.iter_mut().enumerate();
+            samples.filter(|(at, _)| is_colour(*at)).for_each(|(_, sample)| {
+                *sample = ((usize::from(u16::from_ne_bytes(*sample)) % number) as u16).to_ne_bytes();
+            });
+        }
+    }
+}
+
 /// Equalizes each layout by each operation and with each kind of data on the GPU and on the CPU, and compares the bytes. What
 /// lies behind the picture in memory must stay as it is.
 fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], data: &[Data], seed: u64) {
@@ -70,6 +93,7 @@ fn compare_in(
                 for &orders in byte_orders {
                     memory.bytes_mut()[size..].fill(0xA5);
                     fill(&mut memory, layout, data, &mut random);
+                    fold(&mut memory, layout, operation.levels);
                     let reference = reference(operation, layout, &mut random);
                     let mut expected = memory.bytes()[..size].to_vec();
                     equalize_like(&mut expected, layout, operation, &reference, &mut scratch);
@@ -386,6 +410,56 @@ fn methods_whose_luts_are_made_on_the_cpu() {
     let Some(small) = gpu_with(Some(6_000_000)) else { return };
     let layouts: Vec<_> = every_layout(4001, 1777).collect();
     compare(small.as_ref(), &layouts, &by_lut(), &[Data::Natural], 84);
+}
+
+#[test]
+fn fewer_levels_than_samples_have_room_for() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let sizes = [(1, 1), (7, 5), (64, 33), (257, 255), (833, 599)];
+    let all: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    let deep = of_16_bits(&sizes);
+    for (seed, number) in (0..).zip([2, 100, 256, 1000, 4096, 65_535]) {
+        let with = |operation| Operation { levels: Levels::First(number), ..operation };
+        let by_lut: Vec<_> = globally().into_iter().chain(by_lut()).map(with).collect();
+        compare(gpu.as_ref(), &all, &by_lut, &[Data::Natural, Data::TwoValued], 120 + seed);
+        compare_in(&not_native(), gpu.as_ref(), &deep, &by_lut, &[Data::Natural], 130 + seed);
+        for tiles in [Tiles::Grid { x: 8, y: 8 }, Tiles::Pixels(17)] {
+            let adaptive = [adaptively(2.0, tiles), adaptively(0.0, tiles), automatically(tiles)].concat();
+            let adaptive: Vec<_> = adaptive.into_iter().map(with).collect();
+            compare(gpu.as_ref(), &deep, &adaptive, &[Data::Natural, Data::Constant], 140 + seed);
+            compare_in(&not_native(), gpu.as_ref(), &deep[4..], &adaptive, &[Data::Natural], 150 + seed);
+        }
+        let weaker =
+            weakened(globally(), 300).into_iter().chain(weakened(adaptively(3.0, Tiles::Pixels(64)), 700));
+        compare(gpu.as_ref(), &deep, &weaker.map(with).collect::<Vec<_>>(), &[Data::Natural], 160 + seed);
+    }
+    let large = [
+        layout(4999, 4003, Pixel::Gray, Depth::Sixteen),
+        layout(3001, 3003, Pixel::Rgba, Depth::Sixteen),
+        layout(5003, 4001, Pixel::Rgb, Depth::Eight),
+    ];
+    let twelve_bits: Vec<_> =
+        globally().map(|operation| Operation { levels: Levels::First(4096), ..operation }).into();
+    compare(gpu.as_ref(), &large, &twelve_bits, &[Data::Natural], 170);
+}
+
+#[test]
+fn clahe_of_fewer_levels_of_8_bits_is_left_to_the_cpu() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let gray = layout(64, 33, Pixel::Gray, Depth::Eight);
+    let [clahe, _] = adaptively(2.0, Tiles::Grid { x: 8, y: 8 });
+    let clahe = Operation { levels: Levels::First(64), ..clahe };
+    let mut lane = gpu.lane().unwrap();
+    let before: Vec<u8> = (0..gray.bytes()).map(|at| (at % 64) as u8).collect();
+    let mut pixels = before.clone();
+    let declined = lane.equalize(&mut pixels, &gray, NATIVE, &clahe, &[]);
+    assert!(matches!(declined, Err(LaneError::Decline(_))), "{declined:?}");
+    assert!(pixels == before);
+    // With as many levels as there is room for it is not.
+    let all = Operation { levels: Levels::First(256), ..clahe };
+    lane.equalize(&mut pixels, &gray, NATIVE, &all, &[]).unwrap();
 }
 
 #[test]

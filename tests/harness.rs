@@ -61,6 +61,17 @@ pub(crate) fn gpu_or_skip(has: bool, told: &str) -> bool {
     has
 }
 
+/// Returns whether a test has the server or browser `name` that it needs. If not, reports a skip, or panics with
+/// `HISTEQD_REQUIRE_SERVERS=1`.
+pub(crate) fn server_or_skip(has: bool, name: &str) -> bool {
+    let required = std::env::var_os("HISTEQD_REQUIRE_SERVERS").is_some_and(|value| value == "1");
+    assert!(has || !required, "HISTEQD_REQUIRE_SERVERS=1, but there is no {name}");
+    if !has {
+        skipped(format_args!("no {name}"));
+    }
+    has
+}
+
 /// Returns what `histeqd devices` prints.
 pub(crate) fn devices() -> String {
     let mut command = histeqd();

@@ -21,6 +21,8 @@ pub(crate) const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    levels: codec::LevelCount::Full,
+    no_data: None,
 };
 
 /// A page of 16-bit gray.

@@ -1,7 +1,7 @@
 //! Black-box tests of the binary and the library, in a single test program, so that it is linked only once.
 //!
 //! `HISTEQD_BIN` overrides the binary under test, which needs the feature `faults`. Tests that need a GPU report that they are skipped where there is none, or fail
-//! there with `HISTEQD_REQUIRE_CUDA=1`.
+//! there with `HISTEQD_REQUIRE_CUDA=1`; those that need a server do so with `HISTEQD_REQUIRE_SERVERS=1`.
 
 #![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
@@ -19,6 +19,7 @@ mod harness;
 mod histogram;
 mod links;
 mod mutations;
+mod object_storage;
 #[cfg(feature = "queue")]
 mod queue;
 mod samples;

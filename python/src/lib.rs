@@ -67,7 +67,7 @@ impl PyOperation {
     fn new(method: Method, per_channel: bool, strength: u16) -> PyResult<Self> {
         let strength = Strength::thousandths(strength)
             .ok_or_else(|| PyValueError::new_err("strength: is not a number from 0 to 1"))?;
-        Ok(Self(Operation { method, per_channel, strength }))
+        Ok(Self(Operation { strength, per_channel, ..Operation::new(method) }))
     }
 }
 

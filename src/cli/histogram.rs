@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::{Args, value_parser};
 
 use super::{Part, configuration, configuration_file};
+use crate::config::refuse_url;
 use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, InputFile, JpegChoice, Memory, MethodName, Naming,
-    OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Folder, Grid, InputFile, JpegChoice, LevelsChoice, Memory,
+    MethodName, Naming, NoData, OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize,
+    Wait, Written,
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
+use crate::source::is_folder;
 use equalize::Strength;
 
 pub(super) const LONG_ABOUT: &str = "\
@@ -130,7 +133,7 @@ pub struct HistogramCommand {
     )]
     clip_high: Option<Percent>,
 
-    /// With match: the picture whose levels the others get
+    /// With match: the picture whose levels the others get, or a file of counts
     #[arg(long, value_name = "FILE", requires = "equalized", help_heading = "Equalization")]
     reference: Option<OrNone<InputFile>>,
 
@@ -163,6 +166,18 @@ pub struct HistogramCommand {
         allow_negative_numbers = true
     )]
     tile_size: Option<TileSize>,
+
+    /// How many levels samples have: full, auto (what the file says), or a number [default: full]
+    #[arg(long, value_name = "N", help_heading = "Equalization", allow_negative_numbers = true)]
+    levels: Option<LevelsChoice>,
+
+    /// A folder of masks: pixels that a mask has in black do not count [default: none]
+    #[arg(long, value_name = "FOLDER", help_heading = "Equalization")]
+    mask: Option<OrNone<Folder>>,
+
+    /// The level of pixels that are none: they do not count [default: none]
+    #[arg(long, value_name = "LEVEL", help_heading = "Equalization", allow_hyphen_values = true)]
+    no_data: Option<OrNone<NoData>>,
 
     /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" converts to gray first
     #[arg(
@@ -244,6 +259,7 @@ impl HistogramCommand {
     pub fn resolve(mut self) -> Result<(Settings, Request), Error> {
         self.inputs = self.part.inputs(self.inputs);
         self.check_plot()?;
+        self.check_destinations()?;
         let flags = self.written();
         let config_file = configuration_file(self.config, self.no_config);
         let written = flags.clone().over(configuration(config_file.as_deref())?);
@@ -281,7 +297,7 @@ impl HistogramCommand {
 
     /// Checks that the plot's name has a `{}` for the picture's path if there may be several pictures.
     fn check_plot(&self) -> Result<(), Error> {
-        let several = self.inputs.len() > 1 || self.inputs.iter().any(|input| input.is_dir());
+        let several = self.inputs.len() > 1 || self.inputs.iter().any(|input| is_folder(input));
         match &self.plot {
             Some(name) if several && !name.contains("{}") => Err(Error::Usage(format!(
                 "--plot {name} names one file, but there may be several pictures; \
@@ -289,6 +305,16 @@ impl HistogramCommand {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that tables and plots go to files of this machine.
+    fn check_destinations(&self) -> Result<(), Error> {
+        let paths = [&self.out, &self.counts].into_iter().flatten().filter_map(|path| path.to_str());
+        for (flag, path) in paths.chain(self.plot.as_deref()).map(|path| ("--out, --counts and --plot", path))
+        {
+            refuse_url(path).map_err(|why| Error::Usage(format!("{flag}: {why}")))?;
+        }
+        Ok(())
     }
 
     fn written(&self) -> Written {
@@ -301,6 +327,9 @@ impl HistogramCommand {
             clip_limit: self.clip_limit,
             tiles: self.tiles,
             tile_size: self.tile_size,
+            levels: self.levels,
+            mask: self.mask.clone(),
+            no_data: self.no_data.clone(),
             color: self.color,
             overwrite: Some(true),
             include: self.include.clone(),

@@ -13,11 +13,14 @@ pub struct StatusCommand {
     pub out: Option<PathBuf>,
     /// Show this queue instead: nats://HOST/NAME
     #[cfg(feature = "queue")]
-    #[arg(long, value_name = "URL", conflicts_with_all = ["out", "state"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["out", "state", "failures"])]
     pub queue: Option<histeqd_queue::Place>,
     /// The folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// List all pictures that failed for good instead, with the reasons
+    #[arg(long)]
+    pub failures: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -28,6 +31,17 @@ impl StatusCommand {
     pub fn out(&self) -> &Path {
         self.out.as_deref().unwrap_or(Path::new(""))
     }
+}
+
+/// The arguments of `histeqd pause` and `histeqd resume`.
+#[derive(Debug, Args)]
+pub struct PauseCommand {
+    /// The output folder
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// The folder of the ledger, if --state named another
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
 }
 
 /// The arguments of `histeqd retry`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Cli;
 use crate::config::{FormatName, Naming};
 use crate::paths::{Shown, folder_of};
-use crate::source::STANDARD_INPUT;
+use crate::source::{self, STANDARD_INPUT};
 use codec::{Format, names_unwritten};
 
 /// What stands for standard output.
@@ -112,7 +112,7 @@ fn is_single(cli: &Cli) -> bool {
 fn not_single(cli: &Cli) -> Option<String> {
     match cli.inputs.as_slice() {
         _ if cli.watch || cli.resume => without_folder(cli).map(str::to_owned),
-        [input] if input.is_dir() => Some(format!("{} is a folder", Shown(input))),
+        [input] if source::is_folder(input) => Some(format!("{} is a folder", Shown(input))),
         [_] => None,
         inputs => Some(format!("there are {} inputs", inputs.len())),
     }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::local::refuse_url;
 use codec::{Format, PngLevel};
 
 /// A method of contrast enhancement, without its parameters.
@@ -97,7 +98,11 @@ pub struct InputFile(pub PathBuf);
 impl FromStr for InputFile {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("a file must have a name".into()) } else { Ok(Self(text.into())) }
+        if text.is_empty() {
+            return Err("a file must have a name".into());
+        }
+        refuse_url(text)?;
+        Ok(Self(text.into()))
     }
 }
 
@@ -326,6 +331,26 @@ pub enum Durability {
     Full,
     /// When the system has it.
     Fast,
+}
+
+/// The modification time of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Times {
+    /// When it was written.
+    Now,
+    /// That of its input.
+    Keep,
+}
+
+/// The permissions of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Permissions {
+    /// Those of any new file.
+    New,
+    /// Those of its input.
+    Keep,
 }
 
 /// Which devices equalize.

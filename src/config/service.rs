@@ -11,6 +11,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use super::local::refuse_url;
 use crate::paths::{self, Shown};
 
 /// The keys of the watching service, resolved.
@@ -32,6 +33,12 @@ pub struct Service {
     pub state: Option<PathBuf>,
     /// The address at which health and metrics are served, if any.
     pub listen: Option<SocketAddr>,
+    /// The file with the token that changes take there; `None` for a new token at each start.
+    pub token_file: Option<PathBuf>,
+    /// Who is told when failures begin and end.
+    pub notify: Option<Notify>,
+    /// How long there must have been no failures for them to have ended.
+    pub notify_quiet: Duration,
 }
 
 impl Service {
@@ -74,7 +81,10 @@ impl FromStr for After {
         match (verb.to_ascii_lowercase().as_str(), folder) {
             ("keep", None) => Ok(Self::Keep),
             ("delete", None) => Ok(Self::Delete),
-            ("move", Some(folder)) if !folder.is_empty() => Ok(Self::Move(folder.into())),
+            ("move", Some(folder)) if !folder.is_empty() => {
+                refuse_url(folder)?;
+                Ok(Self::Move(folder.into()))
+            }
             _ => Err(format!("{text:?} is none of keep, delete and move:DIR")),
         }
     }
@@ -162,13 +172,51 @@ pub struct Folder(pub PathBuf);
 impl FromStr for Folder {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("a folder must not be empty".into()) } else { Ok(Self(text.into())) }
+        if text.is_empty() {
+            return Err("a folder must not be empty".into());
+        }
+        refuse_url(text)?;
+        Ok(Self(text.into()))
     }
 }
 
 impl fmt::Display for Folder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.display().fmt(f)
+    }
+}
+
+/// Who is told when failures begin and end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notify {
+    /// What is posted to.
+    Url(String),
+    /// What a shell runs, with the message on standard input.
+    Command(String),
+}
+
+impl FromStr for Notify {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.starts_with("http://") || text.starts_with("https://") {
+            return Ok(Self::Url(text.to_owned()));
+        }
+        match text.split_once("://") {
+            Some((scheme, _)) if !scheme.contains(char::is_whitespace) => {
+                Err(format!("{text:?} is neither an http nor an https URL, nor a command"))
+            }
+            _ if text.is_empty() => Err("it is empty".to_owned()),
+            _ => Ok(Self::Command(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Notify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(text) | Self::Command(text) => f.write_str(text),
+        }
     }
 }
 
@@ -209,6 +257,13 @@ mod tests {
         }
         assert_eq!("burn".parse::<After>().unwrap_err(), "\"burn\" is none of keep, delete and move:DIR");
         assert!("move:".parse::<After>().is_err());
+    }
+
+    #[test]
+    fn who_is_told_is_a_url_or_a_command() {
+        assert_eq!("https://a/b".parse(), Ok(Notify::Url("https://a/b".into())));
+        assert_eq!("mail -s histeqd me".parse(), Ok(Notify::Command("mail -s histeqd me".into())));
+        assert!("ftp://a/b".parse::<Notify>().is_err() && " ".parse::<Notify>().is_err());
     }
 
     #[test]

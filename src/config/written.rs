@@ -8,10 +8,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
-use super::service::{After, AfterParser, Folder, Listen, OnCollision, OrNone};
+use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
-    MethodName, Percent, PngLevelName, TileSize, TogetherChoice, machine,
+    LevelsChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
+    machine,
 };
 use codec::{JpegQuality, Range};
 use equalize::Strength;
@@ -59,9 +60,10 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub clip_high: Option<Percent>,
 
-    /// With match: the picture whose levels the others get [default: none]
+    /// With match: the picture whose levels the others get, or a file of counts [default: none]
     ///
-    /// In any format that is read. All of its pages and frames are counted. Its depth must be that of the pictures, and with
+    /// In any format that is read. All of its pages and frames are counted. A file that `histeqd histogram --counts FILE` wrote has the levels of
+    /// many pictures. Its depth must be that of the pictures, and with
     /// --color per-channel it must have colour if they do.
     #[arg(long, value_name = "FILE", help_heading = "Picture")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
@@ -135,6 +137,39 @@ pub struct Written {
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub range: Option<OrAuto<Range>>,
+
+    /// How many levels samples have: full, auto, or a number [default: full]
+    ///
+    /// "full" is 256 or 65536, over which samples of fewer bits are spread. "auto" is what the file says: DICOM's BitsStored, PNG's sBIT,
+    /// PNM's maxval, TIFF's bits, MaxSampleValue or OME-XML. A number, such as 4096 for 12-bit data in 16-bit files, holds for pictures that
+    /// have room for more. The methods count and write so many levels, and a sample above them is an error. Not of floats and long integers.
+    #[arg(long, value_name = "N", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub levels: Option<LevelsChoice>,
+
+    /// A folder of masks: pixels that a mask has in black do not count [default: none]
+    ///
+    /// It has the tree of the input folder, and a mask the name of its picture, or that with the extension png, tif, pgm or bmp. A mask is
+    /// gray, of 8 or 16 bits, and as large as its picture; whatever is not 0 in it counts. Pixels that do not count go through the table of
+    /// levels like all others, unless --mask-keep keeps them. Not with clahe.
+    #[arg(long, value_name = "FOLDER", help_heading = "Picture")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub mask: Option<OrNone<Folder>>,
+
+    /// Leave pixels that a mask covers as they are
+    ///
+    /// "--mask-keep=false" overrides the configuration file.
+    #[arg(long, help_heading = "Picture", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub mask_keep: Option<bool>,
+
+    /// The level of pixels that are none: they do not count, and stay as they are [default: none]
+    ///
+    /// As it is in the files, such as 0 or -9999. A pixel has it in all of its colours. Without it, GDAL's tag of a TIFF and the padding value of a
+    /// DICOM tell. "clahe" counts these pixels nevertheless.
+    #[arg(long, value_name = "LEVEL", help_heading = "Picture", allow_hyphen_values = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub no_data: Option<OrNone<NoData>>,
 
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp, gif, dicom [default: keep]
     ///
@@ -217,6 +252,30 @@ pub struct Written {
     )]
     #[serde(deserialize_with = "in_any_case")]
     pub durability: Option<Durability>,
+
+    /// The modification time of outputs: now, or keep that of the input [default: now]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHICH",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
+    pub times: Option<Times>,
+
+    /// The permissions of outputs: new, as the umask has it, or keep those of the input [default: new]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHICH",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
+    pub permissions: Option<Permissions>,
 
     /// Take only files that match this glob (can be repeated)
     ///
@@ -365,16 +424,37 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub state: Option<OrAuto<Folder>>,
 
-    /// Serve /metrics, /healthz, /readyz and /status at this address [default: none]
+    /// Serve a page, /metrics, /healthz, /readyz and /status at this address [default: none]
     ///
-    /// An IP address or localhost, and a port, such as 127.0.0.1:9464.
+    /// An IP address or localhost, and a port, such as 127.0.0.1:9464. The page shows what arrives, runs and fails, and the latest pictures.
     #[arg(long, value_name = "ADDR", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub listen: Option<OrNone<Listen>>,
+
+    /// A file with the token that retry, pause and resume take over the network [default: none]
+    ///
+    /// One word of at least 16 characters. Without it the service makes a token at its start, and names it in its log. A browser on this machine
+    /// that runs as the service's user or root needs none.
+    #[arg(long, value_name = "FILE", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<OrNone<InputFile>>,
+
+    /// Tell this URL or command when failures begin, and when they have ended [default: none]
+    ///
+    /// An http or https URL gets a JSON object posted; a command gets it on standard input. Once when pictures begin to fail for good, no outputs can be
+    /// written or an inbox is missing, and once when that has not been so for the time of --notify-quiet.
+    #[arg(long, value_name = "URL|COMMAND", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub notify: Option<OrNone<Notify>>,
+
+    /// How long there must be no failures until they have ended [default: 10min]
+    #[arg(long, value_name = "TIME", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub notify_quiet: Option<Wait>,
 }
 
 /// The keys that decide what outputs look like.
-pub(super) const OF_OUTPUTS: [&str; 17] = [
+pub(super) const OF_OUTPUTS: [&str; 21] = [
     "method",
     "strength",
     "clip-low",
@@ -387,6 +467,10 @@ pub(super) const OF_OUTPUTS: [&str; 17] = [
     "together",
     "lut",
     "range",
+    "levels",
+    "mask",
+    "mask-keep",
+    "no-data",
     "format",
     "depth",
     "quality",
@@ -437,6 +521,10 @@ impl Written {
             together: self.together.or(below.together),
             lut: self.lut.or(below.lut),
             range: self.range.or(below.range),
+            levels: self.levels.or(below.levels),
+            mask: self.mask.or(below.mask),
+            mask_keep: self.mask_keep.or(below.mask_keep),
+            no_data: self.no_data.or(below.no_data),
             format: self.format.or(below.format),
             depth: self.depth.or(below.depth),
             quality: self.quality.or(below.quality),
@@ -444,6 +532,8 @@ impl Written {
             overwrite: self.overwrite.or(below.overwrite),
             prefix_folder: self.prefix_folder.or(below.prefix_folder),
             durability: self.durability.or(below.durability),
+            times: self.times.or(below.times),
+            permissions: self.permissions.or(below.permissions),
             include: self.include.or(below.include),
             exclude: self.exclude.or(below.exclude),
             follow: self.follow.or(below.follow),
@@ -462,6 +552,9 @@ impl Written {
             failed: self.failed.or(below.failed),
             state: self.state.or(below.state),
             listen: self.listen.or(below.listen),
+            token_file: self.token_file.or(below.token_file),
+            notify: self.notify.or(below.notify),
+            notify_quiet: self.notify_quiet.or(below.notify_quiet),
         }
     }
 
@@ -480,6 +573,10 @@ impl Written {
             together: Some(TogetherChoice::Page),
             lut: Some(Vec::new()),
             range: Some(OrAuto::Auto),
+            levels: Some(LevelsChoice::Full),
+            mask: Some(OrNone::None),
+            mask_keep: Some(false),
+            no_data: Some(OrNone::None),
             format: Some(FormatName::Keep),
             depth: Some(DepthChoice::Keep),
             quality: Some(JpegQuality::Keep),
@@ -487,6 +584,8 @@ impl Written {
             overwrite: Some(false),
             prefix_folder: Some(false),
             durability: Some(Durability::Full),
+            times: Some(Times::Now),
+            permissions: Some(Permissions::New),
             include: Some(Vec::new()),
             exclude: Some(Vec::new()),
             follow: Some(false),
@@ -505,6 +604,9 @@ impl Written {
             failed: Some(OrNone::None),
             state: Some(OrAuto::Auto),
             listen: Some(OrNone::None),
+            token_file: Some(OrNone::None),
+            notify: Some(OrNone::None),
+            notify_quiet: Some(Wait(Duration::from_secs(600))),
         }
     }
 
@@ -597,9 +699,15 @@ impl Written {
         let stretch = (used.method == Some(MethodName::Stretch), "--method stretch");
         let matching = (used.method == Some(MethodName::Match), "--method match");
         let clahe = (used.method == Some(MethodName::Clahe), "--method clahe");
+        let has_mask = used.mask.as_ref().is_some_and(|mask| *mask != OrNone::None);
+        let masked = (has_mask, "--mask");
         let jpeg = (writes(FormatName::Jpeg), "--format keep or jpeg");
         let png = (writes(FormatName::Png), "--format keep or png");
         let watching = (run == RunKind::Watch, "--watch");
+        let listens = matches!(used.listen, Some(OrNone::Some(_)));
+        let listening = (run == RunKind::Watch && listens, "--watch and --listen");
+        let notifies = matches!(used.notify, Some(OrNone::Some(_)));
+        let notifying = (run == RunKind::Watch && notifies, "--watch and --notify");
         let ledger = (run != RunKind::Batch, "--watch or --resume");
         let inputs_go = used.after.as_ref().is_some_and(|after| *after != After::Keep);
         let going = (run == RunKind::Watch && inputs_go, "--watch and --after delete or move:DIR");
@@ -610,6 +718,7 @@ impl Written {
             ("clip-limit", self.clip_limit.is_some(), clahe),
             ("tiles", self.tiles.is_some(), clahe),
             ("tile-size", self.tile_size.is_some(), clahe),
+            ("mask-keep", self.mask_keep == Some(true), masked),
             ("quality", self.quality.is_some(), jpeg),
             ("png-level", self.png_level.is_some(), png),
             ("settle", self.settle.is_some(), watching),
@@ -619,6 +728,9 @@ impl Written {
             ("on-collision", self.on_collision.is_some(), going),
             ("failed", self.failed.is_some(), watching),
             ("listen", self.listen.is_some(), watching),
+            ("token-file", self.token_file.is_some(), listening),
+            ("notify", self.notify.is_some(), watching),
+            ("notify-quiet", self.notify_quiet.is_some(), notifying),
             ("state", self.state.is_some(), ledger),
         ];
         let idle = rules.into_iter().filter(|(_, is_written, (has_effect, _))| *is_written && !has_effect);
@@ -665,8 +777,8 @@ mod tests {
 
     #[test]
     fn of_every_key_it_is_known_whether_it_changes_outputs() {
-        let changes_none = "overwrite prefix-folder durability include exclude follow max-pixels max-bytes threads memory devices \
-                            device-timeout settle rescan poll after on-collision failed state listen";
+        let changes_none = "overwrite prefix-folder durability times permissions include exclude follow max-pixels max-bytes threads memory devices \
+                            device-timeout settle rescan poll after on-collision failed state listen token-file notify notify-quiet";
         let mut known: Vec<_> = changes_none.split(' ').chain(OF_OUTPUTS).collect();
         let mut all = keys();
         known.sort_unstable();

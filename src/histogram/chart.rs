@@ -95,7 +95,7 @@ pub(super) fn draw(histograms: &Histograms<'_>, scale: Scale, path: &Path) -> Re
 
 impl<'a> Chart<'a> {
     fn new(histograms: &'a Histograms<'a>, scale: Scale) -> Self {
-        let bins = BINS.min(histograms.layout.depth.levels());
+        let bins = BINS.min(histograms.levels);
         let pixels = histograms.layout.pixels() as f64;
         let curve = |(channel, counts): (Channel, &[u64])| Curve {
             channel,
@@ -138,7 +138,7 @@ impl<'a> Chart<'a> {
             page.text(&percent(share), (frame.left - 8.0, y), SMALL, FAINT_INK, HPos::Right)?;
         }
         page.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], FAINT_INK.to_rgba(), 1.0)?;
-        let levels = self.histograms.layout.depth.levels();
+        let levels = self.histograms.levels;
         for level in [0, levels / 4, levels / 2, levels * 3 / 4, levels - 1] {
             let x = frame.left + (frame.right - frame.left) * (level as f64 + 0.5) / levels as f64;
             page.line(&[(x, frame.bottom), (x, frame.bottom + 4.0)], FAINT_INK.to_rgba(), 1.0)?;

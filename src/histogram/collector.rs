@@ -184,7 +184,8 @@ impl Outlet for Collector<'_> {
         _cores: &Cores,
     ) -> Result<Taken<'_>, PictureError> {
         let (layout, bins) = (finished.picture.decoded.layout, self.request.bins);
-        let levels = layout.depth.levels();
+        let levels_of = finished.picture.decoded.levels();
+        let levels = levels_of.number(layout.depth);
         if bins > levels {
             return Err(PictureError::TooManyBins { levels, bins });
         }
@@ -204,9 +205,9 @@ impl Outlet for Collector<'_> {
         }
         if self.request.counts.is_some() {
             let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-            all.add(&layout, &counts[..count::length(&layout)]);
+            all.add(&layout, levels_of, &counts[..count::length(&layout)]);
         }
-        let histograms = Histograms { input: &job.input, layout, counts };
+        let histograms = Histograms { input: &job.input, layout, levels, counts };
         let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;
         self.add(job, self.request.format.picture(&histograms, bins));
         Ok(Taken::Whole(drawn.flatten().map(Pending::File)))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::PictureError;
 use crate::task::{Page, Stack};
 use codec::Decoded;
-use equalize::{Depth, Pixel};
+use equalize::{Depth, Levels, Pixel};
 
 /// What tells one stack from another as long as both are under way: where it is in memory.
 type Key = usize;
@@ -19,7 +19,7 @@ pub(super) struct Sums {
 
 /// The counts of some pages of a file.
 struct Sum {
-    kind: (Pixel, Depth),
+    kind: (Pixel, Depth, Levels),
     counts: Vec<u64>,
     pages: usize,
 }
@@ -38,7 +38,7 @@ impl Sums {
         if decoded.has_own_range() {
             return Err(PictureError::OwnRange);
         }
-        let kind = (decoded.layout.pixel, decoded.layout.depth);
+        let kind = (decoded.layout.pixel, decoded.layout.depth, decoded.levels());
         let key = Arc::as_ptr(&page.stack) as Key;
         let mut open = self.lock();
         let sum = open.entry(key).or_insert_with(|| Sum { kind, counts: vec![0; counts.len()], pages: 0 });

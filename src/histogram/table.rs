@@ -122,7 +122,7 @@ mod tests {
         let layout = Layout { width: 2, height: 1, pixel: Pixel::Gray, depth: Depth::Eight };
         let mut counts = [0; 512];
         (counts[3], counts[200], counts[256], counts[511]) = (1, 1, 1, 1);
-        let histograms = Histograms { input: Path::new(input), layout, counts: &counts };
+        let histograms = Histograms { input: Path::new(input), layout, levels: 256, counts: &counts };
         let picture = format.picture(&histograms, 2);
         String::from_utf8([&format.begin(2), &picture[..], format.end()].concat()).unwrap()
     }

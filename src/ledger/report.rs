@@ -92,6 +92,9 @@ pub struct ServiceReport {
     /// The last finished input that could not be put away, and why.
     #[serde(default)]
     pub staying: Option<String>,
+    /// Whether somebody paused the service: no pictures are begun.
+    #[serde(default)]
+    pub paused: bool,
     /// Why no pictures are begun at the moment, if they are held back.
     pub held: Option<String>,
     /// The watched folders that do not exist.
@@ -189,7 +192,7 @@ impl Ledger {
     }
 }
 
-fn seconds_ago(then: i64) -> u64 {
+pub(super) fn seconds_ago(then: i64) -> u64 {
     now_ns().saturating_sub(then).max(0).unsigned_abs() / 1_000_000_000
 }
 

@@ -61,6 +61,9 @@ impl Run<'_> {
         let mut inspected = Vec::new();
         while let Some(mut job) = next().filter(|_| !self.stop.asked()) {
             let result = contained(|| loader.read_header(&mut job, &mut buffer));
+            if let Some(object) = &job.object {
+                object.let_go();
+            }
             inspected.push((job, result));
         }
         inspected

@@ -6,7 +6,8 @@ use std::mem;
 use super::Run;
 use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
-use crate::luts::{Luts, kind_of};
+use crate::kind::kind_of;
+use crate::luts::Luts;
 use crate::rates::{Class, Way};
 use crate::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots};
@@ -16,8 +17,8 @@ use crate::stamp::Stamp;
 use crate::task::{Content, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
 use crate::together::Groups;
-use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
-use equalize::{Layout, Method, planes};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
+use equalize::{Method, planes};
 use lanes::Order;
 
 /// The slot or slots of a picture, before they are filled.
@@ -52,7 +53,16 @@ impl Loaded {
 type Filled = (Slots, Content, Decoded);
 
 /// Opens a job's input, and notes its stamp; returns its size too.
-fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
+fn open_input(job: &mut Job, limits: &Limits) -> Result<(File, u64), PictureError> {
+    if let Some(object) = &job.object {
+        let length = object.entry().size;
+        if length > limits.max_bytes {
+            return Err(too_long(length, limits).into());
+        }
+        let file = object.open().map_err(PictureError::of_store)?;
+        job.stamp = Some(Stamp::of_object(object.entry()));
+        return Ok((file, length));
+    }
     if let Some(spooled) = &job.spooled {
         let file = spooled.open().map_err(PictureError::Read)?;
         let length = file.metadata().map_err(PictureError::Read)?.len();
@@ -66,6 +76,14 @@ fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
     // The file may be replaced before its output is published; the stamp then tells.
     job.stamp.get_or_insert_with(|| Stamp::of(&metadata, job.lasting_inodes));
     Ok((file, metadata.len()))
+}
+
+fn too_long(length: u64, limits: &Limits) -> CodecError {
+    CodecError::TooLarge {
+        what: format!("an object of {length} bytes"),
+        limit: format!("{} bytes", limits.max_bytes),
+        flag: "--max-bytes",
+    }
 }
 
 impl Budget for Held {
@@ -185,25 +203,30 @@ impl Loader<'_> {
     /// Checks that the devices can do the picture as it is ordered.
     fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
         let frames = opened.frames();
-        self.reference_for(&opened.layout())?;
+        if let (Some(reference), Some(operation)) = (&self.run.settings.reference, self.order.operation()) {
+            reference.check(&opened.layout(), operation.per_channel)?;
+        }
         let is_adaptive =
             self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
         if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
     }
 
-    /// Returns the counts of the reference for a picture of this layout; none if the order needs none.
-    fn reference_for(&self, layout: &Layout) -> Result<&[u64], Refusal> {
+    /// Returns the counts of the reference for a picture; none if the order needs none.
+    fn reference_for(&self, decoded: &Decoded) -> Result<&[u64], Refusal> {
+        let (layout, levels) = (&decoded.layout, decoded.levels());
         match (&self.run.settings.reference, self.order.operation()) {
-            (Some(reference), Some(operation)) => Ok(reference.counts(layout, operation.per_channel)?),
+            (Some(reference), Some(operation)) => {
+                Ok(reference.counts(layout, levels, operation.per_channel)?)
+            }
             _ => Ok(&[]),
         }
     }
 
     /// Fills in what the devices are given beside the pixels of a picture.
-    fn give(&self, slot: &mut [u8], layout: &Layout) -> Result<(), Refusal> {
+    fn give(&self, slot: &mut [u8], decoded: &Decoded) -> Result<(), Refusal> {
         if let Order::Equalize(_) | Order::Count { .. } = self.order {
-            let reference = bytemuck::cast_slice(self.reference_for(layout)?);
-            self.order.given(slot, layout).copy_from_slice(reference);
+            let reference = bytemuck::cast_slice(self.reference_for(decoded)?);
+            self.order.given(slot, &decoded.layout).copy_from_slice(reference);
         }
         Ok(())
     }
@@ -211,9 +234,10 @@ impl Loader<'_> {
     /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
     pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
         self.holding(buffer, |held, buffer| {
-            let (mut file, _) = open_input(job)?;
             let Settings { limits, target, .. } = self.run.settings;
+            let (mut file, _) = open_input(job, limits)?;
             let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
+            let opened = self.masked(opened, job, 0, held)?;
             self.check_order(&opened)?;
             let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
             Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
@@ -263,9 +287,9 @@ impl Loader<'_> {
             return self.load_parked(*picture, held, luts, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
-        let (mut file, bytes_in) = open_input(&mut work.job)?;
-        let has_holes = has_holes(&file);
         let Settings { limits, target, .. } = self.run.settings;
+        let (mut file, bytes_in) = open_input(&mut work.job, limits)?;
+        let has_holes = has_holes(&file);
         let mut opened = match &work.page {
             Some(Page { stack, index }) => {
                 codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))?
@@ -276,12 +300,28 @@ impl Loader<'_> {
             self.run.machine.rates.expect(pages.len() - 1);
             work.page = Some(Page::first(pages));
         }
+        let page = work.page.as_ref().map_or(0, |page| page.index);
+        let opened = self.masked(opened, &work.job, page, held)?;
         if work.page.is_none() && self.run.groups.is_some_and(Groups::is_for_files) {
             // It is all of its group.
             work.pass = Pass::Only;
         }
         let this = Self { order: self.run.order_of(&work.pass), ..*self };
         this.load_opened(opened, held, work, (bytes_in, has_holes), working, clock)
+    }
+
+    /// Has pixels of a picture not count if it has a mask.
+    fn masked<'o>(
+        &self,
+        opened: Opened<'o>,
+        job: &Job,
+        page: usize,
+        held: &mut Held,
+    ) -> Result<Opened<'o>, PictureError> {
+        let Settings { masks, inputs, limits, .. } = self.run.settings;
+        let Some(masks) = masks else { return Ok(opened) };
+        let mask = masks.mask_of((inputs, &job.input), page, &opened, limits, held)?;
+        Ok(opened.with_mask(mask))
     }
 
     /// Loads a picture that has been opened.
@@ -324,10 +364,10 @@ impl Loader<'_> {
     /// Puts the LUTs for a picture behind its pixels.
     fn give_luts(&self, slot: &mut Slot, decoded: &Decoded, luts: &Luts) -> Result<(), PictureError> {
         let layout = &decoded.layout;
-        let Some(luts) = luts.of_layout(layout) else {
-            self.reference_for(layout)?;
+        let Some(luts) = luts.of_layout(layout, decoded.levels()) else {
+            self.reference_for(decoded)?;
             if self.run.settings.luts.is_some() {
-                return Err(Refusal::Uncounted { kind: kind_of(layout) }.into());
+                return Err(Refusal::Uncounted { kind: kind_of(layout, decoded.levels()) }.into());
             }
             // Pictures of its kind were counted, so its file is another one now.
             return Err(PictureError::Changed);
@@ -393,7 +433,7 @@ impl Loader<'_> {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
             _ => opened.decode(slot, workspace, &self.run.machine.cores)?,
         };
-        self.give(slots.whole.bytes_mut(), &decoded.layout)?;
+        self.give(slots.whole.bytes_mut(), &decoded)?;
         let scratch = self.order.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.run.settings.target) + scratch);
         Ok((slots, content, decoded))

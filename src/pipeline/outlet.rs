@@ -1,14 +1,18 @@
 //! Where pictures go after the devices: encoded into the output tree, or to standard output.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use store::{Bucket, Url};
+
+use super::PUBLISHERS;
 use super::stacks::{StackOutputs, Taken};
-use crate::config::Settings;
+use crate::config::{Permissions, Settings, Times};
 use crate::error::{Error, PictureError};
-use crate::publish::{Pending, Publisher, Stream};
-use crate::publish::{PublishError, Unpublished};
+use crate::paths::Shown;
+use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
 use crate::record::{Digest, Origin};
 use crate::source::Job;
 use crate::task::{Content, Processed, Stack};
@@ -21,6 +25,11 @@ pub trait Outlet: Sync {
     /// # Errors
     /// If there is none.
     fn check(&self) -> Result<(), Error>;
+
+    /// Returns how many of its outputs may wait to appear at once.
+    fn publishers(&self) -> usize {
+        PUBLISHERS
+    }
 
     /// Takes what the devices left in the slot. `scratch` is reused from picture to picture. Idle `cores` may help.
     ///
@@ -50,6 +59,8 @@ pub struct OutputFolder<'a> {
     publisher: &'a Publisher,
     /// What the record of an output says of the settings.
     settings: Digest,
+    times: Times,
+    permissions: Permissions,
     stacks: StackOutputs<'a>,
 }
 
@@ -57,7 +68,15 @@ impl<'a> OutputFolder<'a> {
     /// Creates an outlet for the outputs of a run with these settings, below the folder `out`.
     pub fn new(settings: &'a Settings, out: &'a Path, publisher: &'a Publisher) -> Self {
         let digest = Digest::of(settings.of_outputs().as_bytes());
-        Self { out, target: &settings.target, publisher, settings: digest, stacks: StackOutputs::default() }
+        Self {
+            out,
+            target: &settings.target,
+            publisher,
+            settings: digest,
+            times: settings.times,
+            permissions: settings.permissions,
+            stacks: StackOutputs::default(),
+        }
     }
 
     /// Starts the output of a job.
@@ -65,6 +84,15 @@ impl<'a> OutputFolder<'a> {
         let mut output = self.publisher.begin(self.out, &job.output)?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: self.settings });
+            if self.times == Times::Keep {
+                output.modified_at(input.modified());
+            }
+        }
+        // An input that is gone by now fails its picture anyway.
+        if self.permissions == Permissions::Keep
+            && let Ok(input) = fs::metadata(&job.input)
+        {
+            output.permit(fs::Permissions::from_mode(input.mode() & 0o777));
         }
         if !job.replaces {
             output.replace_nothing();
@@ -96,6 +124,85 @@ impl Outlet for OutputFolder<'_> {
         encode(finished, self.target, scratch, cores, output.file())
             .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
         Ok(Taken::Whole(Some(Pending::File(output))))
+    }
+
+    fn give_up(&self, stack: &Arc<Stack>) {
+        self.stacks.give_up(stack);
+    }
+}
+
+/// An outlet that encodes pictures into object storage.
+pub struct OutputBucket<'a> {
+    /// The root of the output tree.
+    out: &'a Path,
+    bucket: Bucket,
+    url: Url,
+    /// The format, quality and channels of the outputs.
+    target: &'a Target,
+    /// What the record of an output says of the settings.
+    settings: Digest,
+    stacks: StackOutputs<'a>,
+}
+
+impl<'a> OutputBucket<'a> {
+    /// Creates an outlet for the outputs of a run with these settings; `None` if they do not go to object storage.
+    ///
+    /// # Errors
+    /// When the bucket cannot be used.
+    pub fn new(settings: &'a Settings) -> Result<Option<Self>, Error> {
+        let out = settings.out.as_path();
+        if !store::is_url(out) {
+            return Ok(None);
+        }
+        let opened = Url::parse(out).and_then(|url| Ok((settings.storage.bucket(&url)?, url)));
+        let (bucket, url) = opened.map_err(|why| unusable(out, &why))?;
+        let digest = Digest::of(settings.of_outputs().as_bytes());
+        let (target, stacks) = (&settings.target, StackOutputs::default());
+        Ok(Some(Self { out, bucket, url, target, settings: digest, stacks }))
+    }
+
+    /// Starts the output of a job.
+    fn begin(&self, job: &Job) -> Result<Pending<'a>, PublishError> {
+        let mut output = Upload::begin(&self.bucket, &job.output, job.replaced.clone())?;
+        if let Some(input) = job.stamp {
+            output.record(Origin { input, settings: self.settings });
+        }
+        Ok(Pending::Object(output))
+    }
+}
+
+fn unusable(out: &Path, why: &store::Error) -> Error {
+    Error::CannotRun(format!("--out {} cannot be used: {why}", Shown(out)))
+}
+
+impl Outlet for OutputBucket<'_> {
+    fn check(&self) -> Result<(), Error> {
+        // The first answer tells whether there is such a bucket.
+        let first = self.bucket.list(&self.url).next().transpose();
+        first.map(drop).map_err(|why| unusable(self.out, &why))
+    }
+
+    fn publishers(&self) -> usize {
+        store::AT_ONCE
+    }
+
+    fn take(
+        &self,
+        finished: &mut Processed,
+        scratch: &mut Vec<u8>,
+        cores: &Cores,
+    ) -> Result<Taken<'_>, PictureError> {
+        let work = &finished.picture.work;
+        if let Some(page) = work.page.clone() {
+            let job = work.job.clone();
+            return self
+                .stacks
+                .write(&page, finished, self.target, cores, || Ok((self.begin(&job)?, Upload::spill()?)));
+        }
+        let mut output = self.begin(&work.job)?;
+        encode(finished, self.target, scratch, cores, output.file())
+            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+        Ok(Taken::Whole(Some(output)))
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {

@@ -31,7 +31,7 @@ impl Run<'_> {
     /// Takes what a device has counted.
     pub(super) fn count(&self, finished: Processed) {
         let Processed { mut slot, order, picture, .. } = finished;
-        let layout = picture.decoded.layout;
+        let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
         if picture.decoded.has_own_range() {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
@@ -39,7 +39,7 @@ impl Run<'_> {
         let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
         let (work, parked) = park(self, &slot, *picture);
         drop(slot);
-        self.go_on(groups.add(work, &layout, &counts, parked));
+        self.go_on(groups.add(work, &layout, levels, &counts, parked));
     }
 
     /// Tells the group of a picture that it failed, or that it is left out, which breaks the group.
@@ -55,6 +55,9 @@ impl Run<'_> {
     }
 
     fn go_on(&self, complete: Complete) {
+        let is_parked = |work: &QueuedJob| matches!(work.pass, Pass::Apply(_, Some(_)));
+        let again = complete.go_on.iter().filter(|work| !is_parked(work));
+        store::announce(&self.settings.storage, again.filter_map(|work| work.job.object.as_ref()));
         complete.go_on.into_iter().for_each(QueuedJob::queue_again);
         complete.left_out.iter().for_each(|work| self.outlet.miss(&work.job));
     }

@@ -6,13 +6,15 @@ use std::io::{self, Seek};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::{PublishError, Unpublished};
+use super::{PublishError, Unpublished, Upload};
 
 /// An output that is written, but has not appeared yet.
 #[derive(Debug)]
 pub enum Pending<'a> {
     /// It appears under a name.
     File(Unpublished<'a>),
+    /// It appears in object storage.
+    Object(Upload),
     /// It goes to standard output.
     Stream(Stream),
 }
@@ -22,6 +24,7 @@ impl Pending<'_> {
     pub fn file(&mut self) -> &mut File {
         match self {
             Self::File(file) => file.file(),
+            Self::Object(object) => object.file(),
             Self::Stream(stream) => stream.file(),
         }
     }
@@ -30,6 +33,7 @@ impl Pending<'_> {
     pub fn unwritten(&self, source: io::Error) -> PublishError {
         match self {
             Self::File(file) => file.unwritten(source),
+            Self::Object(object) => object.unwritten(source),
             Self::Stream(stream) => stream.unwritten(source),
         }
     }
@@ -41,6 +45,7 @@ impl Pending<'_> {
     pub fn publish(self) -> Result<u64, PublishError> {
         match self {
             Self::File(file) => file.publish(),
+            Self::Object(object) => object.publish(),
             Self::Stream(stream) => stream.publish(),
         }
     }

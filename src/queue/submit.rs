@@ -80,6 +80,12 @@ fn told(count: &Count, skipped: &[(PathBuf, Skip)]) -> String {
 /// Returns the settings with whole paths, because workers have other current folders.
 fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
     let whole = |path: &PathBuf| {
+        if store::is_url(path) {
+            return Err(Error::Usage(format!(
+                "{}: workers of a queue read and write a shared file system; in object storage several machines share the work by --shard",
+                Shown(path)
+            )));
+        }
         let absolute = std::path::absolute(path).and_then(|path| {
             match path.components().any(|part| part == Component::ParentDir) {
                 true => path.canonicalize(),
@@ -212,6 +218,8 @@ mod tests {
             remakes: false,
             replaces: true,
             spooled: None,
+            object: None,
+            replaced: None,
         }
     }
 

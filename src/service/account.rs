@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::ledger::{FailedPicture, Ledger, LedgerError, Report, ServiceReport};
+use super::activity::{Activity, DonePicture, Recent};
+use crate::ledger::{
+    FailedPicture, FailureSearch, FoundFailures, Ledger, LedgerError, Report, ServiceReport,
+};
 
 /// How many of the last failures are named.
 const NAMED: usize = 10;
@@ -14,6 +17,8 @@ const NAMED: usize = 10;
 pub(super) struct Account {
     /// The ledger's.
     folder: PathBuf,
+    /// The output folder.
+    out: PathBuf,
     state: Mutex<Counts>,
 }
 
@@ -37,11 +42,18 @@ struct Own {
     bytes_out: u64,
     last_done: Option<Instant>,
     failures: VecDeque<(Instant, PathBuf, String)>,
+    activity: Activity,
 }
 
 impl Account {
-    pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder, state: Mutex::default() }
+    /// Creates the account of a service with this folder for its ledger, and this one for outputs.
+    pub(super) fn new(folder: PathBuf, out: PathBuf) -> Self {
+        Self { folder, out, state: Mutex::default() }
+    }
+
+    /// Returns the output folder.
+    pub(super) fn out(&self) -> &Path {
+        &self.out
     }
 
     /// Takes the loop's report about itself, and why the ledger cannot be written, if so.
@@ -56,11 +68,12 @@ impl Account {
     }
 
     /// Counts a picture that was done.
-    pub(super) fn done(&self, bytes_out: u64) {
+    pub(super) fn done(&self, picture: DonePicture) {
         let own = &mut self.lock().own;
         own.done += 1;
-        own.bytes_out += bytes_out;
-        own.last_done = Some(Instant::now());
+        own.bytes_out += picture.bytes_out;
+        own.last_done = Some(picture.at);
+        own.activity.done(picture);
     }
 
     /// Counts a file that is not a picture.
@@ -72,6 +85,7 @@ impl Account {
     pub(super) fn failed(&self, input: &Path, reason: &str) {
         let own = &mut self.lock().own;
         own.failed += 1;
+        own.activity.failed(Instant::now());
         own.failures.push_front((Instant::now(), input.to_owned(), reason.to_owned()));
         own.failures.truncate(NAMED);
     }
@@ -87,6 +101,23 @@ impl Account {
     pub(super) fn report(&self) -> Report {
         let read = Ledger::read(&self.folder).and_then(|ledger| ledger.map(|own| own.report()).transpose());
         self.merge(read)
+    }
+
+    /// Returns what happened lately.
+    pub(super) fn recent(&self) -> Recent {
+        self.lock().own.activity.recent(Instant::now())
+    }
+
+    /// Returns one of the latest pictures by its number.
+    pub(super) fn picture(&self, number: u64) -> Option<DonePicture> {
+        self.lock().own.activity.picture(number)
+    }
+
+    /// Returns the pictures that failed for good. The error is a sentence.
+    pub(super) fn failures(&self, search: &FailureSearch) -> Result<FoundFailures, String> {
+        let ledger = Ledger::read(&self.folder).map_err(|why| why.to_string())?;
+        let ledger = ledger.ok_or("the ledger is gone")?;
+        ledger.failures(search).map_err(|why| why.to_string())
     }
 
     fn merge(&self, read: Result<Option<Report>, LedgerError>) -> Report {
@@ -126,7 +157,7 @@ impl Counts {
     }
 
     fn own_report(&self) -> Report {
-        let Own { done, failed, skipped, bytes_out, last_done, failures } = &self.own;
+        let Own { done, failed, skipped, bytes_out, last_done, failures, .. } = &self.own;
         let named = |(at, input, reason): &(Instant, PathBuf, String)| FailedPicture {
             input: input.clone(),
             reason: reason.clone(),
@@ -152,9 +183,9 @@ mod tests {
     use super::*;
 
     fn account() -> Account {
-        let account = Account::new("nowhere".into());
+        let account = Account::new("nowhere".into(), "out".into());
         account.say(ServiceReport { held: Some("no room".into()), ..ServiceReport::default() }, None);
-        account.done(7);
+        account.done(DonePicture::for_tests(7));
         account.failed(Path::new("in/a.png"), "damaged");
         account
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
+use super::activity::DonePicture;
 use super::finished_inputs::{Fate, FinishedInput};
 use super::notes::End;
 use super::place::{Place, known_output};
@@ -100,7 +101,8 @@ impl Watching<'_> {
             && (self.suspect.is_some() || self.settle.has_ready())
             && !self.is_isolating()
         {
-            if !self.has_ground()
+            if self.is_paused
+                || !self.has_ground()
                 || self.output_access.trouble().is_some()
                 || !self.gate.may_start(Instant::now())
             {
@@ -222,6 +224,8 @@ impl Watching<'_> {
             remakes: false,
             replaces,
             spooled: None,
+            object: None,
+            replaced: None,
         };
         // Fails only if the pipeline has ended, and the user is told the reason for that.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
@@ -325,8 +329,18 @@ impl Watching<'_> {
         }
         let seconds = begun.at.elapsed().as_secs_f64();
         self.metrics.done(outcome, bytes_in, seconds, times);
-        self.account.done(outcome.bytes_out);
         let Outcome { device, pixels, bytes_out } = *outcome;
+        self.account.done(DonePicture {
+            input: self.place_when_done(input),
+            output: begun.output.clone(),
+            device: device.to_owned(),
+            pixels,
+            bytes_in,
+            bytes_out,
+            seconds,
+            times: *times,
+            at: Instant::now(),
+        });
         let end = End::Done { device: device.to_owned(), pixels, bytes_out };
         if self.gate.open() {
             info!("outputs can be written again");
@@ -350,6 +364,14 @@ impl Watching<'_> {
                     End::Retried { reason: PictureError::Changed.to_string(), pause: Duration::ZERO },
                 );
             }
+        }
+    }
+
+    /// Returns where an input is going to be once it is done.
+    fn place_when_done(&self, input: &Path) -> PathBuf {
+        match (&self.service.after, self.placed(input)) {
+            (After::Move(folder), Some(below)) => folder.join(below),
+            _ => input.to_owned(),
         }
     }
 
@@ -385,6 +407,7 @@ impl Watching<'_> {
             Verdict::Settled => {
                 self.metrics.failed();
                 self.account.failed(entry.input, &reason);
+                self.notifications.failed(entry.input, &reason, Instant::now());
                 warn!("failed: {}: {reason}", Shown(input));
                 self.note(input, End::Failed { reason: reason.clone() });
                 self.failures.remember(entry, &reason, false);

@@ -124,7 +124,9 @@ impl Health {
 
 /// Describes the work in progress, and what is in trouble without holding it up.
 fn work(service: &ServiceReport) -> String {
-    let mut text = format!("{} in progress, {} waiting", service.running, service.waiting + service.pausing);
+    let paused = if service.paused { "paused; " } else { "" };
+    let mut text =
+        format!("{paused}{} in progress, {} waiting", service.running, service.waiting + service.pausing);
     for device in &service.devices {
         if let Some(trouble) = &device.trouble {
             text.push_str(&format!("; {}: {trouble}", device.name));

@@ -1,7 +1,7 @@
 //! The service's log: lines on standard error, with the journal's levels if the journal reads them.
 
 use std::fmt;
-use std::path::{Path, absolute};
+use std::path::Path;
 
 use rustix::fs::fstat;
 use tracing::{Event, Level, Subscriber};
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::{Settings, Style};
-use crate::paths::Shown;
+use crate::paths::{Shown, absolute};
 
 /// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
 pub(crate) fn start(style: Style) {
@@ -36,7 +36,7 @@ pub(crate) fn start(style: Style) {
 
 /// Returns the log's first line: which version runs, with which settings, and on which devices.
 pub(super) fn first_line(settings: &Settings) -> String {
-    let shown = |path: &Path| Shown(&absolute(path).unwrap_or_else(|_| path.to_owned())).to_string();
+    let shown = |path: &Path| Shown(&absolute(path)).to_string();
     format!(
         "histeqd {}: {}; output {}; devices {}, {} threads; configuration file {}",
         env!("CARGO_PKG_VERSION"),

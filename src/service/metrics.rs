@@ -62,6 +62,7 @@ pub(super) struct Metrics {
     memory: Gauge,
     memory_taken: Gauge,
     held: Gauge,
+    paused: Gauge,
     missing: Gauge,
     last_success: Gauge<f64, AtomicU64>,
 }
@@ -87,10 +88,12 @@ impl Metrics {
             memory: Gauge::default(),
             memory_taken: Gauge::default(),
             held: Gauge::default(),
+            paused: Gauge::default(),
             missing: Gauge::default(),
             last_success: Gauge::default(),
         };
         metrics.register();
+        metrics.begin_at_zero();
         metrics
     }
 
@@ -113,6 +116,7 @@ impl Metrics {
             "Whether new pictures are held back because outputs cannot be written",
             self.held.clone(),
         );
+        to.register("paused", "Whether somebody paused the service", self.paused.clone());
         to.register("inboxes_missing", "Watched folders that are not there", self.missing.clone());
         to.register_with_unit(
             "last_success_timestamp",
@@ -121,6 +125,13 @@ impl Metrics {
             self.last_success.clone(),
         );
         self.register_machine();
+    }
+
+    /// Shows counters before they first count: of one that begins with 1, Prometheus sees no increase.
+    fn begin_at_zero(&self) {
+        for result in ["failed", "skipped", "retried"] {
+            self.pictures.get_or_create(&Picture { result, device: String::new() }).inc_by(0);
+        }
     }
 
     fn register_machine(&mut self) {
@@ -197,7 +208,13 @@ impl Metrics {
             self.files.get_or_create(&Waiting { phase }).set(count as i64);
         }
         self.held.set(i64::from(service.held.is_some()));
+        self.paused.set(i64::from(service.paused));
         self.missing.set(service.missing.len() as i64);
+    }
+
+    /// Returns the machine that the gauges are read from.
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// Returns the states of the machine's devices.
@@ -242,6 +259,7 @@ mod tests {
     #[test]
     fn what_happened_can_be_read() {
         let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20, 1))));
+        assert!(metrics.text().contains("histeqd_pictures_total{result=\"failed\",device=\"\"} 0"));
         let mut times = Times::default();
         times.add(Stage::Decode, Duration::from_millis(3));
         metrics.done(&Outcome { device: "GPU 0", pixels: 30, bytes_out: 20 }, 10, 0.01, &times);

@@ -38,12 +38,14 @@ impl Watching<'_> {
             pausing: counts.pausing,
             leaving: self.finished_inputs.waiting(),
             staying: self.finished_inputs.staying(),
+            paused: self.is_paused,
             held: self.output_access.trouble().or(self.gate.why()).map(str::to_owned),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
             devices: self.metrics.devices(),
         };
         self.metrics.gauge(&service);
         self.health.say(&service);
+        self.notifications.look(&service, now);
         let written = self.write_notes().and_then(|()| self.output_access.ledger().say(&service));
         match written {
             // What held pictures up may have been the ledger; if not, the next one finds that out.

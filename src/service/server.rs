@@ -1,40 +1,50 @@
-//! A server of health, metrics and status over HTTP, at an address or at a Unix socket.
+//! An HTTP server, at an address or at a Unix socket, on a thread of its own.
 //!
-//! Every connection gets one answer, a thread of its own and a few seconds, so a client that does not read the answer, or connects and
-//! sends nothing, is in nobody's way. Where there are too many, the one that has kept its place longest without a request goes.
+//! Every connection gets one answer and a few seconds, so a client that does not read the answer, or connects and sends nothing, is in nobody's
+//! way. Where there are too many, the one that has kept its place longest without a request goes.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
+use axum::Router;
+use axum::extract::Request;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt;
 use tracing::{debug, info};
 
-use super::answers::{Answers, Caller};
-use super::connection::Connection;
+use super::access::Caller;
 
-/// How often the server checks whether it is to end, and whether there is room for another connection.
-const PAUSE: Duration = Duration::from_millis(200);
+/// How long a client may take to send the head of its request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may take in all: the loop has ten seconds to answer.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most connections at once.
-const READERS: usize = 64;
-/// The most threads at once: those of connections that have been closed may take a moment to end.
-const THREADS: usize = 4 * READERS;
+const CONNECTIONS: usize = 64;
+/// The pause after a connection could not be accepted: while file descriptors have run out, it stays pending.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// A server that answers until it is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
-    end: Arc<AtomicBool>,
+    end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
+        drop(self.end.take());
         if let Some(thread) = self.thread.take() {
             // A panic was reported where it happened, and only ended this server.
             let _ = thread.join();
@@ -43,122 +53,169 @@ impl Drop for Server {
 }
 
 /// Starts a server at `address`. The error is a sentence for the user.
-pub(super) fn start(address: SocketAddr, answers: &Arc<Answers>) -> Result<Server, String> {
-    let cannot = |error: std::io::Error| format!("--listen {address} cannot be used: {error}");
+pub(super) fn start(address: SocketAddr, routes: Router) -> Result<Server, String> {
+    let cannot = |error: io::Error| format!("--listen {address} cannot be used: {error}");
     let listener = TcpListener::bind(address).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
-    let server = serve(listener.into(), Caller::Anybody, answers).map_err(|error| error.to_string())?;
-    info!("serving /metrics, /healthz, /readyz and /status at http://{address}");
+    let server = serve(Bound::Tcp(listener), routes).map_err(|error| error.to_string())?;
+    info!("serving a page, /metrics, /healthz, /readyz and /status at http://{address}");
     Ok(server)
 }
 
-/// Starts a server at a socket that listens. `caller` says who may connect to it.
-pub(super) fn serve(listener: OwnedFd, caller: Caller, answers: &Arc<Answers>) -> std::io::Result<Server> {
-    // So that accepting does not block if the client has gone away again.
-    rustix::io::ioctl_fionbio(&listener, true)?;
-    let end = Arc::new(AtomicBool::new(false));
-    let (ended, answers) = (Arc::clone(&end), Arc::clone(answers));
-    let readers = Arc::new(Readers::default());
-    let thread = thread::Builder::new().name("http".into()).spawn(move || {
-        while !ended.load(Ordering::Relaxed) {
-            readers.accept(&listener, caller, &answers);
+/// Starts a server at a Unix socket that listens.
+pub(super) fn start_at_socket(listener: OwnedFd, routes: Router) -> io::Result<Server> {
+    serve(Bound::Unix(listener.into()), routes)
+}
+
+/// A socket that listens, which the runtime does not know yet.
+enum Bound {
+    Tcp(TcpListener),
+    Unix(std::os::unix::net::UnixListener),
+}
+
+enum Listener {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Bound {
+    /// Has the runtime that this thread is in wait for connections.
+    fn enter(self) -> io::Result<Listener> {
+        match self {
+            Self::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                tokio::net::TcpListener::from_std(listener).map(Listener::Tcp)
+            }
+            Self::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                tokio::net::UnixListener::from_std(listener).map(Listener::Unix)
+            }
         }
+    }
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Caller)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                let own = stream.local_addr()?;
+                Ok((Box::new(stream), Caller::Network { peer, own }))
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let user = stream.peer_cred().ok().map(|peer| peer.uid());
+                Ok((Box::new(stream), Caller::Socket { user }))
+            }
+        }
+    }
+}
+
+fn serve(bound: Bound, routes: Router) -> io::Result<Server> {
+    let runtime = Builder::new_current_thread().enable_io().enable_time().thread_name("http").build()?;
+    let listener = {
+        let _entered = runtime.enter();
+        bound.enter()?
+    };
+    let (end, ended) = oneshot::channel();
+    let thread = thread::Builder::new().name("http".into()).spawn(move || {
+        run(&runtime, &listener, &routes, ended);
+        // An answer that reads the ledger is not waited for.
+        runtime.shutdown_background();
     })?;
-    Ok(Server { end, thread: Some(thread) })
+    Ok(Server { end: Some(end), thread: Some(thread) })
+}
+
+fn run(runtime: &Runtime, listener: &Listener, routes: &Router, mut ended: oneshot::Receiver<()>) {
+    runtime.block_on(async {
+        let connections = Arc::new(Connections::default());
+        loop {
+            let accepted = tokio::select! {
+                // The sender was dropped.
+                _ = &mut ended => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, caller)) => connections.answer(stream, caller, routes.clone()),
+                Err(error) => {
+                    debug!("an HTTP client is not let in: {error}");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    });
 }
 
 /// The open connections, by the order in which they came.
 #[derive(Default)]
-struct Readers {
-    open: Mutex<BTreeMap<u64, Reader>>,
+struct Connections {
+    open: Mutex<BTreeMap<u64, Connection>>,
 }
 
-struct Reader {
-    socket: Arc<OwnedFd>,
+struct Connection {
+    task: AbortHandle,
     /// Whether its request is there.
     has_asked: bool,
 }
 
-impl Readers {
-    /// Accepts the next connection, if there is one within [`PAUSE`], and answers it on a thread of its own.
-    fn accept(self: &Arc<Self>, listener: &OwnedFd, caller: Caller, answers: &Arc<Answers>) {
-        // Every thread holds a reference of its own.
-        if Arc::strong_count(self) > THREADS {
-            return thread::sleep(PAUSE);
-        }
-        let Some(socket) = accept(listener) else { return };
-        let socket = Arc::new(socket);
-        let number = self.admit(&socket);
-        let (this, answers) = (Arc::clone(self), Arc::clone(answers));
-        let answer = move || {
-            if let Err(error) = this.answer(number, &socket, caller, &answers) {
-                debug!("a reader of health or metrics went away: {error}");
+impl Connections {
+    /// Answers one request from a connection, in a task of its own. Ends another connection if there are too many.
+    fn answer(self: &Arc<Self>, stream: Box<dyn Stream>, caller: Caller, routes: Router) {
+        let number = self.make_room();
+        let this = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let asked = Arc::clone(&this);
+            let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                asked.note_request(number);
+                let mut request: Request = request.map(axum::body::Body::new);
+                request.extensions_mut().insert(caller);
+                routes.clone().oneshot(request)
+            });
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).keep_alive(false);
+            let connection = http.serve_connection(TokioIo::new(stream), service);
+            match timeout(CONNECTION_TIMEOUT, connection).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => debug!("an HTTP client went away: {error}"),
+                Err(_) => debug!("an HTTP client took too long"),
             }
             this.lock().remove(&number);
-        };
-        // Never joined. If no thread can be created, there is no answer.
-        if thread::Builder::new().name("http".into()).spawn(answer).is_err() {
-            self.lock().remove(&number);
-        }
+        });
+        // The task has not begun: this thread is the only one of the runtime.
+        self.lock().insert(number, Connection { task: task.abort_handle(), has_asked: false });
     }
 
-    /// Enters a connection, and closes another if there are too many. Returns its number.
-    fn admit(&self, socket: &Arc<OwnedFd>) -> u64 {
+    /// Ends a connection if there are too many, and returns the number of the next.
+    fn make_room(&self) -> u64 {
         let mut open = self.lock();
-        if open.len() >= READERS {
-            let idlest = open.iter().min_by_key(|(number, reader)| (reader.has_asked, **number));
-            if let Some(reader) = idlest.map(|(number, _)| *number).and_then(|number| open.remove(&number)) {
-                // Its thread then finds it closed. An error says that the client has gone away.
-                let _ = shutdown(&reader.socket, Shutdown::Both);
+        if open.len() >= CONNECTIONS {
+            let idlest = open.iter().min_by_key(|(number, connection)| (connection.has_asked, **number));
+            let idlest = idlest.map(|(number, _)| *number);
+            if let Some(connection) = idlest.and_then(|number| open.remove(&number)) {
+                connection.task.abort();
             }
         }
-        let number = open.last_key_value().map_or(0, |(last, _)| last + 1);
-        open.insert(number, Reader { socket: Arc::clone(socket), has_asked: false });
-        number
+        open.last_key_value().map_or(0, |(last, _)| last + 1)
     }
 
-    fn answer(
-        &self,
-        number: u64,
-        socket: &Arc<OwnedFd>,
-        caller: Caller,
-        answers: &Answers,
-    ) -> std::io::Result<()> {
-        let mut connection = Connection::new(Arc::clone(socket));
-        let question = connection.question()?;
-        if let Some(reader) = self.lock().get_mut(&number) {
-            reader.has_asked = true;
+    fn note_request(&self, number: u64) {
+        if let Some(connection) = self.lock().get_mut(&number) {
+            connection.has_asked = true;
         }
-        let is_head = question.as_ref().is_some_and(|question| question.method == "HEAD");
-        connection.answer(&answers.to(question.as_ref(), caller, socket), is_head)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Reader>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Connection>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Accepts the next connection, if there is one within [`PAUSE`].
-fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
-    let pause = Timespec::try_from(PAUSE).expect("it is short");
-    let is_there =
-        poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&pause)).is_ok_and(|count| count > 0);
-    match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-        Ok(socket) => Some(socket),
-        Err(error) => {
-            // If file descriptors have run out, the connection stays pending, and `poll` returns at once.
-            if is_there {
-                debug!("a reader of health or metrics is not let in: {error}");
-                thread::sleep(PAUSE);
-            }
-            None
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::routing::get;
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::time::Instant;
@@ -166,8 +223,8 @@ mod tests {
     fn serving() -> (SocketAddr, Server) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let answers = Arc::new(Answers::for_tests());
-        (address, serve(listener.into(), Caller::Anybody, &answers).unwrap())
+        let routes = Router::new().route("/healthz", get(|| async { "ok\n" }));
+        (address, serve(Bound::Tcp(listener), routes).unwrap())
     }
 
     fn ask(address: SocketAddr) -> String {
@@ -181,7 +238,7 @@ mod tests {
     #[test]
     fn who_asks_is_not_kept_waiting_by_those_who_say_nothing() {
         let (address, _server) = serving();
-        let silent: Vec<_> = (0..3 * READERS).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let silent: Vec<_> = (0..3 * CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
         let begun = Instant::now();
         assert!(ask(address).starts_with("HTTP/1.1 200"));
         assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
@@ -190,15 +247,27 @@ mod tests {
 
     #[test]
     fn the_one_that_has_waited_longest_without_a_request_goes_first() {
-        let readers = Readers::default();
-        let socket = || {
-            let (_, server) = std::os::unix::net::UnixStream::pair().unwrap();
-            Arc::new(OwnedFd::from(server))
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let connections = Connections::default();
+        let admit = || {
+            let number = connections.make_room();
+            let task = runtime.spawn(std::future::pending::<()>()).abort_handle();
+            connections.lock().insert(number, Connection { task, has_asked: false });
+            number
         };
-        let numbers: Vec<u64> = (0..READERS).map(|_| readers.admit(&socket())).collect();
-        readers.lock().get_mut(&numbers[0]).unwrap().has_asked = true;
-        readers.admit(&socket());
-        let open: Vec<u64> = readers.lock().keys().copied().collect();
-        assert!(open.contains(&numbers[0]) && !open.contains(&numbers[1]) && open.len() == READERS);
+        let numbers: Vec<u64> = (0..CONNECTIONS).map(|_| admit()).collect();
+        connections.note_request(numbers[0]);
+        admit();
+        let open: Vec<u64> = connections.lock().keys().copied().collect();
+        assert!(open.contains(&numbers[0]) && !open.contains(&numbers[1]) && open.len() == CONNECTIONS);
+    }
+
+    #[test]
+    fn a_server_that_is_dropped_answers_no_longer() {
+        let (address, server) = serving();
+        let _silent = TcpStream::connect(address).unwrap();
+        assert!(ask(address).ends_with("ok\n"));
+        drop(server);
+        assert!(TcpStream::connect(address).is_err());
     }
 }

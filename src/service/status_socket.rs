@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::answers::{Answers, Caller};
+use super::answers::Answers;
+use super::routes;
 use super::server::{self, Server};
 use crate::ledger;
 use crate::paths::Shown;
@@ -33,7 +34,7 @@ impl StatusSocket {
         }
         self.serving = None;
         let serving = Listening::start(&self.folder, ledger::FILE).and_then(|(listening, socket)| {
-            Ok((server::serve(socket, Caller::User, &self.answers)?, listening))
+            Ok((server::start_at_socket(socket, routes::all(Arc::clone(&self.answers)))?, listening))
         });
         match serving {
             Ok(serving) => {

@@ -44,6 +44,16 @@ impl Held {
         Ok(())
     }
 
+    /// Holds `bytes` bytes more if they are left now and nobody waits for them. Returns whether it does.
+    pub fn try_hold(&mut self, bytes: u64) -> bool {
+        let has = {
+            let mut state = self.pool.lock();
+            state.takers.is_empty() && state.hold_at_once(bytes)
+        };
+        self.bytes += if has { bytes } else { 0 };
+        has
+    }
+
     /// Returns the buffer of an earlier file, empty if none was kept. What it has counts as part of what is held.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.pool.change(|state| {

@@ -4,6 +4,7 @@ use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::config::Times;
 use crate::record::{Digest, Record};
 use crate::stamp::{Stamp, ctime_ns, mtime_ns};
 
@@ -22,6 +23,11 @@ impl InputState {
         let now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
         let changed_ns = changed(mtime_ns(metadata), ctime_ns(metadata), now_ns);
         Self { stamp: Stamp::of(metadata, lasting_inodes), changed_ns }
+    }
+
+    /// Returns the state of an input in object storage.
+    pub(super) fn of_object(object: &store::Entry) -> Self {
+        Self { stamp: Stamp::of_object(object), changed_ns: object.version.modified_ns }
     }
 }
 
@@ -44,21 +50,42 @@ pub(super) enum Standing {
 
 impl Standing {
     /// Returns what `output` is to an input in this state, with these settings.
-    pub(super) fn of(output: &Path, input: &InputState, settings: Digest) -> Self {
+    pub(super) fn of(output: &Path, input: &InputState, settings: Digest, times: Times) -> Self {
         match fs::metadata(output) {
-            Ok(metadata) if metadata.is_file() => Self::judge(Record::of(output), &metadata, input, settings),
+            Ok(metadata) if metadata.is_file() => {
+                let is_untouched = |record: &Record| record.is_untouched(&metadata);
+                let mut made_ns = mtime_ns(&metadata);
+                // An output that keeps the time of its input is younger, although nothing but a record or that time tells.
+                if times == Times::Keep && made_ns == input.stamp.mtime_ns {
+                    made_ns = i64::MAX;
+                }
+                Self::judge(Record::of(output), made_ns, is_untouched, input, settings)
+            }
             _ => Self::ToDo,
         }
     }
 
+    /// Returns what an output in object storage is to an input in this state, with these settings.
+    pub(super) fn of_object(output: &store::Found, input: &InputState, settings: Digest) -> Self {
+        let record = output.record.as_ref().and_then(|record| Record::parse(record.as_bytes()));
+        let is_untouched = |record: &Record| record.is_of_length(output.entry.size);
+        Self::judge(record, output.entry.version.modified_ns, is_untouched, input, settings)
+    }
+
     /// An output that somebody else has written to since it was made is theirs, whatever the settings. An output without a record goes by
     /// age.
-    fn judge(record: Option<Record>, output: &Metadata, input: &InputState, settings: Digest) -> Self {
+    fn judge(
+        record: Option<Record>,
+        made_ns: i64,
+        is_untouched: impl Fn(&Record) -> bool,
+        input: &InputState,
+        settings: Digest,
+    ) -> Self {
         match record {
-            None if mtime_ns(output) >= input.changed_ns => Self::Done,
+            None if made_ns >= input.changed_ns => Self::Done,
             None => Self::ToDo,
             Some(record) if !record.is_from(&input.stamp) => Self::ToDo,
-            Some(record) if record.has_settings(settings) || !record.is_untouched(output) => Self::Done,
+            Some(record) if record.has_settings(settings) || !is_untouched(&record) => Self::Done,
             Some(_) => Self::OtherSettings,
         }
     }
@@ -93,7 +120,9 @@ mod tests {
         let (same, from_another) = (made(input, now), made(replaced, now));
         let (with_others, neither) = (made(input, other), made(replaced, other));
         let judge = |record, changed_ns| {
-            Standing::judge(record, &metadata(), &InputState { stamp: input, changed_ns }, now)
+            let (output, input) = (metadata(), InputState { stamp: input, changed_ns });
+            let is_untouched = |record: &Record| record.is_untouched(&output);
+            Standing::judge(record, mtime_ns(&output), is_untouched, &input, now)
         };
         assert_eq!(
             [0, -1, 1].map(|seconds| judge(None, age(seconds))),

@@ -1,5 +1,7 @@
 //! Turns inputs into a list of jobs that is complete, and free of collisions, before any work starts.
 
+mod objects;
+
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -10,9 +12,11 @@ use std::iter::Peekable;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::vec;
 
 use serde::Serialize;
+use store::{Object, Storage, Version};
 use walkdir::{DirEntry, WalkDir};
 
 use super::done::{InputState, Standing};
@@ -53,12 +57,17 @@ pub struct Job {
     pub replaces: bool,
     /// The input's content, if it came from standard input.
     pub spooled: Option<Spooled>,
+    /// The input's content, if it is in object storage.
+    pub object: Option<Arc<Object>>,
+    /// What its output replaces in object storage, if that is known.
+    pub replaced: Option<Version>,
 }
 
 impl Job {
     /// Returns whether the input is still in the state in which it was taken.
     pub fn is_unchanged(&self) -> bool {
-        self.stamp.is_none_or(|stamp| stamp.is_still_of(&self.input))
+        // An object is fetched in the state that was listed, or not at all.
+        self.object.is_some() || self.stamp.is_none_or(|stamp| stamp.is_still_of(&self.input))
     }
 
     /// Returns whether it is a failure if the file's content is not a picture. Other files are to be expected in a folder, unless their
@@ -187,6 +196,8 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let mut search = Search {
         selection,
         out,
+        out_url: objects::url_of(&settings.out)?,
+        storage: &settings.storage,
         limits: &settings.limits,
         stop,
         lasting_inodes: HashMap::new(),
@@ -200,7 +211,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let Search { found, mut plan, .. } = search;
     let prefixes = prefixes(settings)?;
     let candidates = found.into_iter().map(|found| found.with_output(settings, &prefixes)).collect();
-    plan_candidates(candidates, settings, stop, &mut plan);
+    plan_candidates(candidates, settings, stop, &mut plan)?;
     Ok(plan)
 }
 
@@ -208,11 +219,19 @@ fn prefixes(settings: &Settings) -> Result<Prefixes, Error> {
     if !settings.prefix_folder {
         return Ok(Prefixes::default());
     }
-    let folders = settings.inputs.iter().filter(|input| input.is_dir());
+    let folders = settings.inputs.iter().filter(|input| is_folder(input));
     Prefixes::of(&folders.cloned().collect::<Vec<_>>())
 }
 
+/// Returns whether an input is a folder. A URL is one unless its name is that of a picture, for a server is not asked here.
+pub(crate) fn is_folder(input: &Path) -> bool {
+    if store::is_url(input) { !objects::names_picture(input) } else { input.is_dir() }
+}
+
 fn identity_of_output(out: &Path) -> Result<Option<Identity>, Error> {
+    if store::is_url(out) {
+        return Ok(None);
+    }
     match fs::metadata(out) {
         Ok(metadata) if metadata.is_dir() => Ok(Some(Identity::of(&metadata))),
         Ok(_) => Err(Error::CannotRun(format!("--out {} is a file, not a folder", Shown(out)))),
@@ -230,6 +249,7 @@ struct Found {
     identity: Identity,
     state: InputState,
     spooled: Option<Spooled>,
+    object: Option<Arc<Object>>,
 }
 
 impl Found {
@@ -256,6 +276,9 @@ impl Found {
 struct Search<'a> {
     selection: &'a Selection,
     out: Option<Identity>,
+    /// The output folder, if it is in object storage.
+    out_url: Option<store::Url>,
+    storage: &'a Storage,
     limits: &'a Limits,
     stop: &'a Stop,
     /// For each device, whether its file system keeps inode numbers.
@@ -268,6 +291,9 @@ impl Search<'_> {
     fn input(&mut self, input: &Path) -> Result<(), Error> {
         if input.as_os_str() == STANDARD_INPUT {
             return self.standard_input();
+        }
+        if store::is_url(input) {
+            return self.objects(input);
         }
         match fs::metadata(input) {
             Ok(metadata) if metadata.is_dir() && Some(Identity::of(&metadata)) == self.out => {
@@ -427,6 +453,7 @@ impl Search<'_> {
             identity: Identity::of(metadata),
             state: InputState::of(metadata, lasting_inodes),
             spooled: None,
+            object: None,
         });
     }
 
@@ -483,7 +510,15 @@ impl Candidate {
 }
 
 /// Turns candidates into jobs, skips and refusals.
-fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop, plan: &mut Plan) {
+///
+/// # Errors
+/// When a store does not tell which outputs are there.
+fn plan_candidates(
+    candidates: Vec<Candidate>,
+    settings: &Settings,
+    stop: &Stop,
+    plan: &mut Plan,
+) -> Result<(), Error> {
     let candidates = without_repeats(candidates);
     let inputs: HashSet<Identity> = candidates.iter().map(|candidate| candidate.found.identity).collect();
     let shared = shared_outputs(&candidates, settings);
@@ -493,11 +528,13 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
         inside.iter().find(|(inside, _)| below.starts_with(inside)).map(|(_, folder)| folder.clone())
     };
     let digest = Digest::of(settings.of_outputs().as_bytes());
+    let mut there = objects::Outputs::find(&candidates, settings, stop)?;
     for (candidate, other) in candidates.into_iter().zip(shared).take_while(|_| !stop.asked()) {
         let Candidate { found, output } = candidate;
         if settings.shard.is_some_and(|shard| !shard.takes(&found.below)) {
             continue;
         }
+        let stored = there.take(&output);
         if let Some(Sharer { other, separable }) = other {
             plan.failed.push((found.input, Refusal::SharedOutput { other, output, separable }.into()));
         } else if replaces_one_of(&inputs, &output, &settings.naming) {
@@ -505,9 +542,11 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
         } else if let Some(folder) = around(&output) {
             plan.failed.push((found.input, Refusal::InInputFolder { output, folder }.into()));
         } else {
-            let standing = match settings.existing {
-                Existing::Skip => Standing::of(&output, &found.state, digest),
-                Existing::Overwrite => Standing::ToDo,
+            let standing = match (settings.existing, &stored) {
+                (Existing::Overwrite, _) => Standing::ToDo,
+                (Existing::Skip, Some(stored)) => Standing::of_object(stored, &found.state, digest),
+                (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
+                (Existing::Skip, None) => Standing::of(&output, &found.state, digest, settings.times),
             };
             if standing == Standing::Done {
                 plan.skipped.push((found.input, Skip::AlreadyDone));
@@ -525,9 +564,12 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
                 remakes: standing == Standing::OtherSettings,
                 replaces: true,
                 spooled: found.spooled,
+                object: found.object,
+                replaced: stored.map(|stored| stored.entry.version),
             });
         }
     }
+    Ok(())
 }
 
 /// Keeps the first of several paths to the same file with the same output: `inbox inbox/a.png` means each picture once. If there are no
@@ -551,6 +593,9 @@ fn without_repeats(candidates: Vec<Candidate>) -> Vec<Candidate> {
 
 /// Returns the input folders inside the output folder, each with its path below that.
 fn inputs_inside_output(settings: &Settings) -> Vec<(PathBuf, PathBuf)> {
+    if store::is_url(&settings.out) {
+        return objects::inputs_inside(settings);
+    }
     let Ok(out) = settings.out.canonicalize() else { return Vec::new() };
     let inside = |input: &PathBuf| {
         let folder = input.canonicalize().ok().filter(|folder| folder.is_dir())?;
@@ -583,7 +628,7 @@ fn shared_outputs(candidates: &[Candidate], settings: &Settings) -> Vec<Option<S
 /// As [`shared_outputs`], but returns the numbers of the others.
 fn numbers_of_sharers(candidates: &[Candidate], settings: &Settings) -> Vec<Option<usize>> {
     let shared = sharing(candidates, |output| Cow::Borrowed(output.as_os_str()));
-    if settings.dry_run {
+    if settings.dry_run || store::is_url(&settings.out) {
         return shared;
     }
     let folded = sharing(candidates, |output| Cow::Owned(folded(output)));
@@ -620,6 +665,9 @@ fn folded(path: &Path) -> OsString {
 }
 
 fn replaces_one_of(inputs: &HashSet<Identity>, output: &Path, naming: &Naming) -> bool {
+    if store::is_url(output) {
+        return inputs.contains(&Identity::of_object(output));
+    }
     let there = match naming {
         Naming::StandardOutput => standard_output_file(),
         _ => fs::symlink_metadata(output).ok(),

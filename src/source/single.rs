@@ -30,7 +30,7 @@ pub fn single(
         Existing::Overwrite => Standing::ToDo,
         Existing::Skip => {
             let digest = Digest::of(settings.of_outputs().as_bytes());
-            Standing::of(&output, &InputState::of(&metadata, lasting_inodes), digest)
+            Standing::of(&output, &InputState::of(&metadata, lasting_inodes), digest, settings.times)
         }
     };
     if standing == Standing::Done {
@@ -47,5 +47,7 @@ pub fn single(
         remakes: standing == Standing::OtherSettings,
         replaces: true,
         spooled: None,
+        object: None,
+        replaced: None,
     }))
 }

@@ -53,6 +53,14 @@ impl QueuedJob {
         Self { job, page, pass, attempts: Attempts::default(), redo }.queue_again();
     }
 
+    /// Frees the memory that an input from object storage takes, unless a page of it is still to be read.
+    pub(crate) fn let_go_of_input(&self) {
+        let is_last = self.page.as_ref().is_none_or(|page| page.index + 1 == page.stack.pages.len());
+        if let Some(object) = self.job.object.as_ref().filter(|_| is_last) {
+            object.let_go();
+        }
+    }
+
     /// Sends it back to the decoders.
     pub(crate) fn queue_again(self) {
         let back = self.redo.clone();
@@ -123,6 +131,9 @@ impl Processed {
             return None;
         }
         let Decoded { layout, byte_orders, .. } = &self.picture.decoded;
+        if self.picture.decoded.levels().are_fewer(layout.depth) {
+            return None;
+        }
         let pixels = &self.slot.bytes()[..layout.bytes() as usize];
         equalize::is_narrow(pixels, layout, byte_orders.to).then_some(Remark::NarrowRange)
     }

@@ -135,6 +135,47 @@ fn pictures_that_are_not_like_the_reference_fail_with_the_reason() {
 }
 
 #[test]
+fn a_file_of_counts_is_a_reference() {
+    let place = Place::new();
+    let gray = layout(64, 1, Pixel::Gray, Depth::Eight);
+    let (one, other): (Vec<u16>, Vec<u16>) = ((0..64).collect(), (100..228).step_by(2).collect());
+    place.file("models/one.pam", pam(&gray, &one));
+    place.file("models/other.pam", pam(&gray, &other));
+    place.run("histogram models --counts counts.json").exits(0);
+    place.file(
+        "in/ramp.pam",
+        pam(&layout(256, 1, Pixel::Gray, Depth::Eight), &(0..256).collect::<Vec<u16>>()),
+    );
+    place.run("in --out done --method match --reference counts.json").exits(0);
+    let mut counts = vec![0; 256];
+    one.iter().chain(&other).for_each(|&sample| counts[usize::from(sample)] += 1);
+    let ramp: Vec<u16> = (0..256).collect();
+    let (layout, operation) = (layout(256, 1, Pixel::Gray, Depth::Eight), Operation::new(Method::Match));
+    let expected = expected(&layout, &ramp, &operation, &counts);
+    assert!(place.read("done/ramp.pam") == expected);
+    // As is a whole series.
+    place.run("in --out together --method match --reference counts.json --together all").exits(0);
+    assert!(place.read("together/ramp.pam") == expected);
+
+    place.file("in/deep.pgm", b"P5\n2 1\n65535\n\x01\x02\x03\x04");
+    place.file("in/colour.ppm", b"P6\n2 1\n255\nabcdef");
+    for dry_run in ["--dry-run", ""] {
+        let ran = place.run(&format!("in --out luma --method match --reference counts.json {dry_run}"));
+        ran.exits(1).says("the reference counts.json has no counts of pictures like it (gray of 16 bits)");
+        assert!(!ran.stderr().contains("colour.ppm"), "the luma of colour has levels too: {ran}");
+    }
+    place
+        .run("in --out channels --method match --reference counts.json --color per-channel")
+        .exits(1)
+        .says("the reference counts.json has no counts of pictures like it (rgb of 8 bits)");
+    place.file("counts.json", "{\"format\": \"histeqd counts\", \"version\": 9, \"kinds\": []}");
+    place
+        .run("in --out done --method match --reference counts.json")
+        .exits(2)
+        .says("counts.json is no file of counts, as `histeqd histogram --counts FILE` writes them");
+}
+
+#[test]
 fn all_frames_of_a_reference_count() {
     let place = Place::new();
     place.file("a.gif", include_bytes!("../data/animations/combine.gif"));

@@ -1,9 +1,9 @@
 //! What appears in the output tree, what is left alone there, and what is refused.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::harness::{BRIGHT, DULL, Place, wait};
 
@@ -233,4 +233,33 @@ fn outputs_respect_the_umask() {
     assert!(place.command("sh", ["-c", &script]).status().unwrap().success());
     let mode = |name| fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("done/a.pgm"), mode("done")), (0o640, 0o750));
+}
+
+#[test]
+fn outputs_can_keep_the_times_and_permissions_of_their_inputs() {
+    let place = Place::with(&["in/a.pgm", "in/sub/b.pgm"]);
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_700);
+    for name in ["a.pgm", "sub/b.pgm"] {
+        File::options()
+            .append(true)
+            .open(place.path("in").join(name))
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+        fs::set_permissions(place.path("in").join(name), Permissions::from_mode(0o640)).unwrap();
+    }
+    let keeping = "in --out done --times keep --permissions keep";
+    place.run(keeping).exits(0).says("Done: 2 pictures");
+    for name in ["a.pgm", "sub/b.pgm"] {
+        let output = fs::metadata(place.path("done").join(name)).unwrap();
+        assert_eq!((output.modified().unwrap(), output.permissions().mode() & 0o777), (long_ago, 0o640));
+        // As on a file system that keeps no records.
+        let _ = rustix::fs::removexattr(place.path("done").join(name), "user.histeqd");
+    }
+    place.run(keeping).exits(0).says("Skipped: 2 already done");
+
+    // What replaces an input has another time.
+    place.file("in/a.pgm", DULL);
+    place.run(keeping).exits(0).says("Done: 1 picture").says("Skipped: 1 already done");
+    place.run("in --out s3://bucket/done --times keep").exits(2).says("leave out --times and --permissions");
 }

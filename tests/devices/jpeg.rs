@@ -30,6 +30,8 @@ const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    levels: codec::LevelCount::Full,
+    no_data: None,
 };
 
 macro_rules! files {

@@ -1,6 +1,6 @@
 //! 16-bit pictures that are written with 8 bits.
 
-use super::{Decoded, Native, Target, pixels_of};
+use super::{Decoded, Format, Native, Target, pixels_of};
 use equalize::{Depth, Layout, simd};
 
 impl Target {
@@ -11,14 +11,21 @@ impl Target {
 }
 
 impl Decoded {
-    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, and rounded to its depth. The last
+    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, in its
+    /// number of levels, and rounded to its depth. The last
     /// step before they are encoded.
     pub fn reduce_depth(&mut self, slot: &mut [u8], target: &Target) {
+        if let Some(uncounted) = self.uncounted.take() {
+            self.layout = uncounted.reveal(slot, self.layout);
+        }
         if let Some(mapped) = &mut self.mapped {
             self.layout = mapped.present(slot, self.layout);
         }
         let written = target.layout_for(self.layout);
-        if written.depth != self.layout.depth {
+        let is_reduced = written.depth != self.layout.depth;
+        let says_top = target.format_for(self.format) == Format::Pnm && self.restored().is_none();
+        self.scale.present(slot, &self.layout, says_top, is_reduced);
+        if is_reduced {
             to_eight_bits(pixels_of(&self.layout, slot));
             if let Native::Tiff(native) = &mut self.native
                 && let Some(other) = &mut native.other

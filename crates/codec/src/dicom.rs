@@ -78,6 +78,7 @@ impl Known {
         start: usize,
         limits: &Limits,
         budget: &mut dyn Budget,
+        no_data: Option<f64>,
     ) -> Result<Self, CodecError> {
         let (start, uid) = meta(data, start as u64)?;
         let transfer = uid.as_deref().map_or(Ok(Transfer::UNKNOWN), Transfer::of)?;
@@ -87,7 +88,8 @@ impl Known {
         let encoding = encoding(data, start, transfer)?;
         let set = DataSet::read(data, start, encoding, budget)?;
         let Some(pixels) = set.pixels else { return Err(without_pixels(&set)) };
-        let description = Description::new(&set, &pixels, transfer.compression, encoding.big_endian)?;
+        let mut description = Description::new(&set, &pixels, transfer.compression, encoding.big_endian)?;
+        description.padding = no_data.or(description.padding);
         let (place, fragments) = match pixels.length {
             Some(length) if transfer.compression == Compression::None => ((pixels.at, length), None),
             Some(_) => return Err(malformed("its compressed pixels are no fragments")),
@@ -181,7 +183,10 @@ impl<'a> Source<'a> {
                 }
                 place
             }
-            None => Place { known: Arc::new(Known::read(&mut data, start, limits, budget)?), frame: 0 },
+            None => {
+                let known = Known::read(&mut data, start, limits, budget, target.no_data)?;
+                Place { known: Arc::new(known), frame: 0 }
+            }
         };
         let description = &known.description;
         let deep = description.samples == 1 && description.layout().depth == Depth::Sixteen;

@@ -47,6 +47,17 @@ pub enum CodecError {
         /// Bytes that `--memory` allows.
         allowed: u64,
     },
+    /// A sample is above the levels that the picture is said to have.
+    #[error(
+        "a sample of {sample} is none of {levels} levels, from 0 to {}; use another number of --levels, or --levels full",
+        levels - 1
+    )]
+    BeyondLevels {
+        /// The sample.
+        sample: f64,
+        /// How many levels there are said to be.
+        levels: usize,
+    },
     /// The output format has no place for what the picture holds.
     #[error("{format} cannot hold {what}; {remedy}")]
     CannotRepresent {
@@ -85,6 +96,7 @@ impl CodecError {
             Self::Unsupported { .. }
             | Self::TooLarge { .. }
             | Self::LargerThanMemory { .. }
+            | Self::BeyondLevels { .. }
             | Self::CannotRepresent { .. }
             | Self::Io(_)
             | Self::OutOfMemory { .. }
@@ -96,6 +108,9 @@ impl CodecError {
     pub fn kind(&self) -> String {
         match self {
             Self::Malformed { format, .. } => format!("damaged {format}"),
+            Self::BeyondLevels { levels, .. } => format!(
+                "a sample is none of {levels} levels; use another number of --levels, or --levels full"
+            ),
             Self::TooLarge { limit, flag, .. } => {
                 format!("too large: over the limit of {limit}; raise it with {flag}")
             }

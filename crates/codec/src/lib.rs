@@ -3,7 +3,7 @@
 //! ```
 //! use std::io::Write;
 //!
-//! use histeqd_codec::{Cores, Format, JpegQuality, Limits, PngLevel, Target, encode, open};
+//! use histeqd_codec::{Cores, Format, JpegQuality, LevelCount, Limits, PngLevel, Target, encode, open};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let target = Target {
@@ -14,6 +14,8 @@
 //!     gray: false,
 //!     needs_rgb: false,
 //!     range: None,
+//!     levels: LevelCount::Full,
+//!     no_data: None,
 //! };
 //! let limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
 //! let mut input = tempfile::NamedTempFile::new()?;
@@ -50,7 +52,7 @@
 
 use std::fs::File;
 
-use equalize::{ByteOrders, Layout};
+use equalize::{ByteOrders, Layout, Levels};
 
 mod animation;
 mod bmp;
@@ -74,6 +76,7 @@ mod jp2;
 mod jpeg;
 mod jpeg2000;
 mod jxl;
+mod levels;
 mod mapped;
 mod metadata;
 mod opened;
@@ -89,6 +92,7 @@ mod representation;
 mod samples;
 mod target;
 mod tiff;
+mod uncounted;
 mod webp;
 mod xmp;
 
@@ -101,6 +105,8 @@ pub use format::{Format, may_have_pages};
 use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
+pub use levels::LevelCount;
+use levels::Scale;
 use mapped::Mapped;
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
@@ -109,6 +115,8 @@ pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
 pub use target::{JpegQuality, Limits, PngLevel, Target};
+pub use uncounted::Mask;
+use uncounted::Uncounted;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -138,6 +146,10 @@ pub struct Decoded {
     native: Native,
     /// What is remembered of samples that are no levels.
     mapped: Option<Box<Mapped>>,
+    /// How many levels there are, and how they become samples.
+    scale: Scale,
+    /// The pixels that do not count while devices work on the picture.
+    uncounted: Option<Uncounted>,
     /// Bytes of the file that were in memory.
     file_bytes: u64,
 }
@@ -159,7 +171,8 @@ impl Decoded {
         let rows =
             self.restored().map_or(0, |mapped| tiff::bytes_of_rows(mapped.form().row_bytes(&self.layout)));
         let mapped = self.mapped.as_ref().map_or(0, |mapped| mapped.heap_bytes());
-        encoder + rows + mapped + self.metadata_bytes().encoded(to)
+        let uncounted = self.uncounted.as_ref().map_or(0, Uncounted::heap_bytes);
+        encoder + rows + mapped + uncounted + self.metadata_bytes().encoded(to)
     }
 
     /// Returns the number of frames that lie below each other, 1 unless it is an animation.
@@ -181,6 +194,11 @@ impl Decoded {
             | Native::Dicom(_)
             | Native::Other { .. } => None,
         }
+    }
+
+    /// Returns how many levels the pixels in the slot have.
+    pub fn levels(&self) -> Levels {
+        self.scale.levels
     }
 
     /// Returns whether the pixels stand for samples that are no levels.

@@ -14,8 +14,8 @@ use super::cores::{Cores, SMALL_CHANGE};
 use super::range::Range;
 use super::reader::resize;
 use super::samples::drop_last;
-use super::{CodecError, pixels_of};
-use equalize::{Layout, Level, Pixel};
+use super::{CodecError, LevelCount, pixels_of};
+use equalize::{Layout, Level, Levels, Pixel};
 
 mod half;
 mod hidden;
@@ -55,9 +55,45 @@ pub(super) struct Form {
     pub(super) no_data: Option<f64>,
     /// The values of the lowest and of the highest level, if they are not the least and the greatest of the picture.
     pub(super) ends: Option<(f64, f64)>,
+    /// How many levels the file says that there are.
+    pub(super) stated: Option<u32>,
+    /// How many levels there are.
+    pub(super) levels: Levels,
+    /// Whether values beyond the ends are refused.
+    pub(super) is_bounded: bool,
 }
 
 impl Form {
+    /// Returns the form with so many levels, one for each value; the same if samples are floats or long, or there are as many levels as they
+    /// have room for. If samples are `reduced` to fewer bits afterwards, all levels of these are used, from the lowest value to the highest.
+    pub(super) fn with_levels(self, count: LevelCount, reduced: bool) -> Self {
+        let number = match count {
+            LevelCount::Full => None,
+            LevelCount::Stated => self.stated,
+            LevelCount::Number(number) => Some(number.into()),
+        };
+        let is_short = self.kind.bytes() <= 2 && !self.kind.is_float();
+        let Some(number) = number.filter(|_| is_short) else { return self };
+        let number = number.min(self.kind.depth().levels() as u32);
+        let least = if self.kind.is_signed() { -f64::from(number / 2) } else { 0.0 };
+        let levels = if reduced { Levels::All } else { Levels::first(number, self.kind.depth()) };
+        let ends = Some((least, least + f64::from(number - 1)));
+        Self { ends, levels, is_bounded: true, ..self }
+    }
+
+    /// Returns the highest level.
+    fn top(&self) -> u16 {
+        (self.levels.number(self.kind.depth()) - 1) as u16
+    }
+
+    /// Returns whether a value is refused because there is no level for it.
+    #[inline(always)]
+    fn refuses(&self, value: f64) -> bool {
+        self.is_bounded
+            && self.ends.is_some_and(|(low, high)| value < low || value > high)
+            && counts(self, value)
+    }
+
     /// Returns the bytes of a pixel in the file.
     pub(super) fn pixel_bytes(&self) -> usize {
         (self.colours + self.behind()) * self.kind.bytes()
@@ -145,6 +181,10 @@ pub(super) struct Purpose {
     pub(super) gray: bool,
     /// Whether samples are made again of the new levels.
     pub(super) restores: bool,
+    /// How many levels samples are taken to have.
+    pub(super) levels: LevelCount,
+    /// Whether levels are rounded to fewer bits before they are counted.
+    pub(super) reduces: bool,
 }
 
 /// What is remembered of a picture whose levels stand for samples.
@@ -203,14 +243,15 @@ pub(super) fn decode<R: Rows>(
     slot: &mut [u8],
     cores: &Cores,
 ) -> Result<(Layout, Mapped), CodecError> {
+    let form = form.with_levels(purpose.levels, purpose.reduces);
     let layout = form.layout(width, height);
     let alone = Cores::none();
     let cores =
         if heap_bytes(rows, width as usize * form.pixel_bytes()) <= SMALL_CHANGE { cores } else { &alone };
     let mapping = match (form.ends, purpose.range) {
-        (Some(ends), _) => Mapping::of_ends(form.kind, ends),
-        (None, Some(range)) => Mapping::of_range(form.kind, range),
-        (None, None) => Mapping::of_extremes(form.kind, extremes(rows, &form, &layout, cores)?),
+        (Some(ends), _) => Mapping::of_ends(form.top(), ends),
+        (None, Some(range)) => Mapping::of_range(form.top(), range),
+        (None, None) => Mapping::of_extremes(form.top(), extremes(rows, &form, &layout, cores)?),
     };
     let is_masked = form.may_mask() && form.alpha.is_none();
     let mut mapped = Mapped {
@@ -310,7 +351,11 @@ impl Mapped {
             if tool.outcome.is_ok() {
                 let pairs = tool.rows.chunks_exact(row).zip(levels.chunks_exact_mut(row_of_levels));
                 for (samples, levels) in pairs {
-                    with_values!(kind, run(&to_levels, samples, levels, &mut tool.hidden));
+                    let beyond = with_values!(kind, run(&to_levels, samples, levels, &mut tool.hidden));
+                    if let Some(sample) = beyond {
+                        tool.outcome = Err(super::levels::beyond(sample, usize::from(self.form.top()) + 1));
+                        break;
+                    }
                     tool.hides |= !tool.hidden.is_empty();
                     if !restores {
                         tool.hidden.clear();
@@ -343,7 +388,7 @@ impl Mapped {
     /// Returns the sample that a level stands for.
     #[inline(always)]
     fn sample<V: Value>(&self, level: u16) -> V {
-        let top = (self.form.kind.depth().levels() - 1) as u16;
+        let top = self.form.top();
         V::nearest(self.mapping.value(if self.form.inverted { top - level } else { level }))
     }
 
@@ -417,11 +462,12 @@ struct ToLevels<'f> {
     gray: bool,
 }
 
-/// Makes the levels of some pixels.
-fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden: &mut Hidden) {
+/// Makes the levels of some pixels. Returns a value that has none, if there is one.
+fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden: &mut Hidden) -> Option<f64> {
     let ToLevels { form, mapping, pixel, gray } = *with;
     let level = size_of::<V::Level>();
-    let top = (form.kind.depth().levels() - 1) as u16;
+    let (top, opaque) = (form.top(), (form.kind.depth().levels() - 1) as u16);
+    let mut beyond = None;
     let colour_bytes = form.colours * size_of::<V>();
     for (samples, levels) in
         samples.chunks_exact(form.pixel_bytes()).zip(levels.chunks_exact_mut(pixel.channels() * level))
@@ -430,6 +476,9 @@ fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden:
         for (at, value) in colours_of::<V>(form, samples).enumerate() {
             if stays.is_none() && !counts(form, value) {
                 stays = Some(at * size_of::<V>());
+            }
+            if form.refuses(value) {
+                beyond = Some(value);
             }
             let found = mapping.level(value);
             put::<V>(levels, at, if form.inverted { top - found } else { found });
@@ -448,12 +497,13 @@ fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden:
                 if alpha == 0.0 {
                     hidden.add_changing(if gray { size_of::<V>() } else { colour_bytes });
                 }
-                alpha_level::<V>(alpha, top)
+                alpha_level::<V>(alpha, opaque)
             }
-            (None, _) => top,
+            (None, _) => opaque,
         };
         put::<V>(levels, pixel.channels() - 1, alpha);
     }
+    beyond
 }
 
 #[inline(always)]

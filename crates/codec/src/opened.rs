@@ -2,6 +2,10 @@
 
 use std::fs::File;
 
+mod source;
+
+use source::Source;
+
 use super::animation;
 use super::budget::{Budget, Unbounded};
 use super::cores::Cores;
@@ -9,15 +13,17 @@ use super::foreign;
 use super::format;
 use super::guard::guard;
 use super::input;
+use super::levels::Scale;
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
-use super::pages::{self, Pages, Place};
+use super::pages::{Pages, Place};
+use super::uncounted::{self, Mask, Uncounted};
 use super::{
-    CodecError, CompressedJpeg, Decoded, Format, LINE, Limits, Payload, Range, Target, WorkspaceNeeds, bmp,
-    dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
+    CodecError, CompressedJpeg, Decoded, Format, LINE, LevelCount, Limits, Payload, Range, Target,
+    WorkspaceNeeds, bmp, dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
 };
 use equalize::colour::to_gray;
-use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
+use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
 /// A picture whose header has been read and accepted.
 #[derive(Debug)]
@@ -32,117 +38,17 @@ pub struct Opened<'a> {
     keeps_byte_orders: bool,
     /// The values between which levels are spread, if they are not the picture's own.
     range: Option<Range>,
+    /// How many levels samples are taken to have.
+    levels: LevelCount,
+    /// The level of samples that are none, if samples are levels.
+    no_data: Option<f64>,
+    /// Which pixels count.
+    mask: Option<Mask>,
     source: Source<'a>,
     /// Bytes of the file in memory.
     file_bytes: u64,
     /// The pages of the file, if there are several and this is the first.
     pages: Option<Pages>,
-}
-
-#[derive(Debug)]
-enum Source<'a> {
-    Png(png::Source<'a>),
-    Jpeg(Box<jpeg::Source<'a>>),
-    DeepJpeg(jpeg::DeepSource<'a>),
-    CmykJpeg(jpeg::CmykSource<'a>),
-    Pnm(pnm::Source<'a>),
-    Pfm(pfm::Source<'a>),
-    Tiff(tiff::Source<'a>),
-    Bmp(bmp::Source<'a>),
-    WebP(webp::Source<'a>),
-    Gif(gif::Source<'a>),
-    JpegXl(Box<jxl::Source>),
-    Dicom(Box<dicom::Source<'a>>),
-    Jpeg2000(Box<jp2::Source<'a>>),
-}
-
-impl Source<'_> {
-    /// Returns the layout that the format's decoder delivers.
-    fn layout(&self) -> Layout {
-        match self {
-            Source::Png(png) => png.layout(),
-            Source::Jpeg(jpeg) => jpeg.layout(),
-            Source::DeepJpeg(jpeg) => jpeg.layout(),
-            Source::CmykJpeg(jpeg) => jpeg.layout(),
-            Source::Pnm(pnm) => pnm.layout(),
-            Source::Pfm(pfm) => pfm.layout(),
-            Source::Tiff(tiff) => tiff.layout(),
-            Source::Bmp(bmp) => bmp.layout(),
-            Source::WebP(webp) => webp.layout(),
-            Source::Gif(gif) => gif.layout(),
-            Source::JpegXl(jxl) => jxl.layout(),
-            Source::Dicom(dicom) => dicom.layout(),
-            Source::Jpeg2000(jp2) => jp2.layout(),
-        }
-    }
-
-    /// Returns the number of frames that lie below each other.
-    fn frames(&self) -> usize {
-        match self {
-            Source::Png(png) => png.frames(),
-            Source::WebP(webp) => webp.frames(),
-            Source::Gif(gif) => gif.frames(),
-            Source::Jpeg(_)
-            | Source::DeepJpeg(_)
-            | Source::CmykJpeg(_)
-            | Source::Pnm(_)
-            | Source::Pfm(_)
-            | Source::Tiff(_)
-            | Source::Bmp(_)
-            | Source::JpegXl(_)
-            | Source::Dicom(_)
-            | Source::Jpeg2000(_) => 1,
-        }
-    }
-
-    /// Returns the layout of the pixels in the slot, which are `gray` or what the decoder delivers.
-    fn layout_in(&self, gray: bool) -> Layout {
-        in_gray(self.layout(), gray)
-    }
-
-    /// Returns the same without the mask that there may be in the place of alpha.
-    fn visible_in(&self, gray: bool) -> Layout {
-        let layout = self.layout();
-        let visible = self.mapped().map_or(layout, |form| form.visible(layout.width, layout.height));
-        in_gray(Layout { depth: layout.depth, ..visible }, gray)
-    }
-
-    /// Returns the pages of the file, if there are several and this is the first.
-    fn take_pages(&mut self) -> Option<pages::Source> {
-        match self {
-            Self::Tiff(tiff) => tiff.take_stack().map(pages::Source::Tiff),
-            Self::Dicom(dicom) => dicom.take_frames().map(pages::Source::Dicom),
-            _ => None,
-        }
-    }
-
-    /// Returns the form of samples that are no levels.
-    fn mapped(&self) -> Option<mapped::Form> {
-        match self {
-            Self::Tiff(tiff) => tiff.mapped(),
-            Self::Pfm(pfm) => Some(pfm.form()),
-            Self::Dicom(dicom) => dicom.mapped(),
-            Self::Png(_)
-            | Self::Jpeg(_)
-            | Self::DeepJpeg(_)
-            | Self::CmykJpeg(_)
-            | Self::Pnm(_)
-            | Self::Bmp(_)
-            | Self::WebP(_)
-            | Self::Gif(_)
-            | Self::JpegXl(_)
-            | Self::Jpeg2000(_) => None,
-        }
-    }
-}
-
-/// Returns a layout in which colours are `gray`, or as they are.
-fn in_gray(layout: Layout, gray: bool) -> Layout {
-    match (gray, layout.pixel) {
-        (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
-        (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
-        _ => layout,
-    }
 }
 
 /// Opens a picture as [`open_within`] does, whatever it holds.
@@ -210,12 +116,15 @@ fn open_one<'a>(
         |reason| CodecError::malformed(format, reason),
         move || match format {
             Format::Pnm if pfm::is_pfm(buffer) => {
-                Ok((Source::Pfm(pfm::Source::open(file, buffer, limits, budget)?), 0))
+                Ok((Source::Pfm(pfm::Source::open(file, buffer, limits, budget, target.no_data)?), 0))
             }
             Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
             Format::Tiff => {
                 let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-                Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget, place)?), 0))
+                Ok((
+                    Source::Tiff(tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?),
+                    0,
+                ))
             }
             Format::Dicom => {
                 let place = if let Some(Place::Dicom(place)) = place { Some(place) } else { None };
@@ -237,13 +146,26 @@ fn open_one<'a>(
     let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
     let output = target.format_for(format);
     let written = target.layout_for(source.visible_in(gray));
-    let range = target.range;
+    let (range, levels) = (target.range, target.levels);
+    let no_data = target.no_data.or(source.no_data()).filter(|_| source.mapped().is_none());
     let pages = source.take_pages().map(|source| Pages::new(source, format, output)).transpose()?;
     if pages.is_none() && page.is_none() {
         input::check_length(length, limits)?;
     }
-    let opened =
-        Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes, pages };
+    let opened = Opened {
+        format,
+        output,
+        written,
+        gray,
+        keeps_byte_orders: false,
+        range,
+        levels,
+        no_data,
+        mask: None,
+        source,
+        file_bytes,
+        pages,
+    };
     animation::check(opened.frames(), format, output)?;
     opened.check_limits(limits)?;
     if output == Format::Dicom && format != Format::Dicom {
@@ -319,14 +241,27 @@ impl Opened<'_> {
         }
     }
 
-    /// Returns the layout that the pixels will have in the slot.
+    /// Returns the layout that the pixels will have in the slot, if some do not count; otherwise it may have no alpha.
     pub fn layout(&self) -> Layout {
-        self.source.layout_in(self.gray)
+        let layout = self.source.layout_in(self.gray);
+        if self.may_hide() { uncounted::with_alpha(layout) } else { layout }
     }
 
-    /// Returns the bytes of slot that [`Opened::decode`] needs, which are those of the pixels as they are in the file.
+    /// Has pixels not count that a mask covers, which is as large as the picture or as a frame of it.
+    #[must_use]
+    pub fn with_mask(self, mask: Mask) -> Self {
+        Self { mask: Some(mask), ..self }
+    }
+
+    /// Returns whether pixels that are levels may not count.
+    fn may_hide(&self) -> bool {
+        self.mask.is_some() || self.no_data.is_some()
+    }
+
+    /// Returns the bytes of slot that [`Opened::decode`] needs, which are those of the pixels as they are in the file, or with alpha.
     pub fn slot_bytes(&self) -> usize {
-        usize::try_from(self.stored_bytes()).expect("within the limits, so it has an address")
+        let bytes = self.stored_bytes().max(if self.may_hide() { self.layout().bytes() } else { 0 });
+        usize::try_from(bytes).expect("within the limits, so it has an address")
     }
 
     /// Returns the bytes of slot that pixels and chroma take together.
@@ -338,6 +273,7 @@ impl Opened<'_> {
     /// lines can be copied from one to the other.
     pub fn lead(&self) -> usize {
         match &self.source {
+            _ if self.may_hide() => 0,
             Source::Pnm(pnm) => pnm.lead() % LINE,
             Source::Tiff(tiff) => tiff.lead(),
             _ => 0,
@@ -371,7 +307,9 @@ impl Opened<'_> {
             (None, _, to) => encoder_bytes(to, &self.written_frame()),
         };
         let metadata = self.metadata_bytes();
-        kept + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
+        let hidden = if self.may_hide() { uncounted::heap_bytes(&self.layout()) } else { 0 };
+        let mask = self.mask.as_ref().map_or(0, Mask::heap_bytes);
+        kept + hidden + mask + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
     }
 
     /// Returns the form of samples that are no levels, if samples are made again of the levels, because the output has a place for them.
@@ -428,8 +366,9 @@ impl Opened<'_> {
     }
 
     fn byte_orders(&self) -> ByteOrders {
-        // Samples are made of levels in the machine's order.
-        if !self.keeps_byte_orders || self.restored().is_some() {
+        // Samples are made of levels in the machine's order, and levels of samples.
+        let in_place = self.levels == LevelCount::Full && !self.may_hide() && self.restored().is_none();
+        if !self.keeps_byte_orders || !in_place {
             return ByteOrders::NATIVE;
         }
         // Colours are made gray in the machine's order.
@@ -481,29 +420,54 @@ impl Opened<'_> {
     ) -> Result<Decoded, CodecError> {
         let (format, gray, written) = (self.format, self.gray, self.written);
         let byte_orders = self.byte_orders();
-        let purpose = Purpose { range: self.range, gray, restores: self.restored().is_some() };
+        let reduces = matches!(&self.source, Source::Dicom(dicom) if dicom.reduces());
+        let (restores, levels) = (self.restored().is_some(), self.levels);
+        let purpose = Purpose { range: self.range, gray, restores, levels, reduces };
+        let (stated, no_data, mask) = (self.source.stated(), self.no_data, self.mask.as_ref());
+        let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
+        let (whole, slot) = (slot, 0..stored);
         let payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
-            || match self.source {
-                Source::Png(png) => png.decode(slot, byte_orders.from),
-                Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
-                Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
-                Source::DeepJpeg(jpeg) => jpeg.decode(slot),
-                Source::CmykJpeg(jpeg) => jpeg.decode(slot),
-                Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
-                Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
-                Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
-                Source::Bmp(bmp) => bmp.decode(slot),
-                Source::WebP(webp) => webp.decode(slot),
-                Source::Gif(gif) => gif.decode(slot),
-                Source::JpegXl(jxl) => jxl.decode(slot),
-                Source::Dicom(dicom) => dicom.decode(slot, purpose, cores),
-                Source::Jpeg2000(jp2) => jp2.decode(slot),
+            || {
+                let slot = &mut whole[slot];
+                match self.source {
+                    Source::Png(png) => png.decode(slot, byte_orders.from),
+                    Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
+                    Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
+                    Source::DeepJpeg(jpeg) => jpeg.decode(slot),
+                    Source::CmykJpeg(jpeg) => jpeg.decode(slot),
+                    Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
+                    Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
+                    Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
+                    Source::Bmp(bmp) => bmp.decode(slot),
+                    Source::WebP(webp) => webp.decode(slot),
+                    Source::Gif(gif) => gif.decode(slot),
+                    Source::JpegXl(jxl) => jxl.decode(slot),
+                    Source::Dicom(dicom) => dicom.decode(slot, purpose, cores),
+                    Source::Jpeg2000(jp2) => jp2.decode(slot),
+                }
             },
         )?;
+        let slot = whole;
+        let pixels = pixels_of(&payload.layout, slot);
+        let fates = uncounted::fates(pixels, &payload.layout, mask, no_data, stated)?;
+        let scale = match &payload.mapped {
+            Some(mapped) => Scale::of_mapped(mapped.form().levels, payload.layout.depth, mapped.restores),
+            None => {
+                let pixels = pixels_of(&payload.layout, slot);
+                Scale::take(levels, stated, pixels, &payload.layout, fates.as_deref())?
+            }
+        };
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
         let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
+        let (layout, uncounted) = match fates {
+            Some(fates) => {
+                let (layout, uncounted) = Uncounted::hide(fates, slot, layout)?;
+                (layout, Some(uncounted))
+            }
+            None => (layout, None),
+        };
         Ok(Decoded {
             layout,
             byte_orders,
@@ -512,13 +476,21 @@ impl Opened<'_> {
             metadata: payload.metadata,
             native: payload.native,
             mapped: payload.mapped,
+            scale,
+            uncounted,
             file_bytes: self.file_bytes,
         })
     }
 
     /// Returns what a GPU has to know to decode, equalize and encode the picture alone, if it can and the target allows it.
     pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
-        if let Source::Jpeg(jpeg) = &self.source { jpeg.compressed(target) } else { None }
+        match (&self.source, self.levels) {
+            // Devices do not check samples, and know no mask.
+            (Source::Jpeg(_), LevelCount::Number(..256)) => None,
+            (Source::Jpeg(_), _) if self.may_hide() => None,
+            (Source::Jpeg(jpeg), _) => jpeg.compressed(target),
+            _ => None,
+        }
     }
 
     /// Copies the file unchanged into the front of `slot`, which must have room for it, for a GPU that decodes it. Gives `self` back if the
@@ -541,6 +513,8 @@ impl Opened<'_> {
                     metadata,
                     native,
                     mapped,
+                    scale: Scale::default(),
+                    uncounted: None,
                     file_bytes,
                 })
             }

@@ -12,7 +12,7 @@ use super::reader::Reader;
 use super::samples::swap_bytes;
 use super::{CodecError, Decoded, Format, Limits, Mapped, Metadata, Native as AnyNative, Payload, pixels_of};
 use crate::cores::Cores;
-use equalize::Layout;
+use equalize::{Layout, Levels};
 
 /// What is remembered of a PFM for writing it back.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub(super) struct Source<'a> {
     header: Header,
     /// The offset of the samples.
     start: u64,
+    /// The value of samples that are none.
+    no_data: Option<f64>,
 }
 
 /// What a header says.
@@ -83,6 +85,7 @@ impl<'a> Source<'a> {
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
         budget: &mut dyn Budget,
+        no_data: Option<f64>,
     ) -> Result<Self, CodecError> {
         let header = Header::parse(buffer).map_err(malformed)?;
         let written_on_windows = buffer[header.length - 1..].starts_with(b"\r\n");
@@ -91,7 +94,7 @@ impl<'a> Source<'a> {
         let raster = header.row_bytes().saturating_mul(header.height.into());
         // Only the length of the file tells a line end of two bytes from one before a sample whose first byte is 10.
         start += u64::from(written_on_windows && file.file_bytes().checked_sub(raster) == Some(start + 1));
-        Ok(Self { file, header, start })
+        Ok(Self { file, header, start, no_data })
     }
 
     /// Returns the form of the samples.
@@ -103,8 +106,11 @@ impl<'a> Source<'a> {
             alpha: None,
             others: 0,
             inverted: false,
-            no_data: None,
+            no_data: self.no_data.map(|value| f64::from(value as f32)),
             ends: None,
+            stated: None,
+            levels: Levels::All,
+            is_bounded: false,
         }
     }
 

@@ -11,6 +11,7 @@ use ::png::{
 };
 
 use super::animation::{self, Animation};
+use super::levels::{Place, Stated};
 use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
@@ -92,6 +93,13 @@ impl<'a> Source<'a> {
 
     pub(super) fn layout(&self) -> Layout {
         self.frames.as_ref().map_or(self.chunks.layout, |frames| frames.stacked)
+    }
+
+    /// Returns what is said of the levels of colours.
+    pub(super) fn stated(&self) -> Option<Stated> {
+        self.chunks
+            .significant_bits()
+            .map(|bits| Stated { top: ((1_u32 << bits) - 1) as u16, place: Place::Either })
     }
 
     /// Decodes into `slot`, which is as long as the pixels. 16-bit samples get this byte order.
@@ -188,6 +196,11 @@ fn write(
         info.exif_metadata = decoded.metadata.exif.as_deref().map(Into::into);
     }
     let mut writer = Encoder::with_info(out, info)?.write_header()?;
+    if let Some(bits) = decoded.scale.stated_bits(layout.depth) {
+        let mut content = vec![bits; layout.pixel.colour_channels()];
+        content.resize(layout.pixel.channels(), 8 * layout.depth.bytes() as u8);
+        writer.write_chunk(::png::chunk::ChunkType(*b"sBIT"), &content)?;
+    }
     match native {
         Some(native) => {
             for (kind, content) in native.kept.chunks() {

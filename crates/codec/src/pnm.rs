@@ -1,14 +1,15 @@
 //! PBM, PGM, PPM and PAM (netpbm's formats; <https://netpbm.sourceforge.net/doc/>).
 //!
 //! Binary pixels are read from the file straight into the slot and written straight from it. Samples whose maxval is neither 255 nor 65535
-//! are scaled to the full range of their depth, rounding halves up, so that distinct values stay distinct. Output has maxval 255 or 65535
-//! and the binary form: P5, P6, or P7 if the source is P7 or has alpha. A file of several pictures is refused.
+//! are scaled to the full range of their depth, rounding halves up, so that distinct values stay distinct. Output has maxval 255 or 65535, or that of
+//! fewer levels, and the binary form: P5, P6, or P7 if the source is P7 or has alpha. A file of several pictures is refused.
 
 use std::fs::File;
 use std::io::Write;
 
 use super::budget::Budget;
 use super::input::{HEAD, read_full, read_rest};
+use super::levels::{Place, Stated};
 use super::samples::{rescale, swap_big_endian, unpack};
 use super::{CodecError, Decoded, Format, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
 use equalize::{ByteOrder, Depth, Layout, Pixel};
@@ -63,6 +64,11 @@ impl<'a> Source<'a> {
 
     pub(super) fn layout(&self) -> Layout {
         self.header.layout
+    }
+
+    /// Returns what maxval says of the levels, which are spread over the range.
+    pub(super) fn stated(&self) -> Option<Stated> {
+        Some(Stated { top: self.header.maxval, place: Place::Spread })
     }
 
     /// Returns the offset of the pixels in the file if they lie there as they will in the slot; otherwise 0. The header of the output
@@ -135,15 +141,15 @@ pub(super) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Resu
         swap_big_endian(pixels, decoded.byte_orders.to);
     }
     let pam = matches!(decoded.native, AnyNative::Pnm(Native { pam: true }));
-    let header = header_for(&layout, pam);
+    let maxval = decoded.scale.top_written(layout.depth);
+    let header = header_for(&layout, maxval, pam);
     out.write_all(header.as_bytes())?;
     out.write_all(pixels)?;
     Ok((header.len() + pixels.len()) as u64)
 }
 
-fn header_for(layout: &Layout, pam: bool) -> String {
-    let Layout { width, height, pixel, depth } = *layout;
-    let maxval = depth.levels() - 1;
+fn header_for(layout: &Layout, maxval: u16, pam: bool) -> String {
+    let Layout { width, height, pixel, .. } = *layout;
     let kind = match pixel {
         Pixel::Gray if !pam => return format!("P5\n{width} {height}\n{maxval}\n"),
         Pixel::Rgb if !pam => return format!("P6\n{width} {height}\n{maxval}\n"),

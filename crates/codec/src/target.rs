@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CodecError;
 use crate::format::Format;
+use crate::levels::LevelCount;
 use crate::range::Range;
 
 /// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
@@ -101,6 +102,10 @@ pub struct Target {
     /// The values between which the levels of floats and of integers of more than 16 bits are spread; `None` for the least and the greatest of each
     /// picture.
     pub range: Option<Range>,
+    /// How many levels samples are taken to have.
+    pub levels: LevelCount,
+    /// The value of samples that are none. Pixels all of whose colours have it do not count, and stay as they are.
+    pub no_data: Option<f64>,
 }
 
 impl Target {

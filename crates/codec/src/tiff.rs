@@ -18,6 +18,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::budget::{Budget, ask};
+use super::levels::{LevelCount, Place as Levels, Stated};
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
 use super::samples::unpack;
@@ -124,7 +125,7 @@ impl<'a> Source<'a> {
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
         budget: &mut dyn Budget,
-        place: Option<Place>,
+        (place, no_data): (Option<Place>, Option<f64>),
     ) -> Result<Self, CodecError> {
         let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
         let mut file = Reader::new(file, buffer, limits, budget)?;
@@ -144,7 +145,7 @@ impl<'a> Source<'a> {
         let below = pages::below(&mut file, form, &directory)?;
         pictures.company.smaller |= below.smaller;
         pictures.company.masks |= below.masks;
-        let header = Header::new(&directory, form)?;
+        let header = Header::new(&directory, form, no_data)?;
         parts::check(&header, limits)?;
         let company = pictures.company;
         let stack = match place {
@@ -189,6 +190,16 @@ impl<'a> Source<'a> {
     /// Returns the form of samples that are no levels.
     pub(super) fn mapped(&self) -> Option<mapped::Form> {
         self.header.mapped()
+    }
+
+    /// Returns the level of pixels without data, if all of their colours have it.
+    pub(super) fn no_data_level(&self) -> Option<f64> {
+        header::no_data_level(&self.header, &self.directory)
+    }
+
+    /// Returns what is said of the levels of samples.
+    pub(super) fn stated(&self) -> Option<Stated> {
+        self.header.stated
     }
 
     /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
@@ -261,11 +272,16 @@ impl<'a> Source<'a> {
             planes: header.planar,
             reduced: written.depth != layout.depth,
             to_levels: mapped.is_some() && !purpose.restores,
+            keeps_levels: purpose.levels == LevelCount::Stated
+                && header.stated.is_some_and(|stated| stated.place == Levels::Low),
         };
         let compression = header.method.written();
         let big = header.form.big;
+        let has_level = header::no_data_level(header, &self.directory).is_some();
+        let keeps_no_data = (header.no_data.is_some() && purpose.restores)
+            || (has_level && to == Format::Tiff && written.depth == layout.depth);
         let still_true = [
-            (header.no_data.is_some() && purpose.restores).then_some(tags::GDAL_NODATA),
+            keeps_no_data.then_some(tags::GDAL_NODATA),
             header::has_display_colours(&self.directory).then_some(tags::COLOUR_MAP),
             tags::is_page(&self.directory).then_some(tags::KIND),
         ];

@@ -25,7 +25,7 @@ pub use super::portable::Corners;
 use super::portable::quantize;
 use super::sample::Sample;
 use super::strength::Strength;
-use crate::{Depth, Layout};
+use crate::{Depth, Layout, Levels};
 use bands::Task;
 use dense::{Dense, Luts};
 use plane::{PaddedPlane, Rows};
@@ -100,18 +100,20 @@ pub(super) fn equalize<S: Sample>(
     samples: &mut [S],
     layout: &Layout,
     plane: Plane,
-    (clahe, strength): (&Clahe, Strength),
+    (clahe, strength, levels): (&Clahe, Strength, Levels),
     buffers: &mut Buffers<S>,
     tally: &mut Tally,
 ) {
-    let tiles = Geometry::new(layout, clahe);
+    let levels = levels.number(layout.depth);
+    let tiles = Geometry::new(layout, clahe).with_levels(levels);
     let (width, height) = (layout.width as usize, layout.height as usize);
     let Buffers { rows, slots, survey, across, down, luts, sparse } = buffers;
     let mut plane = PaddedPlane::new(samples, width, (layout.pixel, plane), rows);
     across.set(width, tiles.tile_width, tiles.columns);
     down.set(height, tiles.tile_height, tiles.rows);
     let axes = (&*across, &*down);
-    let Some(clipping) = look(&mut plane, &tiles, axes, clahe.clip_limit, (slots, survey)) else { return };
+    let limit = (clahe.clip_limit, levels);
+    let Some(clipping) = look(&mut plane, &tiles, axes, limit, (slots, survey)) else { return };
     plane.pad(&tiles);
     let entries = survey.most_entries(&tiles) as u64;
     let task = Task { tiles, clipping, strength, slots, survey, across, down };
@@ -131,24 +133,23 @@ fn look<S: Sample>(
     plane: &mut PaddedPlane<'_, S>,
     tiles: &Geometry,
     axes: (&Axis, &Axis),
-    limit: ClipLimit,
+    (limit, levels): (ClipLimit, usize),
     (slots, survey): (&mut Slots<S>, &mut Survey),
 ) -> Option<Clipping> {
-    let depth = if S::LEVELS == 256 { Depth::Eight } else { Depth::Sixteen };
-    let clipping = if limit.needs_levels(depth) {
+    let clipping = if limit.needs_levels(levels) {
         let mut occurs = vec![false; S::LEVELS];
         survey.look(plane, axes, Some(&mut occurs));
         slots.set_occurring(&occurs);
         Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), tiles.area())?
     } else {
-        if depth == Depth::Eight || tiles.area() < TINY {
+        if S::DEPTH == Depth::Eight || tiles.area() < TINY {
             slots.set_all();
             survey.assume(Interval { lowest: 0, highest: S::LEVELS as u32 - 1 }, axes);
         } else {
             let seen = survey.look(plane, axes, None);
             slots.set_seen(&seen, plane);
         }
-        Clipping::new(limit, tiles.area(), depth)
+        Clipping::new(limit, tiles.area(), levels)
     };
     survey.in_slots(tiles, axes, |level| slots.slot(level));
     Some(clipping)
@@ -193,7 +194,7 @@ mod tests {
                     let tiles = Tiles::Grid { x: grid, y: grid };
                     let clahe = Clahe { clip_limit: ClipLimit::Times(2.0 + number as f64), tiles };
                     let mut buffers = Buffers::default();
-                    let what = (&clahe, Strength::FULL);
+                    let what = (&clahe, Strength::FULL, Levels::All);
                     let gray = Plane::Channel(0);
                     equalize(&mut samples, &layout, gray, what, &mut buffers, &mut Tally::new(65_536));
                     let promised = Geometry::new(&layout, &clahe).scratch_bytes(&layout);

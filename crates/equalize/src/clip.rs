@@ -9,7 +9,7 @@ use crate::portable::round;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ClipLimit {
-    /// [`ClipLimit::USUAL`] at 8 bit. At 16 bit the same, but as if a plane had only the levels that occur in it: see
+    /// [`ClipLimit::USUAL`]. At 16 bit, if nothing is known of fewer levels, the same as if a plane had only the levels that occur in it: see
     /// [`Clipping::of_levels`].
     Auto,
     /// The highest count allowed, as a multiple of the mean over all levels; 0 means no limit. This is OpenCV's `clipLimit`.
@@ -20,9 +20,9 @@ impl ClipLimit {
     /// What suits most pictures of 8 bit.
     pub const USUAL: u64 = 2;
 
-    /// Returns whether it depends on the levels that occur in a plane.
-    pub const fn needs_levels(self, depth: Depth) -> bool {
-        matches!((self, depth), (Self::Auto, Depth::Sixteen))
+    /// Returns whether it depends on the levels that occur in a plane of so many levels.
+    pub const fn needs_levels(self, levels: usize) -> bool {
+        matches!(self, Self::Auto) && levels == Depth::Sixteen.levels()
     }
 }
 
@@ -57,13 +57,12 @@ pub struct Clipping {
 }
 
 impl Clipping {
-    /// Returns OpenCV's clipping of tiles of `area` pixels. [`ClipLimit::Auto`] is [`ClipLimit::USUAL`] here.
-    pub fn new(limit: ClipLimit, area: u64, depth: Depth) -> Self {
+    /// Returns OpenCV's clipping of tiles of `area` pixels of so many levels. [`ClipLimit::Auto`] is [`ClipLimit::USUAL`] here.
+    pub fn new(limit: ClipLimit, area: u64, levels: usize) -> Self {
         let times = match limit {
             ClipLimit::Auto => ClipLimit::USUAL as f64,
             ClipLimit::Times(times) => times,
         };
-        let levels = depth.levels();
         let most = (times > 0.0).then(|| ((times * area as f64 / levels as f64) as u64).max(1));
         Self { most, spread: 0..levels as u32 }
     }
@@ -174,13 +173,13 @@ mod tests {
     #[test]
     fn the_usual_limit_is_opencvs() {
         for (area, most) in [(1, 1), (127, 1), (128, 1), (256, 2), (192_000, 1500)] {
-            let [auto, two] = [ClipLimit::Auto, ClipLimit::Times(2.0)]
-                .map(|limit| Clipping::new(limit, area, Depth::Eight));
+            let [auto, two] =
+                [ClipLimit::Auto, ClipLimit::Times(2.0)].map(|limit| Clipping::new(limit, area, 256));
             assert_eq!((auto.most, auto.spread.clone()), (Some(most), 0..256));
             assert_eq!(auto, two);
         }
-        assert_eq!(Clipping::new(ClipLimit::Times(0.0), 5000, Depth::Sixteen).most, None);
-        assert_eq!(Clipping::new(ClipLimit::Times(2.5), 40_000, Depth::Sixteen).most, Some(1));
+        assert_eq!(Clipping::new(ClipLimit::Times(0.0), 5000, 65_536).most, None);
+        assert_eq!(Clipping::new(ClipLimit::Times(2.5), 40_000, 65_536).most, Some(1));
     }
 
     #[test]

@@ -4,12 +4,16 @@ use std::ops::{BitAnd, BitOr};
 
 use bytemuck::Pod;
 
+use crate::Depth;
+
 /// A sample of a picture, `u8` or `u16`, as a level. The arithmetic is written once, over this trait.
 pub trait Level:
     Pod + Ord + BitAnd<Output = Self> + BitOr<Output = Self> + Send + Sync + private::Sealed
 {
+    /// The depth.
+    const DEPTH: Depth;
     /// The number of levels: 256 or 65536.
-    const LEVELS: usize;
+    const LEVELS: usize = Self::DEPTH.levels();
 
     /// Returns the sample as an index into a histogram or a LUT.
     fn level(self) -> usize;
@@ -25,7 +29,7 @@ pub trait Level:
 }
 
 impl Level for u8 {
-    const LEVELS: usize = 256;
+    const DEPTH: Depth = Depth::Eight;
 
     #[inline(always)]
     fn level(self) -> usize {
@@ -50,7 +54,7 @@ impl Level for u8 {
 }
 
 impl Level for u16 {
-    const LEVELS: usize = 65536;
+    const DEPTH: Depth = Depth::Sixteen;
 
     #[inline(always)]
     fn level(self) -> usize {

@@ -30,6 +30,7 @@ mod coverage;
 pub mod histogram;
 mod layout;
 mod level;
+mod levels;
 pub mod lut;
 pub mod planes;
 mod portable;
@@ -45,6 +46,7 @@ pub use coverage::is_narrow;
 use histogram::{BLOCK, Counted, Tally};
 pub use layout::{ByteOrder, ByteOrders, Depth, Layout, Pixel, swap_bytes};
 pub use level::Level;
+pub use levels::Levels;
 pub use lut::Stretch;
 use lut::{Rule, of_plane};
 pub use sample::Sample;
@@ -92,12 +94,19 @@ pub struct Operation {
     pub per_channel: bool,
     /// How far the levels go from the picture's own to the equalized ones.
     pub strength: Strength,
+    /// How many levels there are, before and after. No sample may be above them.
+    pub levels: Levels,
 }
 
 impl Operation {
-    /// Returns an operation on the luma of a colour picture, at full strength.
+    /// Returns an operation on the luma of a colour picture, at full strength, with all levels.
     pub const fn new(method: Method) -> Self {
-        Self { method, per_channel: false, strength: Strength::FULL }
+        Self { method, per_channel: false, strength: Strength::FULL, levels: Levels::All }
+    }
+
+    /// Returns whether colours may go beyond the highest level with their luma, so that they have to be clamped ([`Levels::clamp`]).
+    pub const fn may_exceed_levels(&self, layout: &Layout) -> bool {
+        !self.per_channel && layout.pixel.colour_channels() > 1 && self.levels.are_fewer(layout.depth)
     }
 
     /// Returns the number of planes that are equalized, each separately.
@@ -167,6 +176,9 @@ pub fn equalize_like(
             equalize_samples::<u16>(samples, layout, operation, reference, scratch);
         }
     }
+    if operation.may_exceed_levels(layout) {
+        operation.levels.clamp(pixels, layout, ByteOrder::Native);
+    }
 }
 
 /// Sends a picture through LUTs in place: one for each plane that is equalized, in the order of [`Plane::to_equalize`], each with one entry per
@@ -195,7 +207,7 @@ fn apply_samples<S: Sample>(samples: &mut [S], pixel: Pixel, per_channel: bool, 
 
 /// Equalizes one 8-bit gray plane globally, as [`equalize`] does.
 pub fn equalize_gray8(samples: &mut [u8]) {
-    let how = (Rule::Equalize, Strength::FULL);
+    let how = (Rule::Equalize, Strength::FULL, u8::LEVELS);
     through_lut(samples, 0, Pixel::Gray, Plane::Channel(0), how, &mut Buffers::default());
 }
 
@@ -207,14 +219,16 @@ fn equalize_samples<S: Sample>(
     scratch: &mut Scratch,
 ) {
     let buffers = S::buffers(scratch);
-    for (number, &plane) in Plane::to_equalize(layout.pixel, operation.per_channel).iter().enumerate() {
+    let planes = Plane::to_equalize(layout.pixel, operation.per_channel);
+    let levels = operation.levels.number(layout.depth);
+    for (number, &plane) in planes.iter().enumerate() {
         if let Method::Clahe(clahe) = operation.method {
             let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
-            let what = (&clahe, operation.strength);
+            let what = (&clahe, operation.strength, operation.levels);
             clahe::equalize(samples, layout, plane, what, &mut buffers.clahe, tally);
         }
         if let Some(rule) = operation.method.rule(of_plane::<S>(reference, number)) {
-            let how = (rule, operation.strength);
+            let how = (rule, operation.strength, levels);
             through_lut(samples, layout.width as usize, layout.pixel, plane, how, buffers);
         }
     }
@@ -227,14 +241,14 @@ fn through_lut<S: Sample>(
     width: usize,
     pixel: Pixel,
     plane: Plane,
-    (rule, strength): (Rule<'_>, Strength),
+    (rule, strength, levels): (Rule<'_>, Strength, usize),
     buffers: &mut Buffers<S>,
 ) {
     let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
     tally.clear();
     histogram::add_plane(samples, width, pixel, plane, Counted::Visible, tally);
     buffers.lut.resize(S::LEVELS, S::zeroed());
-    rule.fill(tally.counts(), &mut buffers.lut);
+    rule.fill_first(levels, tally.counts(), &mut buffers.lut);
     strength.weaken_lut(&mut buffers.lut);
     map_plane(samples, pixel, plane, &buffers.lut);
 }

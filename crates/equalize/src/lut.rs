@@ -23,20 +23,36 @@ pub enum Rule<'r> {
 }
 
 impl Rule<'_> {
-    /// Fills `lut` from `counts`; both have one entry per level.
+    /// Fills `lut` from `counts`; both have one entry per level, of which there may be fewer than a sample has room for.
     ///
     /// # Panics
     /// If `counts`, `lut` or the counts of a reference do not have one entry per level.
     pub fn fill<S: Level>(self, counts: &[u64], lut: &mut [S]) {
-        assert_eq!(counts.len(), S::LEVELS, "a histogram has one count a level");
-        assert_eq!(lut.len(), S::LEVELS, "a LUT has one entry a level");
+        assert!((1..=S::LEVELS).contains(&counts.len()), "a histogram has one count a level");
+        assert_eq!(lut.len(), counts.len(), "a LUT has one entry a level");
         match self {
             Self::Equalize => equalize::fill(counts, lut),
             Self::Stretch(stretch) => stretch::fill(stretch, counts, lut),
             Self::Match(reference) => {
-                assert_eq!(reference.len(), S::LEVELS, "a reference has one count a level");
+                assert_eq!(reference.len(), counts.len(), "a reference has one count a level");
                 matching::fill(reference, counts, lut);
             }
+        }
+    }
+
+    /// Does so for the first `levels` of the levels that a sample has room for. What is above them stays as it is.
+    ///
+    /// # Panics
+    /// As [`Rule::fill`].
+    pub(super) fn fill_first<S: Level>(self, levels: usize, counts: &[u64], lut: &mut [S]) {
+        let rule = match self {
+            Self::Match(reference) => Self::Match(&reference[..levels]),
+            other => other,
+        };
+        let (first, above) = lut.split_at_mut(levels);
+        rule.fill(&counts[..levels], first);
+        for (level, entry) in (levels..).zip(above) {
+            *entry = S::from_level(level as u32);
         }
     }
 }
@@ -60,7 +76,7 @@ pub fn fill(operation: &Operation, depth: Depth, counts: &[u64], reference: &[u6
 fn fill_samples<S: Level>(operation: &Operation, counts: &[u64], reference: &[u64], luts: &mut [S]) {
     for (number, (counts, lut)) in counts.chunks(S::LEVELS).zip(luts.chunks_mut(S::LEVELS)).enumerate() {
         let rule = operation.method.rule(of_plane::<S>(reference, number)).expect("it has a LUT for a plane");
-        rule.fill(counts, lut);
+        rule.fill_first(operation.levels.number(S::DEPTH), counts, lut);
         operation.strength.weaken_lut(lut);
     }
 }

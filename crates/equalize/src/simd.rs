@@ -46,6 +46,10 @@ pub fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
 }
 
 /// Adds samples to the tables of a [`crate::histogram::Tally`]; `width` is as in [`crate::histogram::Tally::add_rows`].
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(unused_variables, reason = "only the instructions of x86-64 need the width")
+)]
 pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     if samples.len() >= COUNTED_BY_BITS && has_vbmi() && has_bit_matrices() {

@@ -3,7 +3,8 @@
 use histeqd_equalize::clahe::{Geometry, fill_lut};
 use histeqd_equalize::clip::{Clipping, LevelsInUse};
 use histeqd_equalize::{
-    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Strength, Tiles, equalize,
+    Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Sample, Scratch, Strength, Tiles,
+    equalize,
 };
 use proptest::prelude::*;
 
@@ -47,6 +48,7 @@ fn plain_plane<S: Sample>(
     (width, height): (usize, usize),
     clahe: &Clahe,
     strength: Strength,
+    levels: usize,
 ) -> Vec<S> {
     let (columns, rows) = clahe.tiles.grid(width as u32, height as u32);
     let (columns, rows) = (columns as usize, rows as usize);
@@ -54,8 +56,7 @@ fn plain_plane<S: Sample>(
     let [tile_width, tile_height] =
         [(width, columns), (height, rows)].map(|(length, tiles)| length / tiles + usize::from(padded));
     let area = (tile_width * tile_height) as u64;
-    let depth = if S::LEVELS == 256 { Depth::Eight } else { Depth::Sixteen };
-    let clipping = if clahe.clip_limit.needs_levels(depth) {
+    let clipping = if clahe.clip_limit.needs_levels(levels) {
         let mut occurs = vec![false; S::LEVELS];
         plane.iter().for_each(|value| occurs[value.level()] = true);
         match Clipping::of_levels(LevelsInUse::new(occurs.into_iter()), area) {
@@ -63,9 +64,9 @@ fn plain_plane<S: Sample>(
             None => return plane.to_vec(),
         }
     } else {
-        Clipping::new(clahe.clip_limit, area, depth)
+        Clipping::new(clahe.clip_limit, area, levels)
     };
-    let scale = (S::LEVELS - 1) as f32 / area as f32;
+    let scale = (levels - 1) as f32 / area as f32;
     // Tiles that no pixel takes values from are not made.
     let mut luts = std::collections::HashMap::new();
     let mut lut_of = |row: usize, column: usize, value: S| {
@@ -88,19 +89,25 @@ fn plain_plane<S: Sample>(
         let top = lut_of(above, left, old) * (1.0 - to_right) + lut_of(above, right, old) * to_right;
         let bottom = lut_of(below, left, old) * (1.0 - to_right) + lut_of(below, right, old) * to_right;
         let new = (top * (1.0 - down) + bottom * down).round_ties_even();
-        let new = (new as u32).min(S::LEVELS as u32 - 1);
+        let new = (new as u32).min(levels as u32 - 1);
         *value = S::from_level(strength.between(old.level() as u32, new));
     }
     result
 }
 
 /// CLAHE of a picture by its definition, channel by channel.
-fn plain<S: Sample>(samples: &[S], layout: &Layout, clahe: &Clahe, strength: Strength) -> Vec<S> {
+fn plain<S: Sample>(
+    samples: &[S],
+    layout: &Layout,
+    clahe: &Clahe,
+    strength: Strength,
+    levels: usize,
+) -> Vec<S> {
     let (channels, size) = (layout.pixel.channels(), (layout.width as usize, layout.height as usize));
     let mut result = samples.to_vec();
     for channel in 0..layout.pixel.colour_channels() {
         let plane: Vec<S> = samples.iter().skip(channel).step_by(channels).copied().collect();
-        let values = plain_plane(&plane, size, clahe, strength);
+        let values = plain_plane(&plane, size, clahe, strength, levels);
         result
             .iter_mut()
             .skip(channel)
@@ -120,16 +127,27 @@ fn assert_plain<S: Sample + std::fmt::Debug>(
     scratch: &mut Scratch,
 ) {
     let operation = Operation { per_channel: true, strength, ..Operation::new(Method::Clahe(clahe)) };
+    assert_operation(samples, layout, (clahe, operation), scratch);
+}
+
+/// Compares the crate with the definition for an operation, channel by channel, that is CLAHE with these settings.
+fn assert_operation<S: Sample + std::fmt::Debug>(
+    samples: &[S],
+    layout: &Layout,
+    (clahe, operation): (Clahe, Operation),
+    scratch: &mut Scratch,
+) {
     let mut result = samples.to_vec();
     equalize(bytemuck::cast_slice_mut(&mut result), layout, &operation, scratch);
-    let expected = plain(samples, layout, &clahe, strength);
+    let levels = operation.levels.number(layout.depth);
+    let expected = plain(samples, layout, &clahe, operation.strength, levels);
     let wrong = result.iter().zip(&expected).position(|(a, b)| a != b);
-    assert_eq!(wrong, None, "{layout:?} {clahe:?} {strength:?}");
+    assert_eq!(wrong, None, "{layout:?} {operation:?}");
 }
 
 /// How the levels of a picture are distributed.
 #[derive(Clone, Copy, Debug)]
-enum Levels {
+enum Spread {
     /// Any.
     All,
     /// So many, from the lowest of them on, this far apart.
@@ -142,7 +160,7 @@ enum Levels {
     Scattered,
 }
 
-impl Levels {
+impl Spread {
     fn sample(self, at: usize, random: u64) -> u16 {
         match self {
             Self::All => random as u16,
@@ -170,18 +188,18 @@ impl Levels {
     }
 }
 
-fn levels() -> impl Strategy<Value = Levels> {
+fn levels() -> impl Strategy<Value = Spread> {
     prop_oneof![
-        Just(Levels::All),
-        (any::<u16>(), 1..5000_u16, 1..40_u16).prop_map(|(lowest, number, apart)| Levels::Steps {
+        Just(Spread::All),
+        (any::<u16>(), 1..5000_u16, 1..40_u16).prop_map(|(lowest, number, apart)| Spread::Steps {
             lowest,
             number,
             apart
         }),
-        (0..200_u16, 1..5_u16).prop_map(|(lowest, number)| Levels::Steps { lowest, number, apart: 1 }),
-        Just(Levels::Repeated),
-        Just(Levels::Ramp),
-        Just(Levels::Scattered),
+        (0..200_u16, 1..5_u16).prop_map(|(lowest, number)| Spread::Steps { lowest, number, apart: 1 }),
+        Just(Spread::Repeated),
+        Just(Spread::Ramp),
+        Just(Spread::Scattered),
     ]
 }
 
@@ -265,10 +283,39 @@ proptest! {
     }
 
     #[test]
+    fn fewer_levels_are_as_defined(
+        (width, height, tiles) in tiled(),
+        clip_limit in clip_limit(),
+        pixel in pixel(),
+        number in prop::sample::select(vec![2_u16, 256, 1000, 4096, 65_535]),
+        thousandths in prop_oneof![2 => Just(1000_u16), 1 => 0..1000_u16],
+        seed: u64,
+    ) {
+        let layout = Layout { width, height, pixel, depth: Depth::Sixteen };
+        let mut samples = Spread::All.samples(layout.pixels() as usize * pixel.channels(), seed);
+        samples.iter_mut().for_each(|sample| *sample %= number);
+        let clahe = Clahe { clip_limit, tiles };
+        let strength = Strength::thousandths(thousandths).unwrap_or(Strength::FULL);
+        let operation =
+            Operation { per_channel: true, strength, levels: Levels::First(number), ..Operation::new(Method::Clahe(clahe)) };
+        assert_operation(&samples, &layout, (clahe, operation), &mut Scratch::default());
+        if number > 256 {
+            return Ok(());
+        }
+        // Samples of 8 bits get the same.
+        let narrow: Vec<u8> = samples.iter().map(|&sample| sample as u8).collect();
+        assert_operation(&narrow, &Layout { depth: Depth::Eight, ..layout }, (clahe, operation), &mut Scratch::default());
+        let (mut wide, mut result) = (samples.clone(), narrow);
+        equalize(bytemuck::cast_slice_mut(&mut wide), &layout, &operation, &mut Scratch::default());
+        equalize(&mut result, &Layout { depth: Depth::Eight, ..layout }, &operation, &mut Scratch::default());
+        prop_assert!(wide.iter().zip(&result).all(|(&wide, &narrow)| wide == u16::from(narrow)));
+    }
+
+    #[test]
     fn a_lut_is_as_defined(counts in prop::collection::vec(0..3000_u64, 256), limit in clip_limit(), lowest in 0..200_u32) {
         let area: u64 = counts.iter().sum();
         let scale = 255.0 / area.max(1) as f32;
-        let whole = Clipping::new(limit, area, Depth::Eight);
+        let whole = Clipping::new(limit, area, 256);
         for clipping in [Clipping { spread: lowest + 1..256, ..whole.clone() }, whole] {
             let mut lut = [0_u8; 256];
             fill_lut(&counts, &clipping, scale, &mut lut);
@@ -281,12 +328,12 @@ proptest! {
 fn buffers_are_reused_between_pictures_of_every_kind() {
     let mut scratch = Scratch::default();
     let all = [
-        Levels::All,
-        Levels::Steps { lowest: 1000, number: 4000, apart: 1 },
-        Levels::Steps { lowest: 16, number: 300, apart: 16 },
-        Levels::Repeated,
-        Levels::Scattered,
-        Levels::Ramp,
+        Spread::All,
+        Spread::Steps { lowest: 1000, number: 4000, apart: 1 },
+        Spread::Steps { lowest: 16, number: 300, apart: 16 },
+        Spread::Repeated,
+        Spread::Scattered,
+        Spread::Ramp,
     ];
     for (number, levels) in all.into_iter().cycle().take(24).enumerate() {
         let (width, height) = ([200, 31, 400][number % 3], [150, 97][number % 2]);
@@ -304,7 +351,7 @@ fn buffers_are_reused_between_pictures_of_every_kind() {
 #[test]
 fn no_more_tiles_are_made_than_pixels_need() {
     let layout = Layout { width: 12, height: 10, pixel: Pixel::Gray, depth: Depth::Sixteen };
-    let samples = Levels::All.samples(120, 5);
+    let samples = Spread::All.samples(120, 5);
     let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 1024, y: 65_536 } };
     assert_plain(&samples, &layout, clahe, Strength::FULL, &mut Scratch::default());
     assert_eq!(Geometry::new(&layout, &clahe).rows, 10);

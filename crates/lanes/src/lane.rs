@@ -147,7 +147,12 @@ pub trait Lane {
         match order {
             Order::Equalize(operation) => self.equalize(pixels, layout, byte_orders, operation, given),
             Order::Apply(operation) => {
-                self.apply(pixels, layout, byte_orders, operation.per_channel, bytemuck::cast_slice(given))
+                let luts = bytemuck::cast_slice(given);
+                self.apply(pixels, layout, byte_orders, operation.per_channel, luts)?;
+                if operation.may_exceed_levels(layout) {
+                    operation.levels.clamp(pixels, layout, to);
+                }
+                Ok(())
             }
             Order::Count { equalize: None } => self.count(pixels, layout, from, counts),
             Order::Count { equalize: Some(operation) } => {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use equalize::clahe::Geometry;
-use equalize::{Layout, Method, Operation, count};
+use equalize::{Layout, Levels, Method, Operation, count};
 
 /// What a lane does with the picture in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,6 +97,17 @@ impl Order {
         match *self {
             Self::Equalize(operation) | Self::Apply(operation) => Some(operation),
             Self::Count { equalize } => equalize,
+        }
+    }
+
+    /// Returns the same order for a picture with so many levels.
+    #[must_use]
+    pub fn with_levels(self, levels: Levels) -> Self {
+        let with = |operation| Operation { levels, ..operation };
+        match self {
+            Self::Equalize(operation) => Self::Equalize(with(operation)),
+            Self::Apply(operation) => Self::Apply(with(operation)),
+            Self::Count { equalize } => Self::Count { equalize: equalize.map(with) },
         }
     }
 

@@ -362,6 +362,8 @@ fn small_files_are_handed_over_together_and_large_ones_alone() {
         remakes: false,
         replaces: true,
         spooled: None,
+        object: None,
+        replaced: None,
     };
     let batches = |sizes: &[u64], threads| -> Vec<Vec<usize>> {
         let batches = Batches::of(sizes.iter().enumerate().map(job).collect(), threads);

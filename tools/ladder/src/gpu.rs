@@ -8,6 +8,7 @@ use super::kernels::{LadderKernels, TABLE_BYTES};
 use super::measure::{self, Result, rounds, wall};
 use super::picture::{CLAHE, TestPicture};
 use equalize::clahe::Geometry;
+use equalize::clip::Clipping;
 use equalize::{ByteOrders, Depth, Layout, Strength};
 use lanes::gpu::driver::{self, Context, Device, Stream};
 use lanes::gpu::kernels::{ClaheMemory, Kernels, Kind, Span, Tables, Tiling};
@@ -187,12 +188,12 @@ impl Own {
 
     /// Returns how CLAHE divides a gray picture into tiles, as passed to kernels.
     pub(super) fn tiling(&self, layout: &Layout, geometry: &Geometry) -> Tiling {
-        ClaheMemory::new(layout, geometry, CLAHE.clip_limit, &self.kernels.limits).tiling
+        ClaheMemory::new(layout, geometry, &clipping(layout, geometry), &self.kernels.limits).tiling
     }
 
     /// Allocates what CLAHE needs for gray pictures of one size.
     pub(super) fn clahe_of(&self, layout: &Layout, geometry: &Geometry) -> Result<OwnClahe<'_>> {
-        let memory = ClaheMemory::new(layout, geometry, CLAHE.clip_limit, &self.kernels.limits);
+        let memory = ClaheMemory::new(layout, geometry, &clipping(layout, geometry), &self.kernels.limits);
         let counts = Memory::new(Place::Device, memory.counts_bytes() as usize)?;
         let luts = Memory::new(Place::Device, memory.luts_bytes() as usize)?;
         Ok(OwnClahe { own: self, memory, counts, luts })
@@ -226,4 +227,9 @@ impl OwnClahe<'_> {
 fn span(kind: Kind, pixels: Memory) -> Span {
     let bytes = if kind.planes() == 3 { 3 } else { 1 };
     Span { at: pixels.address(), pixels: pixels.bytes() as u64 / bytes, byte_orders: ByteOrders::NATIVE }
+}
+
+/// Returns what CLAHE does to the histograms of the tiles.
+fn clipping(layout: &Layout, geometry: &Geometry) -> Clipping {
+    Clipping::new(CLAHE.clip_limit, geometry.area(), layout.depth.levels())
 }

@@ -6,7 +6,7 @@ use super::transfer::Compression;
 use super::{malformed, tags, unsupported};
 use crate::CodecError;
 use crate::mapped::{Form, Kind};
-use equalize::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Levels, Pixel};
 
 /// More frames than any file has. Each takes some memory once it is known where it is.
 const MAX_FRAMES: u32 = 1 << 20;
@@ -48,7 +48,7 @@ pub(super) struct Description {
     /// The type of samples that are floats.
     float: Option<Kind>,
     /// The value of pixels that are none.
-    padding: Option<f64>,
+    pub(super) padding: Option<f64>,
     pub(super) palette: Option<Palette>,
     pub(super) compression: Compression,
     /// Whether samples of several bytes, or pairs of samples of one byte, begin with the higher one.
@@ -167,6 +167,9 @@ impl Description {
                 inverted: false,
                 no_data: None,
                 ends: Some((0.0, most)),
+                stated: Some(1 << self.stored),
+                levels: Levels::All,
+                is_bounded: false,
             };
             return (!is_whole).then_some(form);
         }
@@ -181,6 +184,10 @@ impl Description {
             inverted: self.is_inverted(),
             no_data: self.padding,
             ends: None,
+            // Longer samples are not stored as so many levels.
+            stated: (self.float.is_none() && self.stored <= 16).then(|| 1 << self.stored),
+            levels: Levels::All,
+            is_bounded: false,
         })
     }
 

@@ -1,6 +1,5 @@
 //! The line between values and levels.
 
-use super::kind::Kind;
 use crate::range::Range;
 
 /// The least and the greatest value so far.
@@ -39,26 +38,26 @@ pub(super) struct Mapping {
 
 impl Mapping {
     /// Returns the mapping with these values of the lowest and the highest level.
-    pub(super) fn of_ends(kind: Kind, (low, high): (f64, f64)) -> Self {
-        Self::between(kind, low, high)
+    pub(super) fn of_ends(top: u16, (low, high): (f64, f64)) -> Self {
+        Self::between(top, low, high)
     }
 
-    pub(super) fn of_range(kind: Kind, range: Range) -> Self {
-        Self::between(kind, range.low, range.high)
+    pub(super) fn of_range(top: u16, range: Range) -> Self {
+        Self::between(top, range.low, range.high)
     }
 
-    pub(super) fn of_extremes(kind: Kind, extremes: Extremes) -> Self {
+    pub(super) fn of_extremes(top: u16, extremes: Extremes) -> Self {
         if extremes.least <= extremes.greatest {
-            Self::between(kind, extremes.least, extremes.greatest)
+            Self::between(top, extremes.least, extremes.greatest)
         } else {
             // There are no values, so any mapping will do.
-            Self::between(kind, 0.0, 0.0)
+            Self::between(top, 0.0, 0.0)
         }
     }
 
-    fn between(kind: Kind, low: f64, high: f64) -> Self {
+    fn between(top: u16, low: f64, high: f64) -> Self {
         let scale = if (high - low).is_finite() { 1.0 } else { 0.5 };
-        Self { low: low * scale, high: high * scale, scale, top: (kind.depth().levels() - 1) as f64 }
+        Self { low: low * scale, high: high * scale, scale, top: top.into() }
     }
 
     /// Returns the level of a value. Values outside the range are clamped; what is no number has level 0.
@@ -79,9 +78,10 @@ impl Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapped::Kind;
 
     fn between(low: f64, high: f64) -> Mapping {
-        Mapping::of_range(Kind::Float64, Range::new(low, high).unwrap())
+        Mapping::of_range(u16::MAX, Range::new(low, high).unwrap())
     }
 
     #[test]
@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn levels_of_short_integers_are_exact() {
-        let whole = |kind: Kind| Mapping::of_ends(kind, kind.whole_range().unwrap());
+        let whole = |kind: Kind| {
+            let top = (kind.depth().levels() - 1) as u16;
+            Mapping::of_ends(top, kind.whole_range().unwrap())
+        };
         let eight = whole(Kind::Signed8);
         for sample in i8::MIN..=i8::MAX {
             let level = eight.level(f64::from(sample));
@@ -120,10 +123,10 @@ mod tests {
         for value in [0.0, -5.5, 1e308, 5e-324] {
             let mut extremes = Extremes::NONE;
             extremes.add(value);
-            let line = Mapping::of_extremes(Kind::Float64, extremes);
+            let line = Mapping::of_extremes(u16::MAX, extremes);
             assert_eq!((line.level(value), line.value(0)), (0, value));
         }
-        let nothing = Mapping::of_extremes(Kind::Float64, Extremes::NONE);
+        let nothing = Mapping::of_extremes(u16::MAX, Extremes::NONE);
         assert_eq!((nothing.level(f64::NAN), nothing.value(0)), (0, 0.0));
     }
 }

@@ -16,6 +16,8 @@ const FRAME: usize = 12;
 pub(super) struct Chunks<'a> {
     /// The layout of the decoded pixels: expanded to at least 8 bits, to colours and to alpha.
     pub(super) layout: Layout,
+    /// Whether the pixels are numbers of colours.
+    is_palette: bool,
     /// Whether the file is an animation.
     pub(super) animated: bool,
     /// The image data, if it holds the layout's pixels row after row: neither interlaced nor to be expanded.
@@ -115,12 +117,23 @@ impl<'a> Chunks<'a> {
             (rest, before) = (behind, chunk.kind);
         }
         let rows = data.filter(|_| header.rows && !transparent);
-        Ok(Self { layout: header.layout(transparent), animated, rows, all })
+        let is_palette = header.colour == 3;
+        Ok(Self { layout: header.layout(transparent), is_palette, animated, rows, all })
     }
 
     /// Returns the contents of all chunks of a kind.
     pub(super) fn all(&self, kind: &[u8; 4]) -> impl Iterator<Item = &'a [u8]> {
         self.all.filter(move |chunk| chunk.kind == *kind).map(|chunk| chunk.content)
+    }
+
+    /// Returns how many bits of the colours' samples are said to be significant, if these are fewer than there are, and as many of each colour.
+    pub(super) fn significant_bits(&self) -> Option<u32> {
+        let Self { layout, is_palette, .. } = *self;
+        let content = self.all(b"sBIT").next().filter(|_| !is_palette)?;
+        let (first, others) = content.get(..layout.pixel.colour_channels())?.split_first()?;
+        let is_one = others.iter().all(|other| other == first);
+        let most = 8 * layout.depth.bytes() as u32;
+        Some(u32::from(*first)).filter(|bits| is_one && (1..most).contains(bits))
     }
 
     /// Returns the bytes of the chunks to pass on.

@@ -26,6 +26,8 @@ pub(super) struct Change {
     pub(super) reduced: bool,
     /// Whether samples that were no levels become levels.
     pub(super) to_levels: bool,
+    /// Whether samples keep the number of their levels.
+    pub(super) keeps_levels: bool,
 }
 
 impl Change {
@@ -33,6 +35,9 @@ impl Change {
         self.samples.0 != self.samples.1
     }
 }
+
+/// What comes before the number of bits of a sample that are used.
+const BITS: &str = "SignificantBits=\"";
 
 /// More bytes than tifffile's description of one picture has. Once read, JSON may take many times its length.
 const MAX_JSON: usize = 1 << 20;
@@ -78,6 +83,14 @@ fn content(text: &[u8]) -> &[u8] {
 pub(super) fn is_ome(text: &[u8]) -> bool {
     let content = content(text);
     content.starts_with(b"<") && content.ends_with(b"OME>")
+}
+
+/// Returns how many bits of a sample are used, as OME-XML says of the pictures of a file; nothing if they differ.
+pub(super) fn significant_bits(xml: &[u8]) -> Option<u32> {
+    let all = str::from_utf8(xml).ok()?.split(BITS).skip(1).map(|rest| rest.split('"').next()?.parse().ok());
+    let all: Option<Vec<u32>> = all.collect();
+    let (first, rest) = all.as_ref()?.split_first()?;
+    rest.iter().all(|other| other == first).then_some(*first)
 }
 
 /// Returns whether OME-XML tells of pictures in several files.
@@ -131,7 +144,6 @@ fn is_of(element: &str, name: &str) -> bool {
 /// Makes the attributes of an element about pixels say what is written: whole bytes, all of whose bits the new contrast uses, in
 /// little-endian order, and the samples of a pixel together.
 fn pixels(element: &str, change: Change) -> String {
-    const BITS: &str = "SignificantBits=\"";
     let mut element = element
         .replace("Type=\"bit\"", "Type=\"uint8\"")
         .replace("BigEndian=\"true\"", "BigEndian=\"false\"");
@@ -154,6 +166,9 @@ fn pixels(element: &str, change: Change) -> String {
     };
     let with_bits =
         |(before, rest): (&str, &str)| Some([before, BITS, bits, &rest[rest.find('"')?..]].concat());
+    if change.keeps_levels && !change.reduced {
+        return element;
+    }
     element.split_once(BITS).and_then(with_bits).unwrap_or(element)
 }
 
@@ -161,9 +176,11 @@ fn pixels(element: &str, change: Change) -> String {
 mod tests {
     use super::*;
 
-    const NOTHING: Change = Change { samples: (3, 3), planes: false, reduced: false, to_levels: false };
+    const NOTHING: Change =
+        Change { samples: (3, 3), planes: false, reduced: false, to_levels: false, keeps_levels: false };
     const SAMPLES: Change = Change { samples: (3, 1), ..NOTHING };
     const REDUCED: Change = Change { reduced: true, ..NOTHING };
+    const FEWER: Change = Change { keeps_levels: true, ..NOTHING };
     const PLANES: Change = Change { planes: true, ..NOTHING };
     const LEVELS: Change = Change { reduced: true, to_levels: true, ..NOTHING };
 
@@ -253,6 +270,11 @@ mod tests {
                 "Pixels Type=\"uint16\" SignificantBits=\"12\"",
                 NOTHING,
                 "Pixels Type=\"uint16\" SignificantBits=\"16\"",
+            ),
+            (
+                "Pixels Type=\"uint16\" SignificantBits=\"12\"",
+                FEWER,
+                "Pixels Type=\"uint16\" SignificantBits=\"12\"",
             ),
             (
                 "ome:Pixels\nSignificantBits=\"1\" Type=\"bit\"",

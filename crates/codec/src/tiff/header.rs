@@ -5,9 +5,10 @@ use super::super::foreign::{CHANNELS, DEVELOP, RECOMPRESS, SCALE, SPLIT, TO_RGB}
 use super::super::ifd::{Directory, Form, Numbers, Value};
 use super::method::{Method, OLD_JPEG};
 use super::{arrangement, gdal, imagej, malformed, tags, unsupported};
+use crate::levels::{Place, Stated};
 use crate::mapped::{Alpha, Form as Samples, Kind};
 use crate::reader::Reader;
-use equalize::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Levels, Pixel};
 
 /// The most channels besides the colours.
 const MAX_BEHIND: usize = 16;
@@ -39,6 +40,8 @@ pub(super) struct Header {
     pub(super) bits: u32,
     /// The type of samples that are no levels.
     pub(super) kind: Option<Kind>,
+    /// What is said of the levels of unsigned samples.
+    pub(super) stated: Option<Stated>,
     /// The value of samples that are none, if their type is such a one.
     pub(super) no_data: Option<f64>,
     pub(super) planar: bool,
@@ -66,7 +69,7 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads and checks the tags.
-    pub(super) fn new(directory: &Directory, form: Form) -> Result<Self, CodecError> {
+    pub(super) fn new(directory: &Directory, form: Form, no_data: Option<f64>) -> Result<Self, CodecError> {
         let number = |tag, default: u64| directory.number(tag).unwrap_or(default);
         let side = |tag| u32::try_from(number(tag, 0)).ok().filter(|&n| n > 0);
         let (Some(width), Some(height)) = (side(tags::WIDTH), side(tags::HEIGHT)) else {
@@ -83,7 +86,7 @@ impl Header {
             && before_alpha == 0
             && method != Method::Jpeg
             && matches!(colours, Colours::Direct | Colours::WhiteIsZero);
-        let kind = kind.or_else(|| kind_with_no_data(directory, bits).filter(|_| may_lack_data));
+        let kind = kind.or_else(|| kind_with_no_data(directory, bits, no_data).filter(|_| may_lack_data));
         let predictor = predictor(directory, method, bits, kind)?;
         if kind.is_some() {
             refuse_kinds(method, colours, before_alpha)?;
@@ -100,8 +103,8 @@ impl Header {
         };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
-        let no_data = directory.bytes(tags::GDAL_NODATA).zip(kind);
-        let no_data = no_data.and_then(|(text, kind)| gdal::no_data_of(text, kind));
+        let of_file = || gdal::no_data_of(directory.bytes(tags::GDAL_NODATA)?, kind?);
+        let no_data = no_data.zip(kind).and_then(|(value, kind)| no_data_in(value, kind)).or_else(of_file);
         let is_one_stream = directory.number(tags::COMPRESSION) == Some(OLD_JPEG);
         if is_one_stream && (directory.get(tags::JPEG_STREAM).is_none() || planar) {
             return Err(CodecError::unsupported("a TIFF of old-style JPEG in pieces", RECOMPRESS));
@@ -114,6 +117,7 @@ impl Header {
             samples,
             bits,
             kind,
+            stated: stated(directory, bits, colours),
             no_data,
             planar,
             subsampling,
@@ -139,7 +143,18 @@ impl Header {
         let inverted = self.colours == Colours::WhiteIsZero;
         let Self { alpha, others, no_data, .. } = *self;
         let colours = self.samples - usize::from(alpha.is_some()) - others;
-        self.kind.map(|kind| Samples { kind, colours, alpha, others, inverted, no_data, ends: ends(kind) })
+        self.kind.map(|kind| Samples {
+            kind,
+            colours,
+            alpha,
+            others,
+            inverted,
+            no_data,
+            ends: ends(kind),
+            stated: self.stated.map(|stated| u32::from(stated.top) + 1),
+            levels: Levels::All,
+            is_bounded: false,
+        })
     }
 
     /// Returns the bytes of a stored sample, if it has whole bytes.
@@ -329,6 +344,31 @@ fn bits(directory: &Directory) -> Result<u32, CodecError> {
     }
 }
 
+/// Returns what a picture of unsigned samples of up to 16 bits says of their levels, from 0 as black: those that have other bits than bytes are
+/// multiplied when they are unpacked, and of others the tags or OME-XML may tell.
+fn stated(directory: &Directory, bits: u32, colours: Colours) -> Option<Stated> {
+    if bits < 16 && bits != 8 {
+        let is_of_light = matches!(colours, Colours::Direct | Colours::WhiteIsZero);
+        return is_of_light.then(|| Stated { top: ((1_u32 << bits) - 1) as u16, place: Place::Spread });
+    }
+    let is_unsigned = directory.number(tags::SAMPLE_FORMAT).is_none_or(|format| format == tags::UNSIGNED);
+    if bits > 16 || colours != Colours::Direct || !is_unsigned {
+        return None;
+    }
+    // Many writers put the greatest sample of the picture there, which says nothing of bits.
+    let of_tag = directory.numbers(tags::MAX_SAMPLE).and_then(|tops| {
+        let top = tops.get(0)?;
+        tops.iter().all(|other| other == top).then_some(top)
+    });
+    let of_tag = of_tag.filter(|top| (top + 1).is_power_of_two());
+    let of_ome = || {
+        let text = directory.bytes(tags::DESCRIPTION).filter(|text| arrangement::is_ome(text))?;
+        arrangement::significant_bits(text).and_then(|bits| Some(1_u64.checked_shl(bits)? - 1))
+    };
+    let top = of_tag.or_else(of_ome)?;
+    (1..(1_u64 << bits) - 1).contains(&top).then_some(Stated { top: top as u16, place: Place::Low })
+}
+
 /// Returns whether the palette is one of ImageJ's look-up tables: colours in which levels are displayed, while the levels are what was measured.
 pub(super) fn has_display_colours(directory: &Directory) -> bool {
     let is_imagejs = imagej::is_description(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
@@ -447,17 +487,36 @@ fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
 
 /// Returns the type of unsigned samples one of whose values stands for no data: pixels of that value stay, as they do among floats. In a file
 /// parts of which were never written, that value only fills them.
-fn kind_with_no_data(directory: &Directory, bits: u32) -> Option<Kind> {
-    let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
-    if lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0) {
-        return None;
-    }
+fn kind_with_no_data(directory: &Directory, bits: u32, no_data: Option<f64>) -> Option<Kind> {
     let kind = match bits {
         8 => Kind::Unsigned8,
         16 => Kind::Unsigned16,
         _ => return None,
     };
-    gdal::no_data_of(directory.bytes(tags::GDAL_NODATA)?, kind).map(|_| kind)
+    if no_data.and_then(|value| no_data_in(value, kind)).is_some() {
+        return Some(kind);
+    }
+    let text = directory.bytes(tags::GDAL_NODATA).filter(|_| !is_sparse(directory))?;
+    gdal::no_data_of(text, kind).map(|_| kind)
+}
+
+/// Returns whether parts of a file were never written: the no-data value stands there, and counts.
+fn is_sparse(directory: &Directory) -> bool {
+    let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
+    lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0)
+}
+
+/// Returns a no-data value as that of a sample of this type; nothing if no sample has it.
+fn no_data_in(value: f64, kind: Kind) -> Option<f64> {
+    kind.sample(value).map(|sample| kind.value(&sample))
+}
+
+/// Returns the no-data level of a picture whose samples are levels.
+pub(super) fn no_data_level(header: &Header, directory: &Directory) -> Option<f64> {
+    let is_level =
+        header.kind.is_none() && header.colours == Colours::Direct && matches!(header.bits, 8 | 16);
+    let text = directory.bytes(tags::GDAL_NODATA).filter(|_| is_level && !is_sparse(directory))?;
+    gdal::no_data(text, header.bits).map(f64::from)
 }
 
 /// Returns the values of the lowest and the highest level of a type that has as many as there are; `None` if they are the picture's own.

@@ -22,6 +22,8 @@ pub(super) const STRIP_OFFSETS: u16 = 273;
 pub(super) const SAMPLES_PER_PIXEL: u16 = 277;
 pub(super) const ROWS_PER_STRIP: u16 = 278;
 pub(super) const STRIP_BYTE_COUNTS: u16 = 279;
+/// MaxSampleValue: the greatest sample, or the greatest that there may be.
+pub(super) const MAX_SAMPLE: u16 = 281;
 const X_RESOLUTION: u16 = 282;
 const Y_RESOLUTION: u16 = 283;
 pub(super) const PLANAR_CONFIGURATION: u16 = 284;
@@ -107,7 +109,7 @@ const STORAGE: [u16; 48] = [
     STRIP_BYTE_COUNTS,
     // Least and greatest sample.
     280,
-    281,
+    MAX_SAMPLE,
     PLANAR_CONFIGURATION,
     // Free space, gray response, fax options, transfer function.
     288,

@@ -94,6 +94,8 @@ pub(super) struct Written {
     /// The tags that the picture had, or those that are made of its metadata.
     kept: Arc<Directory>,
     icc: Option<Arc<Value>>,
+    /// The highest level, if there are fewer than samples have room for.
+    top: Option<u16>,
 }
 
 impl<'s> Samples<'s> {
@@ -153,7 +155,9 @@ impl<'s> Samples<'s> {
         };
         let icc = decoded.metadata.icc_in(Format::Tiff, self.layout.pixel);
         let icc = icc.map(|icc| Arc::new(Value::Data { kind: 7, bytes: icc.to_vec() }));
-        Written { raster: self.raster, compression: self.compression, strips, kept, icc }
+        let top = decoded.scale.top_of_low(self.layout.depth);
+        let top = top.filter(|_| self.raster.format == tags::UNSIGNED);
+        Written { raster: self.raster, compression: self.compression, strips, kept, icc, top }
     }
 }
 
@@ -163,6 +167,9 @@ impl Written {
         let mut directory = describe(&self.raster, self.compression, &self.strips);
         if self.kept.get(tags::COLOUR_MAP).is_some() {
             directory.set(tags::PHOTOMETRIC, Value::shorts(&[tags::PALETTE]));
+        }
+        if let Some(top) = self.top {
+            directory.set(tags::MAX_SAMPLE, Value::shorts(&vec![top; self.raster.channels()]));
         }
         directory
     }

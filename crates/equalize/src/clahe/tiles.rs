@@ -60,7 +60,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the tiles of a picture. Unless the grid divides both its width and its height, both are padded, on the right and at
+    /// Returns the tiles of a picture with all levels. Unless the grid divides both its width and its height, both are padded, on the right and at
     /// the bottom, by reflection without repeating the edge. If the grid divides one of them, that one is padded by a pixel per tile.
     pub fn new(layout: &Layout, clahe: &Clahe) -> Self {
         let (columns, rows) = clahe.tiles.grid(layout.width, layout.height);
@@ -72,6 +72,12 @@ impl Geometry {
         let columns = tiles_used(layout.width, tile_width, columns);
         let rows = tiles_used(layout.height, tile_height, rows);
         Self { columns, rows, tile_width, tile_height, scale }
+    }
+
+    /// Returns the same for samples of so many levels.
+    #[must_use]
+    pub fn with_levels(self, levels: usize) -> Self {
+        Self { scale: (levels - 1) as f32 / self.area() as f32, ..self }
     }
 
     /// Returns the pixels of a tile.

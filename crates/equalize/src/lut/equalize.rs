@@ -6,7 +6,7 @@ use crate::Level;
 /// Fills `lut` so that the levels of a plane with these `counts` occur about equally often.
 ///
 /// With `c` the running sum of `counts`, `m` the first level that occurs and `d` the number of samples above it, level `i`
-/// becomes `round((c[i] - c[m]) / d * (LEVELS - 1))`, halves up; levels below `m` become 0. This is the textbook formula
+/// becomes `round((c[i] - c[m]) / d * (levels - 1))`, halves up; levels below `m` become 0. This is the textbook formula
 /// (Gonzalez and Woods, *Digital Image Processing*, section 3.3, with the darkest level mapped to 0), without floating point.
 /// If there is nothing to spread (a single level, or no samples at all), the LUT is the identity.
 pub(super) fn fill<S: Level>(counts: &[u64], lut: &mut [S]) {
@@ -16,7 +16,7 @@ pub(super) fn fill<S: Level>(counts: &[u64], lut: &mut [S]) {
     if above == 0 {
         return fill_identity(lut);
     }
-    let top = S::LEVELS as u64 - 1;
+    let top = counts.len() as u64 - 1;
     let mut running = 0;
     let mut entry = S::from_level(0);
     lut[..=darkest].fill(entry);

@@ -19,19 +19,20 @@ pub struct Stretch {
 /// Fills `lut` so that the levels between two percentiles of a plane with these `counts` are spread over the whole range.
 ///
 /// With `c` the running sum of the `n` counts, `a` is the lowest level with `c[a] > n * low`, and `b` the highest with
-/// `n - c[b - 1] > n * high`. Level `i` becomes `round((i - a) / (b - a) * (LEVELS - 1))`, halves up, and what is outside the nearer end. If
+/// `n - c[b - 1] > n * high`. Level `i` becomes `round((i - a) / (b - a) * (levels - 1))`, halves up, and what is outside the nearer end. If
 /// there is nothing between `a` and `b`, the LUT is the identity.
 pub(super) fn fill<S: Level>(Stretch { low, high }: Stretch, counts: &[u64], lut: &mut [S]) {
     let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
     let ends = (
         first_beyond(counts.iter(), total * u128::from(low)),
-        first_beyond(counts.iter().rev(), total * u128::from(high)).map(|from_top| S::LEVELS - 1 - from_top),
+        first_beyond(counts.iter().rev(), total * u128::from(high))
+            .map(|from_top| counts.len() - 1 - from_top),
     );
     let (Some(low), Some(high)) = ends else { return fill_identity(lut) };
     if low >= high {
         return fill_identity(lut);
     }
-    let (top, width) = (S::LEVELS as u64 - 1, (high - low) as u64);
+    let (top, width) = (counts.len() as u64 - 1, (high - low) as u64);
     for (level, entry) in lut.iter_mut().enumerate() {
         let above = (level.clamp(low, high) - low) as u64;
         *entry = S::from_level(((2 * above * top + width) / (2 * width)) as u32);

@@ -44,6 +44,8 @@ pub(super) struct Plan<'r> {
 struct ClahePlan {
     memory: ClaheMemory,
     clip_limit: ClipLimit,
+    /// The levels of a plane.
+    levels: usize,
     /// Where luma or a channel is extracted to; `None` if the picture is its own plane.
     plane: Option<Address>,
     counts: Address,
@@ -51,9 +53,9 @@ struct ClahePlan {
 }
 
 impl Plan<'_> {
-    /// Returns whether kernels make the LUTs. Those of other methods are made here, of counts that kernels make.
+    /// Returns whether kernels make the LUTs. Those of other methods, and of fewer levels, are made here, of counts that kernels make.
     fn is_left_to_kernels(&self) -> bool {
-        self.operation.method == Method::Global
+        self.operation.method == Method::Global && !self.operation.levels.are_fewer(self.layout.depth)
     }
 
     fn what(&self) -> (Kind, Depth) {
@@ -101,13 +103,19 @@ impl<'e> Equalizer<'e> {
         let clahe = match operation.method {
             Method::Global | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
-                let geometry = Geometry::new(layout, &clahe);
+                let levels = operation.levels.number(layout.depth);
+                if layout.depth == Depth::Eight && operation.levels.are_fewer(layout.depth) {
+                    let reason = "CLAHE of 8-bit pictures with fewer levels has no kernel".to_owned();
+                    return Err(LaneError::Decline(reason));
+                }
+                let geometry = Geometry::new(layout, &clahe).with_levels(levels);
                 let limits = &self.engine.kernels.limits;
-                let memory = ClaheMemory::new(layout, &geometry, clahe.clip_limit, limits);
+                let clipping = Clipping::new(clahe.clip_limit, geometry.area(), levels);
+                let memory = ClaheMemory::new(layout, &geometry, &clipping, limits);
                 // New levels are weakened towards the old ones when they are put back.
                 let is_plane = layout.pixel == Pixel::Gray && operation.strength == Strength::FULL;
                 let (plane, counts, luts) = self.room_for_clahe(stream, layout, &memory, taken, is_plane)?;
-                Some(ClahePlan { memory, clip_limit: clahe.clip_limit, plane, counts, luts })
+                Some(ClahePlan { memory, clip_limit: clahe.clip_limit, levels, plane, counts, luts })
             }
         };
         Ok(Plan { layout: *layout, byte_orders, kind, operation: *operation, reference, clahe })
@@ -269,10 +277,10 @@ impl<'e> Equalizer<'e> {
         plane: Span,
         clahe: &ClahePlan,
     ) -> Result<()> {
-        let &ClahePlan { memory, clip_limit, counts, luts, .. } = clahe;
+        let &ClahePlan { memory, clip_limit, levels, counts, luts, .. } = clahe;
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let memory = if clip_limit.needs_levels(layout.depth) {
+            let memory = if clip_limit.needs_levels(levels) {
                 let in_use = self.levels_in_use(stream, layout.depth, plane)?;
                 let Some(clipping) = Clipping::of_levels(in_use, memory.area()) else {
                     return self.convert_plane(stream, layout, plane);

@@ -399,6 +399,9 @@ impl Lane for GpuLane<'_> {
         let result = self.run(pixels, layout, byte_orders, what).and_then(|()| Ok(self.done.wait()?));
         // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
         self.clear_up(&result);
+        if result.is_ok() && operation.may_exceed_levels(layout) {
+            operation.levels.clamp(pixels, layout, byte_orders.to);
+        }
         result
     }
 

@@ -20,7 +20,7 @@ fn tiles(tiling: &Tiling) -> usize {
 /// A kernel counts the tiles; the host clips the counts and makes the LUTs.
 pub(super) fn host_luts(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let (geometry, stream) = (picture.geometry(), &gpu.stream);
-    let clipping = Clipping::new(CLAHE.clip_limit, geometry.area(), picture.layout.depth);
+    let clipping = Clipping::new(CLAHE.clip_limit, geometry.area(), picture.layout.depth.levels());
     let tiling = gpu.own.tiling(&picture.layout, &geometry);
     let counts = Memory::new(Place::Device, tiles(&tiling) * TABLE_BYTES)?;
     let host_counts = Memory::new(Place::Pinned, counts.bytes())?;

@@ -215,6 +215,8 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         gray: false,
         needs_rgb: false,
         range: None,
+        levels: crate::LevelCount::Full,
+        no_data: None,
     };
     let source =
         super::super::Source::open(file, crate::jpeg::markers::Markers::scan(file).unwrap(), &target)

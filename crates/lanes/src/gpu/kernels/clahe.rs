@@ -4,7 +4,7 @@ use super::{File, Kernels, Launch, Limits, Selectors, Span, arguments, line, sel
 use crate::gpu::driver::{Address, Result, Stream};
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
-use equalize::{ClipLimit, Depth, Layout};
+use equalize::{Depth, Layout};
 
 /// At depth 8, tiles of fewer pixels are interpolated directly from their LUTs.
 const LEAST_CELL: usize = 2048;
@@ -74,8 +74,8 @@ pub struct ClaheMemory {
 }
 
 impl ClaheMemory {
-    /// The clip limit is that of a plane with all levels, until [`ClaheMemory::with`] changes it.
-    pub fn new(layout: &Layout, geometry: &Geometry, limit: ClipLimit, limits: &Limits) -> Self {
+    /// The clipping stays until [`ClaheMemory::with`] changes it.
+    pub fn new(layout: &Layout, geometry: &Geometry, clipping: &Clipping, limits: &Limits) -> Self {
         let tiles = geometry.columns as u64 * geometry.rows as u64;
         let route = Route::new(geometry, layout.depth);
         let blocks = match layout.depth {
@@ -103,7 +103,7 @@ impl ClaheMemory {
             blocks: blocks as u32,
             cells: side_by_side.then(|| cells(geometry)),
         };
-        memory.with(&Clipping::new(limit, geometry.area(), layout.depth))
+        memory.with(clipping)
     }
 
     /// Returns the same for another clipping.

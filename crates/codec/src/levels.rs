@@ -1,0 +1,341 @@
+//! How many levels the samples of a picture have, where they have fewer than there is room for, and how these lie in the samples.
+//!
+//! Devices work on levels from 0 on. Where a format multiplies the levels to fill the range of a sample, decoding takes them back to their
+//! numbers, and encoding multiplies them again. Where they lie in the lowest bits of a sample they stay there, and are only checked.
+
+use equalize::{Depth, Layout, Levels, Pixel};
+
+use super::samples::rescale;
+use super::uncounted::Fate;
+use super::{CodecError, pixels_of};
+
+/// How many levels samples are taken to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelCount {
+    /// As many as there is room for: 256 or 65,536, over which fewer are spread.
+    Full,
+    /// As many as the file says.
+    Stated,
+    /// So many, from 2 to 65,535; all of them if there is room for no more.
+    Number(u16),
+}
+
+/// What a file says of the levels of its samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stated {
+    /// The highest level.
+    pub(super) top: u16,
+    pub(super) place: Place,
+}
+
+/// How levels lie in the samples that a decoder delivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Multiplied to fill the range.
+    Spread,
+    /// In the lowest bits.
+    Low,
+    /// Multiplied, as the format demands, or in the lowest bits nevertheless, which the samples tell.
+    Either,
+}
+
+/// The levels of a picture, as they are in the slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Scale {
+    pub(super) levels: Levels,
+    /// The highest level of those that are multiplied again to fill the range.
+    spread: Option<u16>,
+    /// Whether the file said how many there are.
+    is_stated: bool,
+}
+
+impl Scale {
+    /// Returns the scale of levels that are made of other samples. `restores` says whether such are made again of them.
+    pub(super) fn of_mapped(levels: Levels, depth: Depth, restores: bool) -> Self {
+        let is_spread = levels.are_fewer(depth) && !restores;
+        let spread = is_spread.then(|| (levels.number(depth) - 1) as u16);
+        Self { levels, spread, is_stated: false }
+    }
+
+    /// Makes levels of samples in the machine's byte order, of which the file says what is `stated`.
+    pub(super) fn take(
+        count: LevelCount,
+        stated: Option<Stated>,
+        pixels: &mut [u8],
+        layout: &Layout,
+        fates: Option<&[Fate]>,
+    ) -> Result<Self, CodecError> {
+        let of_file = stated.filter(|stated| usize::from(stated.top) + 1 < layout.depth.levels());
+        let (stated, levels) = match (count, of_file) {
+            (LevelCount::Full, _) | (LevelCount::Stated, None) => return Ok(Self::default()),
+            (LevelCount::Stated, Some(stated)) => (Some(stated), Levels::First(stated.top + 1)),
+            (LevelCount::Number(number), of_file) => {
+                let levels = Levels::first(number.into(), layout.depth);
+                // A PNG that says something else may be wrong.
+                let is_meant = |stated: &Stated| {
+                    stated.place != Place::Either || stated.top.checked_add(1) == Some(number)
+                };
+                (of_file.filter(is_meant), levels)
+            }
+        };
+        let is_spread = stated.is_some_and(|Stated { top, place }| match place {
+            Place::Spread => true,
+            Place::Low => false,
+            Place::Either => fills_range(pixels, layout, top),
+        });
+        let spread = stated.filter(|_| is_spread).map(|stated| stated.top);
+        if let Some(top) = spread {
+            change_colours(pixels, layout, |sample, range| rescale_down(sample, range, top));
+        }
+        check(levels, pixels, layout, fates)?;
+        Ok(Self { levels, spread, is_stated: stated.is_some() })
+    }
+
+    /// Gives the pixels at the front of `slot` the form that the output has them in. `keeps` says whether the output is of the pixels' depth
+    /// and has a place for the highest level.
+    pub(super) fn present(&mut self, slot: &mut [u8], layout: &Layout, keeps: bool, is_reduced: bool) {
+        if !self.levels.are_fewer(layout.depth) {
+            return;
+        }
+        let pixels = pixels_of(layout, slot);
+        if keeps && !is_reduced {
+            let top = self.top_written(layout.depth);
+            if highest(pixels, layout) > top {
+                // What stayed as it was has no place among so many levels.
+                *self = Self::default();
+                return;
+            }
+            return change_alpha(pixels, layout, |sample, range| rescale_down(sample, range, top));
+        }
+        let top = self.spread.or_else(|| is_reduced.then(|| self.top_written(layout.depth)));
+        if let Some(top) = top {
+            let range = (layout.depth.levels() - 1) as u32;
+            let wide: Vec<u16> =
+                (0..=u32::from(top)).map(|level| rescale(level, top.into(), range) as u16).collect();
+            change_colours(pixels, layout, |sample, _| wide[usize::from(sample.min(top))]);
+        }
+        if is_reduced {
+            *self = Self::default();
+        }
+    }
+
+    /// Returns the highest level of samples that are not multiplied, in an output that says which it is.
+    pub(super) fn top_written(&self, depth: Depth) -> u16 {
+        self.spread.unwrap_or((self.levels.number(depth) - 1) as u16)
+    }
+
+    /// Returns the highest level where it is to be said of samples that are not multiplied.
+    pub(super) fn top_of_low(&self, depth: Depth) -> Option<u16> {
+        (self.levels.are_fewer(depth) && self.spread.is_none())
+            .then(|| (self.levels.number(depth) - 1) as u16)
+    }
+
+    /// Returns the bits of the samples where the file said how many they are.
+    pub(super) fn stated_bits(&self, depth: Depth) -> Option<u8> {
+        let number = self.levels.number(depth);
+        (self.is_stated && self.levels.are_fewer(depth) && number.is_power_of_two())
+            .then(|| number.ilog2() as u8)
+    }
+}
+
+/// Refuses samples of colours that are above the highest level, unless they stay as they are.
+fn check(levels: Levels, pixels: &[u8], layout: &Layout, fates: Option<&[Fate]>) -> Result<(), CodecError> {
+    if !levels.are_fewer(layout.depth) {
+        return Ok(());
+    }
+    let highest = match fates {
+        None => highest(pixels, layout),
+        Some(fates) => {
+            let pixels = pixels.chunks_exact(layout.pixel_bytes()).zip(fates);
+            let change = pixels.filter(|(_, fate)| **fate != Fate::Stays);
+            change.map(|(pixel, _)| highest(pixel, layout)).max().unwrap_or(0)
+        }
+    };
+    let number = levels.number(layout.depth);
+    if usize::from(highest) < number { Ok(()) } else { Err(beyond(highest.into(), number)) }
+}
+
+/// Returns the error for a sample that is none of so many levels.
+pub(super) fn beyond(sample: f64, levels: usize) -> CodecError {
+    CodecError::BeyondLevels { sample, levels }
+}
+
+/// Returns the greatest sample of the colours.
+fn highest(pixels: &[u8], layout: &Layout) -> u16 {
+    let colours = layout.pixel.colour_channels();
+    match layout.depth {
+        Depth::Eight if layout.pixel == Pixel::Gray => pixels.iter().copied().max().unwrap_or(0).into(),
+        Depth::Eight => {
+            let of = pixels.chunks_exact(layout.pixel.channels()).flat_map(|pixel| &pixel[..colours]);
+            of.copied().max().unwrap_or(0).into()
+        }
+        Depth::Sixteen => {
+            let samples = pixels.as_chunks::<2>().0;
+            if layout.pixel == Pixel::Gray {
+                return samples.iter().map(|&sample| u16::from_ne_bytes(sample)).max().unwrap_or(0);
+            }
+            let of = samples.chunks_exact(layout.pixel.channels()).flat_map(|pixel| &pixel[..colours]);
+            of.map(|&sample| u16::from_ne_bytes(sample)).max().unwrap_or(0)
+        }
+    }
+}
+
+/// Returns whether samples are levels of up to `top`, all of whose bits are 1, that were multiplied to fill the range: any is above `top`, or none
+/// has other low bits than those that multiplying gives.
+fn fills_range(pixels: &[u8], layout: &Layout, top: u16) -> bool {
+    let range = (layout.depth.levels() - 1) as u32;
+    let shift = range.count_ones() - top.count_ones();
+    let is_multiplied = |sample: u16| {
+        let level = u32::from(sample) >> shift;
+        let sample = u32::from(sample);
+        // Shifted, with its highest bits repeated, or scaled.
+        sample == level << shift
+            || sample == (level << shift | level >> (top.count_ones().saturating_sub(shift)))
+            || sample == rescale(level, top.into(), range)
+    };
+    highest(pixels, layout) > top || all_colours(pixels, layout, is_multiplied)
+}
+
+/// Returns the level, of up to `top`, that was multiplied to fill the range.
+fn rescale_down(sample: u16, range: u16, top: u16) -> u16 {
+    if (u32::from(top) + 1).is_power_of_two() {
+        // However it was multiplied, its bits are the highest.
+        sample >> (range.count_ones() - top.count_ones())
+    } else {
+        rescale(sample.into(), range.into(), top.into()) as u16
+    }
+}
+
+/// Returns whether something holds for all samples of colours.
+fn all_colours(pixels: &[u8], layout: &Layout, holds: impl Fn(u16) -> bool) -> bool {
+    let (channels, colours) = (layout.pixel.channels(), layout.pixel.colour_channels());
+    match layout.depth {
+        Depth::Eight => pixels
+            .chunks_exact(channels)
+            .all(|pixel| pixel[..colours].iter().all(|&sample| holds(sample.into()))),
+        Depth::Sixteen => pixels
+            .as_chunks::<2>()
+            .0
+            .chunks_exact(channels)
+            .all(|pixel| pixel[..colours].iter().all(|&sample| holds(u16::from_ne_bytes(sample)))),
+    }
+}
+
+/// Changes the samples of colours. `change` gets a sample and the greatest that it can be.
+fn change_colours(pixels: &mut [u8], layout: &Layout, change: impl Fn(u16, u16) -> u16) {
+    change_samples(pixels, layout, 0..layout.pixel.colour_channels(), change);
+}
+
+/// Changes the samples of alpha.
+fn change_alpha(pixels: &mut [u8], layout: &Layout, change: impl Fn(u16, u16) -> u16) {
+    change_samples(pixels, layout, layout.pixel.colour_channels()..layout.pixel.channels(), change);
+}
+
+fn change_samples(
+    pixels: &mut [u8],
+    layout: &Layout,
+    which: std::ops::Range<usize>,
+    change: impl Fn(u16, u16) -> u16,
+) {
+    let channels = layout.pixel.channels();
+    match layout.depth {
+        Depth::Eight => {
+            for pixel in pixels.chunks_exact_mut(channels) {
+                for sample in &mut pixel[which.clone()] {
+                    *sample = change(u16::from(*sample), 255) as u8;
+                }
+            }
+        }
+        Depth::Sixteen => {
+            for pixel in pixels.as_chunks_mut::<2>().0.chunks_exact_mut(channels) {
+                for sample in &mut pixel[which.clone()] {
+                    *sample = change(u16::from_ne_bytes(*sample), u16::MAX).to_ne_bytes();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gray(samples: &[u16]) -> (Vec<u8>, Layout) {
+        let layout =
+            Layout { width: samples.len() as u32, height: 1, pixel: Pixel::Gray, depth: Depth::Sixteen };
+        (bytemuck::cast_slice(samples).to_vec(), layout)
+    }
+
+    fn samples(pixels: &[u8]) -> Vec<u16> {
+        pixels.as_chunks::<2>().0.iter().map(|&sample| u16::from_ne_bytes(sample)).collect()
+    }
+
+    const TWELVE: Stated = Stated { top: 4095, place: Place::Either };
+
+    #[test]
+    fn however_levels_were_multiplied_they_come_back() {
+        let levels: Vec<u16> = (0..4096).collect();
+        for multiplied in [
+            |level: u16| level << 4,
+            |level: u16| level << 4 | level >> 8,
+            |level: u16| rescale(level.into(), 4095, 65_535) as u16,
+        ] {
+            for range in [0..4096_usize, 0..200] {
+                let (mut pixels, layout) =
+                    gray(&levels[range.clone()].iter().map(|&level| multiplied(level)).collect::<Vec<_>>());
+                let scale =
+                    Scale::take(LevelCount::Stated, Some(TWELVE), &mut pixels, &layout, None).unwrap();
+                assert_eq!(samples(&pixels), levels[range]);
+                assert_eq!((scale.levels, scale.spread), (Levels::First(4096), Some(4095)));
+            }
+        }
+    }
+
+    #[test]
+    fn levels_in_the_lowest_bits_stay_there() {
+        for stated in [TWELVE, Stated { place: Place::Low, ..TWELVE }] {
+            let (mut pixels, layout) = gray(&[0, 7, 4095, 1000]);
+            let mut scale =
+                Scale::take(LevelCount::Stated, Some(stated), &mut pixels, &layout, None).unwrap();
+            assert_eq!(samples(&pixels), [0, 7, 4095, 1000]);
+            scale.present(&mut pixels, &layout, false, false);
+            assert_eq!(samples(&pixels), [0, 7, 4095, 1000]);
+            assert_eq!(scale.top_of_low(Depth::Sixteen), Some(4095));
+        }
+    }
+
+    #[test]
+    fn any_number_of_levels_is_spread_and_comes_back() {
+        for top in [1_u16, 99, 999, 4095, 65_534] {
+            let multiplied: Vec<u16> =
+                (0..=u32::from(top)).map(|level| rescale(level, top.into(), 65_535) as u16).collect();
+            let (mut pixels, layout) = gray(&multiplied);
+            let stated = Some(Stated { top, place: Place::Spread });
+            let mut scale = Scale::take(LevelCount::Stated, stated, &mut pixels, &layout, None).unwrap();
+            assert!(samples(&pixels).into_iter().eq(0..=top), "{top}");
+            scale.present(&mut pixels, &layout, false, false);
+            assert_eq!(samples(&pixels), multiplied);
+        }
+    }
+
+    #[test]
+    fn a_sample_above_the_levels_is_refused() {
+        let (mut pixels, layout) = gray(&[0, 4096]);
+        let error = Scale::take(LevelCount::Number(4096), None, &mut pixels, &layout, None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a sample of 4096 is none of 4096 levels, from 0 to 4095; use another number of --levels, or --levels full"
+        );
+        assert!(Scale::take(LevelCount::Number(4097), None, &mut pixels, &layout, None).is_ok());
+        assert!(Scale::take(LevelCount::Full, Some(TWELVE), &mut pixels, &layout, None).is_ok());
+    }
+
+    #[test]
+    fn reduced_levels_fill_the_range_first() {
+        let (mut pixels, layout) = gray(&[0, 2048, 4095]);
+        let mut scale = Scale::take(LevelCount::Number(4096), None, &mut pixels, &layout, None).unwrap();
+        scale.present(&mut pixels, &layout, true, true);
+        assert_eq!(samples(&pixels), [0, rescale(2048, 4095, 65_535) as u16, 65_535]);
+        assert_eq!(scale.levels, Levels::All);
+    }
+}

@@ -1,0 +1,263 @@
+//! Pixels that do not count: those that a mask covers, and those whose samples are the no-data level.
+//!
+//! While devices work on the picture these pixels have an alpha of 0, which it may get for this alone. Before it is encoded they get their own
+//! alpha back, or the picture loses it again, and those that stay as they are get their levels back.
+
+use equalize::{Layout, Pixel};
+
+use super::reader::resize;
+use super::samples::{drop_last, rescale};
+use super::{CodecError, Decoded, pixels_of};
+use crate::levels::{Place, Stated};
+
+/// Which pixels of a picture count.
+#[derive(Debug)]
+pub struct Mask {
+    width: u32,
+    height: u32,
+    /// For each pixel, 0 if it does not count.
+    counts: Vec<u8>,
+    /// Whether those that do not count stay as they are.
+    keeps: bool,
+}
+
+impl Mask {
+    /// Returns the mask that a picture is, whose gray pixels are at the front of `slot`: black and transparent ones do not count. Those
+    /// stay as they are if it `keeps` them.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    ///
+    /// # Panics
+    /// If the picture is not gray.
+    pub fn new(decoded: &Decoded, slot: &[u8], keeps: bool) -> Result<Self, CodecError> {
+        let layout = &decoded.layout;
+        assert_eq!(layout.pixel.colour_channels(), 1, "a mask is gray");
+        let mut counts = Vec::new();
+        resize(&mut counts, layout.pixels() as usize)?;
+        let pixels = slot[..layout.bytes() as usize].chunks_exact(layout.pixel_bytes());
+        for (counts, pixel) in counts.iter_mut().zip(pixels) {
+            let has = |sample: &[u8]| sample.iter().any(|&byte| byte != 0);
+            *counts = u8::from(pixel.chunks_exact(layout.depth.bytes()).all(has));
+        }
+        Ok(Self { width: layout.width, height: layout.height, counts, keeps })
+    }
+
+    /// Returns its width and height in pixels.
+    pub fn size(&self) -> (u32, u32) {
+        (self.width, self.height)
+    }
+
+    /// Returns the bytes of heap that it takes.
+    pub fn heap_bytes(&self) -> u64 {
+        self.counts.len() as u64
+    }
+}
+
+/// What becomes of a pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It counts, and changes.
+    Counts,
+    /// It does not count, and changes like others.
+    Changes,
+    /// It does not count, and stays as it is.
+    Stays,
+}
+
+/// The pixels of a picture that do not count.
+#[derive(Debug)]
+pub(super) struct Uncounted {
+    /// Of each pixel.
+    fates: Vec<Fate>,
+    /// Whether the picture has alpha for them alone.
+    added_alpha: bool,
+    /// What those that do not count had: colours if they stay, and alpha if the picture has its own.
+    had: Vec<u8>,
+}
+
+/// Returns the layout of pixels some of which may not count.
+pub(super) fn with_alpha(layout: Layout) -> Layout {
+    let pixel = match layout.pixel {
+        Pixel::Gray | Pixel::GrayAlpha => Pixel::GrayAlpha,
+        Pixel::Rgb | Pixel::Rgba => Pixel::Rgba,
+    };
+    Layout { pixel, ..layout }
+}
+
+/// Returns the most bytes of heap that pixels take because some do not count.
+pub(super) fn heap_bytes(layout: &Layout) -> u64 {
+    layout.pixels().saturating_mul(1 + layout.pixel_bytes() as u64)
+}
+
+/// Returns what becomes of each pixel; nothing if all count. The `mask` has the picture's width, and is repeated for each frame of an animation.
+/// The no-data level is that of a sample in the file, of which is known what is `stated`.
+pub(super) fn fates(
+    pixels: &[u8],
+    layout: &Layout,
+    mask: Option<&Mask>,
+    no_data: Option<f64>,
+    stated: Option<Stated>,
+) -> Result<Option<Vec<Fate>>, CodecError> {
+    let no_data = no_data.and_then(|level| sample_of(level, layout, stated));
+    if mask.is_none() && no_data.is_none() {
+        return Ok(None);
+    }
+    let mut fates = Vec::new();
+    fates.try_reserve_exact(layout.pixels() as usize).map_err(|_| CodecError::OutOfMemory { bytes: None })?;
+    let (bytes, colours) = (layout.depth.bytes(), layout.pixel.colour_channels());
+    let is_no_data = |pixel: &[u8]| {
+        let sample = no_data.as_ref().map(|sample| &sample[..bytes]);
+        sample.is_some_and(|sample| pixel.chunks_exact(bytes).take(colours).all(|other| other == sample))
+    };
+    let keeps = mask.is_some_and(|mask| mask.keeps);
+    let mut covers = mask.into_iter().flat_map(|mask| mask.counts.iter().cycle());
+    for pixel in pixels.chunks_exact(layout.pixel_bytes()) {
+        let is_covered = covers.next() == Some(&0);
+        fates.push(match is_covered {
+            _ if is_no_data(pixel) => Fate::Stays,
+            true if keeps => Fate::Stays,
+            true => Fate::Changes,
+            false => Fate::Counts,
+        });
+    }
+    Ok(fates.iter().any(|fate| *fate != Fate::Counts).then_some(fates))
+}
+
+/// Returns the bytes of the sample of a level in the file, as it was decoded; nothing if no sample has it.
+fn sample_of(level: f64, layout: &Layout, stated: Option<Stated>) -> Option<[u8; 2]> {
+    let range = (layout.depth.levels() - 1) as u32;
+    let spread = stated.filter(|stated| stated.place == Place::Spread).map(|stated| u32::from(stated.top));
+    let top = spread.unwrap_or(range);
+    if level.fract() != 0.0 || !(0.0..=f64::from(top)).contains(&level) {
+        return None;
+    }
+    let sample = rescale(level as u32, top, range);
+    Some(if layout.depth.bytes() == 1 { [sample as u8, 0] } else { (sample as u16).to_ne_bytes() })
+}
+
+impl Uncounted {
+    /// Hides pixels at the front of `slot`, which has room for alpha. Returns their layout with it.
+    pub(super) fn hide(
+        fates: Vec<Fate>,
+        slot: &mut [u8],
+        layout: Layout,
+    ) -> Result<(Layout, Self), CodecError> {
+        let added_alpha = !layout.pixel.has_alpha();
+        let (sample, pixel) = (layout.depth.bytes(), layout.pixel_bytes());
+        let colours = layout.pixel.colour_channels() * sample;
+        let length = fates.iter().map(|fate| kept(*fate, colours, pixel).len()).sum();
+        let mut had = Vec::new();
+        resize(&mut had, length)?;
+        let mut rest = &mut had[..];
+        for (fate, pixel) in fates.iter().zip(pixels_of(&layout, slot).chunks_exact_mut(pixel)) {
+            let (now, later) = rest.split_at_mut(kept(*fate, colours, pixel.len()).len());
+            now.copy_from_slice(&pixel[kept(*fate, colours, pixel.len())]);
+            rest = later;
+            if *fate != Fate::Counts && !added_alpha {
+                pixel[colours..].fill(0);
+            }
+        }
+        if !added_alpha {
+            return Ok((layout, Self { fates, added_alpha, had }));
+        }
+        let wide = with_alpha(layout);
+        let slot = pixels_of(&wide, slot);
+        for (at, fate) in fates.iter().enumerate().rev() {
+            slot.copy_within(at * pixel..(at + 1) * pixel, at * wide.pixel_bytes());
+            let alpha = if *fate == Fate::Counts { 0xff } else { 0 };
+            slot[at * wide.pixel_bytes() + pixel..][..sample].fill(alpha);
+        }
+        Ok((wide, Self { fates, added_alpha, had }))
+    }
+
+    /// Gives the pixels at the front of `slot` back what they had. Returns their layout.
+    pub(super) fn reveal(self, slot: &mut [u8], layout: Layout) -> Layout {
+        let without = match layout.pixel {
+            Pixel::GrayAlpha if self.added_alpha => Layout { pixel: Pixel::Gray, ..layout },
+            Pixel::Rgba if self.added_alpha => Layout { pixel: Pixel::Rgb, ..layout },
+            _ => layout,
+        };
+        let slot = pixels_of(&layout, slot);
+        if self.added_alpha {
+            drop_last(slot, layout.pixel_bytes(), without.pixel_bytes());
+        }
+        let colours = without.pixel.colour_channels() * without.depth.bytes();
+        let mut rest = &self.had[..];
+        for (fate, pixel) in self.fates.iter().zip(slot.chunks_exact_mut(without.pixel_bytes())) {
+            let kept = kept(*fate, colours, pixel.len());
+            let (now, later) = rest.split_at(kept.len());
+            pixel[kept].copy_from_slice(now);
+            rest = later;
+        }
+        without
+    }
+
+    /// Returns the bytes of heap in use.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        (self.fates.len() + self.had.len()) as u64
+    }
+}
+
+/// Returns which bytes of a pixel are kept, of which the first are its colours.
+fn kept(fate: Fate, colours: usize, pixel: usize) -> std::ops::Range<usize> {
+    match fate {
+        Fate::Counts => 0..0,
+        Fate::Changes => colours..pixel,
+        Fate::Stays => 0..pixel,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equalize::Depth;
+
+    #[test]
+    fn hidden_pixels_have_no_alpha_meanwhile_and_come_back() {
+        for (pixel, before, meanwhile) in [
+            (Pixel::Gray, vec![5, 6, 7], vec![5, 255, 6, 0, 7, 0]),
+            (Pixel::GrayAlpha, vec![5, 9, 6, 8, 7, 0], vec![5, 9, 6, 0, 7, 0]),
+            (Pixel::Rgb, vec![1, 2, 3, 4, 5, 6, 7, 8, 9], vec![1, 2, 3, 255, 4, 5, 6, 0, 7, 8, 9, 0]),
+        ] {
+            let layout = Layout { width: 3, height: 1, pixel, depth: Depth::Eight };
+            let mut slot = before.clone();
+            slot.resize(12, 0);
+            let fates = vec![Fate::Counts, Fate::Changes, Fate::Stays];
+            let (wide, uncounted) = Uncounted::hide(fates, &mut slot, layout).unwrap();
+            assert_eq!(slot[..wide.bytes() as usize], meanwhile);
+            // All colours change on the device.
+            let colours = layout.pixel.colour_channels();
+            slot.chunks_mut(wide.pixel.channels())
+                .for_each(|pixel| pixel[..colours].iter_mut().for_each(|sample| *sample += 100));
+            assert_eq!(uncounted.reveal(&mut slot, wide), layout);
+            let mut expected = before;
+            let channels = layout.pixel.channels();
+            expected
+                .chunks_mut(channels)
+                .take(2)
+                .for_each(|pixel| pixel[..colours].iter_mut().for_each(|sample| *sample += 100));
+            assert_eq!(slot[..layout.bytes() as usize], expected);
+        }
+    }
+
+    #[test]
+    fn a_pixel_has_no_data_if_all_of_its_colours_have_that_level() {
+        let layout = Layout { width: 3, height: 1, pixel: Pixel::Rgb, depth: Depth::Eight };
+        let of = |no_data| fates(&[0, 0, 0, 0, 0, 1, 7, 7, 7], &layout, None, Some(no_data), None).unwrap();
+        assert_eq!(of(0.0), Some(vec![Fate::Stays, Fate::Counts, Fate::Counts]));
+        assert_eq!(of(7.0), Some(vec![Fate::Counts, Fate::Counts, Fate::Stays]));
+        for none in [1.0, 0.5, -1.0, 256.0, f64::NAN] {
+            assert_eq!(of(none), None);
+        }
+    }
+
+    #[test]
+    fn the_level_is_that_of_the_file() {
+        let layout = Layout { width: 2, height: 1, pixel: Pixel::Gray, depth: Depth::Sixteen };
+        let stated = Some(Stated { top: 4095, place: Place::Spread });
+        let pixels: &[u8] = bytemuck::bytes_of(&[65_535_u16, 4095]);
+        let found = fates(pixels, &layout, None, Some(4095.0), stated).unwrap();
+        assert_eq!(found, Some(vec![Fate::Stays, Fate::Counts]));
+    }
+}

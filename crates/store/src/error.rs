@@ -1,0 +1,92 @@
+//! Why something in object storage could not be done, and what the user can do about it.
+
+use std::fmt;
+
+/// What failed. It never has credentials in it, nor what a server tells of them; it names the URL only if that itself is at fault.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(Kind);
+
+/// What kind of failure it was.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// The URL cannot be used.
+    Url { url: String, why: &'static str },
+    /// This program was built without object storage.
+    #[cfg(not(feature = "object-storage"))]
+    NotBuilt,
+    /// The settings from the environment cannot be used.
+    Settings(String),
+    /// There is no such bucket.
+    NoBucket,
+    /// There is no such object.
+    NotFound,
+    /// The server knows the credentials and refuses, or does not know them.
+    Denied(String),
+    /// The object is there, or is another one now, and that was the condition.
+    Precondition,
+    /// The server gives no answer.
+    Unreachable(String),
+    /// The server answers that it cannot do it.
+    Refused(String),
+    /// Something else, in words.
+    Other(String),
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { url, why } => write!(f, "{url}: {why}"),
+            #[cfg(not(feature = "object-storage"))]
+            Self::NotBuilt => f.write_str("this histeqd was built without object storage (the feature object-storage)"),
+            Self::Settings(why) => write!(f, "the settings in the environment cannot be used: {why}"),
+            Self::NoBucket => f.write_str("there is no such bucket; check its name, the region (AWS_REGION) and the endpoint (AWS_ENDPOINT_URL)"),
+            Self::NotFound => f.write_str("there is no such object"),
+            Self::Denied(why) => write!(
+                f,
+                "access denied ({why}); check the credentials in the environment (such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and \
+                 what they may do"
+            ),
+            Self::Precondition => f.write_str("the object was replaced meanwhile"),
+            Self::Unreachable(why) => {
+                write!(f, "the server cannot be reached ({why}); check the network and the endpoint (AWS_ENDPOINT_URL), then run the same command again")
+            }
+            Self::Refused(why) => write!(f, "the server answered {why}"),
+            Self::Other(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self(kind)
+    }
+
+    pub(crate) fn url(url: &str, why: &'static str) -> Self {
+        Self(Kind::Url { url: url.to_owned(), why })
+    }
+
+    /// Returns whether it was the server or the bucket, so that nothing else can be done with the bucket either until that has passed.
+    pub fn concerns_bucket(&self) -> bool {
+        matches!(self.0, Kind::NoBucket | Kind::Unreachable(_))
+    }
+
+    /// Returns whether access was denied.
+    pub fn is_denied(&self) -> bool {
+        matches!(self.0, Kind::Denied(_))
+    }
+
+    /// Returns whether it may have been done all the same: its answer may be what was lost.
+    pub fn is_in_doubt(&self) -> bool {
+        match &self.0 {
+            Kind::Unreachable(_) => true,
+            Kind::Refused(why) => why.starts_with('5'),
+            _ => false,
+        }
+    }
+
+    /// Returns whether the object was not the one that was expected to be there.
+    pub fn is_precondition(&self) -> bool {
+        matches!(self.0, Kind::Precondition)
+    }
+}

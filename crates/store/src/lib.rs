@@ -1,0 +1,86 @@
+//! Folders of object storage: listed, fetched ahead, and written whole.
+//!
+//! ```no_run
+//! # use std::path::Path;
+//! use histeqd_store::{Storage, Url};
+//!
+//! # fn main() -> Result<(), histeqd_store::Error> {
+//! let storage = Storage::new(1 << 30);
+//! let inbox = Url::parse(Path::new("s3://scans/inbox"))?;
+//! for entry in storage.bucket(&inbox)?.list(&inbox) {
+//!     println!("{}", entry?.key);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every call waits for its answer; fetches that were announced ([`announce`]) are under way meanwhile. Credentials and endpoints come
+//! from the environment. Nothing is started before the first bucket is opened.
+
+#![cfg_attr(
+    not(feature = "object-storage"),
+    allow(dead_code, unused_variables, unreachable_code, unused_mut, reason = "nothing can be opened")
+)]
+
+mod ahead;
+mod budget;
+mod error;
+mod object;
+#[cfg(not(feature = "object-storage"))]
+#[path = "absent.rs"]
+mod remote;
+#[cfg(feature = "object-storage")]
+mod remote;
+mod storage;
+mod url;
+
+pub use error::Error;
+pub use object::{Object, announce};
+pub use storage::{Bucket, Storage, unnamed_file, unnamed_folder};
+pub use url::{Url, is_url};
+
+/// How many requests of a kind are under way at once: enough that a picture need not wait for the network's delay.
+pub const AT_ONCE: usize = 64;
+
+/// The name of the metadata that an output carries.
+pub(crate) const RECORD: &str = "histeqd";
+
+/// What tells one state of an object from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// What the store calls this content.
+    pub e_tag: Option<String>,
+    /// The store's number of this state, if it has such.
+    pub(crate) version: Option<String>,
+    /// When it was written, in nanoseconds since 1970.
+    pub modified_ns: i64,
+}
+
+/// An object as a listing tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its whole name in the bucket.
+    pub key: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its state.
+    pub version: Version,
+}
+
+/// An object, with what was recorded on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The object.
+    pub entry: Entry,
+    /// The record that it carries, if any.
+    pub record: Option<String>,
+}
+
+/// What has to be at the place of an object that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing.
+    Nothing,
+    /// This state of it.
+    State(Version),
+}

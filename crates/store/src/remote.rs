@@ -1,0 +1,514 @@
+//! Requests to a bucket: the only code that knows `object_store` and the runtime. Each call waits for its answer; few threads carry all.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, StreamExt};
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::path::Path;
+use object_store::{
+    Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions, ObjectMeta, ObjectStore, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, RetryConfig, UpdateVersion,
+};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinHandle;
+
+use crate::error::{Error, Kind};
+use crate::{AT_ONCE, Entry, Expected, Found, RECORD, Url, Version};
+
+/// Threads that carry requests. They wait for the network, and compute little.
+const THREADS: usize = 2;
+
+/// Longer objects are written in parts of this size, so that one needs little memory on its way.
+const PART: u64 = 16 << 20;
+
+/// The most parts that an object may have.
+const MOST_PARTS: u64 = 9_000;
+
+/// Parts of one object that are under way at once.
+const PARTS_AT_ONCE: usize = 4;
+
+/// Bytes of memory that a permit of an upload stands for.
+const UNIT: u64 = 64 << 10;
+
+/// How long a connection may take to open.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long an answer may pause. A body may take as long as it needs.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// How often a request is repeated, and until when: about half a minute if the server is gone.
+fn retries() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(8),
+            base: 2.0,
+        },
+        max_retries: 8,
+        retry_timeout: Duration::from_secs(120),
+    }
+}
+
+fn options() -> ClientOptions {
+    ClientOptions::new().with_timeout_disabled().with_connect_timeout(CONNECT).with_read_timeout(SILENCE)
+}
+
+/// Opens a bucket with this kind of builder, and the settings from the variables of the environment whose names begin like this.
+macro_rules! open {
+    ($builder:ty, $prefix:literal, $url:expr) => {{
+        let builder =
+            <$builder>::new().with_url($url.bucket()).with_client_options(options()).with_retry(retries());
+        let variables = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let builder = variables.filter(|(name, _)| name.starts_with($prefix)).fold(
+            builder,
+            |builder, (name, value)| match name.to_ascii_lowercase().parse() {
+                Ok(key) => builder.with_config(key, value),
+                Err(_) => builder,
+            },
+        );
+        let built = builder.build().map_err(|error| Error::new(Kind::Settings(innermost(&error))))?;
+        Arc::new(built) as Arc<dyn ObjectStore>
+    }};
+}
+
+/// What carries the requests of all buckets.
+pub(crate) struct Carrier {
+    runtime: Runtime,
+    /// Memory for what is being written.
+    uploads: Arc<Semaphore>,
+    units: u32,
+}
+
+impl Carrier {
+    /// Starts the threads. What is written takes at most `memory` bytes on its way, but no less than one object needs.
+    pub(crate) fn start(memory: u64) -> Result<Self, Error> {
+        let failed =
+            |why: std::io::Error| Error::new(Kind::Other(format!("no thread can be started: {why}")));
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("store")
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        // An error says that there is one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let units = u32::try_from((memory / UNIT).max(PART / UNIT))
+            .unwrap_or(u32::MAX)
+            .min(Semaphore::MAX_PERMITS as u32);
+        Ok(Self { runtime, uploads: Arc::new(Semaphore::new(units as usize)), units })
+    }
+}
+
+/// A bucket.
+pub(crate) struct Bucket {
+    store: Arc<dyn ObjectStore>,
+    handle: Handle,
+    uploads: Arc<Semaphore>,
+    units: u32,
+}
+
+impl Bucket {
+    pub(crate) fn open(carrier: &Carrier, url: &Url) -> Result<Self, Error> {
+        let url = url.with_key("");
+        let store = match url.bucket().as_bytes()[0] {
+            b's' => open!(AmazonS3Builder, "AWS_", &url),
+            b'g' => open!(GoogleCloudStorageBuilder, "GOOGLE_", &url),
+            _ => open!(MicrosoftAzureBuilder, "AZURE_", &url),
+        };
+        let (handle, uploads) = (carrier.runtime.handle().clone(), Arc::clone(&carrier.uploads));
+        Ok(Self { store, handle, uploads, units: carrier.units })
+    }
+
+    /// Lists what lies below a folder, page by page.
+    pub(crate) fn list(&self, folder: &Url) -> Listing {
+        let folder = path_of(folder);
+        Listing {
+            store: Arc::clone(&self.store),
+            folder,
+            stream: None,
+            last: None,
+            failures: 0,
+            handle: self.handle.clone(),
+        }
+    }
+
+    /// Asks for the records of these objects, many at once; the answers come in their order.
+    pub(crate) fn heads(&self, urls: Vec<Url>) -> Heads {
+        let store = Arc::clone(&self.store);
+        let asked = urls.into_iter().map(move |url| head(Arc::clone(&store), url));
+        Heads { stream: stream::iter(asked).buffered(AT_ONCE).boxed(), handle: self.handle.clone() }
+    }
+
+    pub(crate) fn head(&self, url: &Url) -> Result<Option<Found>, Error> {
+        self.handle.block_on(head(Arc::clone(&self.store), url.clone()))
+    }
+
+    /// Starts to fetch an object in this state into a file.
+    pub(crate) fn fetch(&self, url: Url, wanted: Entry, file: File) -> Fetching {
+        let store = Arc::clone(&self.store);
+        let task = self.handle.spawn(async move { fetch(&*store, &url, &wanted, file).await });
+        Fetching { task, handle: self.handle.clone() }
+    }
+
+    /// Writes an object, whole or not at all.
+    pub(crate) fn put(
+        &self,
+        url: &Url,
+        file: &File,
+        length: u64,
+        record: Option<&str>,
+        expected: &Expected,
+    ) -> Result<(), Error> {
+        self.handle.block_on(async {
+            let path = path_of(url)?;
+            if length <= PART {
+                self.put_whole(&path, file, length, record, expected).await
+            } else {
+                self.put_parts(url, &path, file, length, record, expected).await
+            }
+        })
+    }
+
+    async fn put_whole(
+        &self,
+        path: &Path,
+        file: &File,
+        length: u64,
+        record: Option<&str>,
+        expected: &Expected,
+    ) -> Result<(), Error> {
+        let _permit = self.memory_for(length).await?;
+        let mode = match expected {
+            Expected::Nothing => PutMode::Create,
+            Expected::State(Version { e_tag, version, .. }) => {
+                PutMode::Update(UpdateVersion { e_tag: e_tag.clone(), version: version.clone() })
+            }
+        };
+        let options = PutOptions { mode, attributes: attributes(record), ..PutOptions::default() };
+        let put = self.store.put_opts(path, read(file, 0, length)?, options).await;
+        put.map(drop).map_err(|error| failed(&error))
+    }
+
+    /// Writes an object in parts. No store can make the appearance of such an object depend on a condition through `object_store`, so the
+    /// condition is checked just before.
+    async fn put_parts(
+        &self,
+        url: &Url,
+        path: &Path,
+        file: &File,
+        length: u64,
+        record: Option<&str>,
+        expected: &Expected,
+    ) -> Result<(), Error> {
+        self.check(url, expected).await?;
+        let options =
+            PutMultipartOptions { attributes: attributes(record), ..PutMultipartOptions::default() };
+        let mut upload =
+            self.store.put_multipart_opts(path, options).await.map_err(|error| failed(&error))?;
+        let size = PART.max(length.div_ceil(MOST_PARTS));
+        let mut starts = (0..length).step_by(usize::try_from(size).unwrap_or(usize::MAX));
+        let sent: Result<(), Error> = async {
+            let mut under_way = stream::FuturesUnordered::new();
+            let mut next = starts.next();
+            while next.is_some() || !under_way.is_empty() {
+                // Who waited for memory with parts under way would keep them from being sent.
+                let permit = match next {
+                    Some(start) if under_way.is_empty() => {
+                        Some(self.memory_for(size.min(length - start)).await?)
+                    }
+                    Some(start) if under_way.len() < PARTS_AT_ONCE => {
+                        self.uploads.try_acquire_many(self.units_of(size.min(length - start))).ok()
+                    }
+                    _ => None,
+                };
+                if let (Some(start), Some(permit)) = (next, permit) {
+                    let sending = upload.put_part(read(file, start, size.min(length - start))?);
+                    under_way.push(async move {
+                        let sent = sending.await;
+                        drop(permit);
+                        sent
+                    });
+                    next = starts.next();
+                } else if let Some(sent) = under_way.next().await {
+                    sent.map_err(|error| failed(&error))?;
+                }
+            }
+            self.check(url, expected).await?;
+            upload.complete().await.map(drop).map_err(|error| failed(&error))
+        }
+        .await;
+        if sent.is_err() {
+            // What cannot be removed now is removed by the bucket's rule for incomplete uploads, if it has one.
+            let _ = upload.abort().await;
+        }
+        sent
+    }
+
+    /// Checks that what is expected is at the place of an object.
+    async fn check(&self, url: &Url, expected: &Expected) -> Result<(), Error> {
+        let found = head(Arc::clone(&self.store), url.clone()).await?;
+        let is_expected = match (expected, &found) {
+            (Expected::Nothing, None) => true,
+            (Expected::State(version), Some(found)) => *version == found.entry.version,
+            _ => false,
+        };
+        if is_expected { Ok(()) } else { Err(Error::new(Kind::Precondition)) }
+    }
+
+    /// Waits for memory to send so many bytes from.
+    async fn memory_for(&self, length: u64) -> Result<SemaphorePermit<'_>, Error> {
+        self.uploads
+            .acquire_many(self.units_of(length))
+            .await
+            .map_err(|error| Error::new(Kind::Other(error.to_string())))
+    }
+
+    fn units_of(&self, length: u64) -> u32 {
+        u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.units)
+    }
+}
+
+/// Reads a part of a file.
+fn read(file: &File, start: u64, length: u64) -> Result<PutPayload, Error> {
+    let unread = |why: &dyn ToString| {
+        Error::new(Kind::Other(format!("its temporary file cannot be read: {}", why.to_string())))
+    };
+    let mut bytes = vec![0; usize::try_from(length).map_err(|error| unread(&error))?];
+    file.read_exact_at(&mut bytes, start).map_err(|error| unread(&error))?;
+    Ok(bytes.into())
+}
+
+/// What lies below a folder.
+pub(crate) struct Listing {
+    store: Arc<dyn ObjectStore>,
+    folder: Result<Path, Error>,
+    /// What is listed at the moment; `None` to begin, or go on, behind the last one.
+    stream: Option<BoxStream<'static, object_store::Result<ObjectMeta>>>,
+    last: Option<Path>,
+    /// How often in a row a page did not come whole.
+    failures: u32,
+    handle: Handle,
+}
+
+/// How often a page of a listing is asked for again that did not come whole. A request without an answer is repeated besides.
+const PAGE_ATTEMPTS: u32 = 4;
+
+impl Iterator for Listing {
+    type Item = Result<Entry, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let folder = match &self.folder {
+            Ok(folder) => folder,
+            Err(error) => return Some(Err(error.clone())),
+        };
+        loop {
+            let stream = self.stream.get_or_insert_with(|| match &self.last {
+                Some(last) => self.store.list_with_offset(Some(folder), last),
+                None => self.store.list(Some(folder)),
+            });
+            match self.handle.block_on(stream.next())? {
+                Ok(meta) => {
+                    self.failures = 0;
+                    self.last = Some(meta.location.clone());
+                    return Some(Ok(entry(meta)));
+                }
+                Err(error) => {
+                    let error = failed(&error);
+                    self.failures += 1;
+                    if !error.is_in_doubt() || self.failures >= PAGE_ATTEMPTS {
+                        return Some(Err(error));
+                    }
+                    self.stream = None;
+                }
+            }
+        }
+    }
+}
+
+/// What is recorded on many objects.
+pub(crate) struct Heads {
+    stream: BoxStream<'static, Result<Option<Found>, Error>>,
+    handle: Handle,
+}
+
+impl Iterator for Heads {
+    type Item = Result<Option<Found>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.handle.block_on(self.stream.next())
+    }
+}
+
+/// A fetch under way. It ends when this is dropped.
+pub(crate) struct Fetching {
+    task: JoinHandle<Result<File, Error>>,
+    handle: Handle,
+}
+
+impl Fetching {
+    /// Waits for the file.
+    pub(crate) fn wait(mut self) -> Result<File, Error> {
+        let ended = self.handle.block_on(&mut self.task);
+        ended.unwrap_or_else(|why| {
+            Err(Error::new(Kind::Other(format!("histeqd has a bug here, please report it: {why}"))))
+        })
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn path_of(url: &Url) -> Result<Path, Error> {
+    Path::parse(url.key()).map_err(|error| Error::new(Kind::Other(error.to_string())))
+}
+
+fn attributes(record: Option<&str>) -> Attributes {
+    Attributes::from_iter(record.map(|record| (Attribute::Metadata(RECORD.into()), record.to_owned())))
+}
+
+fn entry(meta: ObjectMeta) -> Entry {
+    let ObjectMeta { location, last_modified, size, e_tag, version } = meta;
+    // Out of range only beyond the year 2262.
+    let modified_ns = last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
+    Entry { key: location.into(), size, version: Version { e_tag, version, modified_ns } }
+}
+
+async fn head(store: Arc<dyn ObjectStore>, url: Url) -> Result<Option<Found>, Error> {
+    let options = GetOptions { head: true, ..GetOptions::default() };
+    match store.get_opts(&path_of(&url)?, options).await {
+        Ok(got) => {
+            let record = got
+                .attributes
+                .get(&Attribute::Metadata(RECORD.into()))
+                .map(|value| value.as_ref().to_owned());
+            Ok(Some(Found { entry: entry(got.meta), record }))
+        }
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+async fn fetch(store: &dyn ObjectStore, url: &Url, wanted: &Entry, file: File) -> Result<File, Error> {
+    let options = GetOptions { if_match: wanted.version.e_tag.clone(), ..GetOptions::default() };
+    let got = store.get_opts(&path_of(url)?, options).await.map_err(|error| failed(&error))?;
+    let (mut stream, mut at) = (got.into_stream(), 0);
+    while let Some(bytes) = stream.next().await {
+        let bytes = bytes.map_err(|error| failed(&error))?;
+        if at + bytes.len() as u64 > wanted.size {
+            return Err(Error::new(Kind::Precondition));
+        }
+        // Into memory, or into a file that is about to be removed.
+        file.write_all_at(&bytes, at).map_err(|why| {
+            Error::new(Kind::Other(format!("cannot be kept: {why}; TMPDIR can name another folder")))
+        })?;
+        at += bytes.len() as u64;
+    }
+    if at < wanted.size {
+        return Err(Error::new(Kind::Refused(format!("only {at} of {} bytes came", wanted.size))));
+    }
+    Ok(file)
+}
+
+/// Says what an error means. Of a server's answer only its code is told: some answers repeat credentials.
+fn failed(error: &object_store::Error) -> Error {
+    use object_store::Error as Failure;
+    let text = whole(error);
+    let code = code(&text);
+    let kind = match (error, code) {
+        (_, Some("NoSuchBucket" | "ContainerNotFound" | "InvalidBucketName")) => Kind::NoBucket,
+        (Failure::NotFound { .. }, _) => Kind::NotFound,
+        (Failure::AlreadyExists { .. } | Failure::Precondition { .. } | Failure::NotModified { .. }, _) => Kind::Precondition,
+        (Failure::PermissionDenied { .. } | Failure::Unauthenticated { .. }, _) => denied(&text, code),
+        _ if status(&text).is_some_and(|status| status.starts_with("401") || status.starts_with("403")) => {
+            denied(&text, code)
+        }
+        (Failure::InvalidPath { .. }, _) => Kind::Other(
+            "below it is an object whose name has an empty part, `.` or `..`, which cannot be processed; name a folder beside it".to_owned(),
+        ),
+        _ if text.contains("Error getting credentials") || text.contains("metadata endpoint") => {
+            Kind::Denied("no credentials found".to_owned())
+        }
+        _ => other(error, &text, code),
+    };
+    Error::new(kind)
+}
+
+fn denied(text: &str, code: Option<&str>) -> Kind {
+    Kind::Denied(code.or(status(text)).unwrap_or("no reason given").to_owned())
+}
+
+/// Says why a server gave no sensible answer, or a bad one.
+fn other(error: &object_store::Error, text: &str, code: Option<&str>) -> Kind {
+    let mut why = match (status(text), code) {
+        (Some(status), Some(code)) => format!("{status} {code}"),
+        (Some(status), None) => status.to_owned(),
+        (None, Some(code)) => code.to_owned(),
+        (None, None) => innermost(error),
+    };
+    if let Some(retries) = between(text, "after ", " retries") {
+        let _ = write!(why, ", after {retries} retries");
+    }
+    if status(text).is_some() || code.is_some() { Kind::Refused(why) } else { Kind::Unreachable(why) }
+}
+
+/// Returns the code of an answer of a server in XML.
+fn code(text: &str) -> Option<&str> {
+    between(text, "<Code>", "</Code>").filter(|code| code.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+/// Returns the status of an answer, such as `500 Internal Server Error`.
+fn status(text: &str) -> Option<&str> {
+    let (_, behind) = text.split_once("status code: ")?;
+    let status = behind.split([':', '\n']).next()?.trim();
+    (status.len() < 60).then_some(status)
+}
+
+fn between<'t>(text: &'t str, before: &str, after: &str) -> Option<&'t str> {
+    text.split_once(before)?.1.split_once(after).map(|(inner, _)| inner)
+}
+
+/// Returns the text of an error with those of its sources.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let _ = write!(text, "\n{inner}");
+        source = inner.source();
+    }
+    text
+}
+
+/// Returns the text of the error that caused it, in one line.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_answer_only_the_status_and_the_code_are_told() {
+        let text = "Generic S3 error: Error performing PUT http://h/b/k in 1s, after 8 retries, max_retries: 8 - Server returned \
+                    non-2xx status code: 500 Internal Server Error: <Error><Code>InternalError</Code><AWSAccessKeyId>KEY</AWSAccessKeyId>";
+        assert_eq!((status(text), code(text)), (Some("500 Internal Server Error"), Some("InternalError")));
+        assert_eq!(between(text, "after ", " retries"), Some("8"));
+        assert_eq!((status("reset"), code("<Code>a b</Code>")), (None, None));
+    }
+}

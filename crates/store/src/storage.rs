@@ -1,0 +1,173 @@
+//! The buckets of a run, and the memory that objects on their way take.
+
+use std::collections::HashMap;
+use std::env;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::ahead::Ahead;
+use crate::budget::{Budget, Share};
+use crate::error::{Error, Kind};
+use crate::remote::{self, Carrier};
+use crate::{Entry, Expected, Found, Url};
+
+/// All buckets that a run uses. A copy stands for the same.
+#[derive(Clone)]
+pub struct Storage(Arc<Inner>);
+
+struct Inner {
+    /// Half of the memory that objects may take, for those that are written.
+    for_uploads: u64,
+    /// The other half, for those that are fetched.
+    for_fetches: Arc<Budget>,
+    carrier: OnceLock<Result<Carrier, Error>>,
+    buckets: Mutex<HashMap<String, Bucket>>,
+    ahead: Ahead,
+}
+
+impl Storage {
+    /// Prepares for buckets whose objects take at most `memory` bytes on their way. Starts nothing.
+    pub fn new(memory: u64) -> Self {
+        Self(Arc::new(Inner {
+            for_uploads: memory / 2,
+            for_fetches: Arc::new(Budget::new(memory / 2)),
+            carrier: OnceLock::new(),
+            buckets: Mutex::default(),
+            ahead: Ahead::default(),
+        }))
+    }
+
+    /// Returns the bucket of a URL.
+    ///
+    /// # Errors
+    /// When the settings in the environment cannot be used. Whether there is such a bucket is only known from its first answer.
+    pub fn bucket(&self, url: &Url) -> Result<Bucket, Error> {
+        let carrier = self
+            .0
+            .carrier
+            .get_or_init(|| Carrier::start(self.0.for_uploads))
+            .as_ref()
+            .map_err(Clone::clone)?;
+        let mut buckets = self.0.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bucket) = buckets.get(url.bucket()) {
+            return Ok(bucket.clone());
+        }
+        let (root, remote) = (url.with_key(""), remote::Bucket::open(carrier, url)?);
+        let bucket = Bucket(Arc::new(Opened { root, remote, storage: self.clone() }));
+        buckets.insert(url.bucket().to_owned(), bucket.clone());
+        Ok(bucket)
+    }
+
+    pub(crate) fn ahead(&self) -> &Ahead {
+        &self.0.ahead
+    }
+
+    /// Returns an empty file for an object of this length, and its share of the memory. It is in memory if there is room. One that is too
+    /// large for that lies on the disk, and counts as all of the memory so that few of its kind are under way.
+    pub(crate) fn file_for(&self, size: u64) -> Result<Option<(File, Share)>, Error> {
+        let budget = &self.0.for_fetches;
+        let Some(share) = budget.take(size.min(budget.total())) else { return Ok(None) };
+        let file = if size <= budget.total() { in_memory() } else { unnamed_file() };
+        file.map(|file| Some((file, share))).map_err(|why| unkept(&why))
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Storage").finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn unkept(why: &io::Error) -> Error {
+    Error::new(Kind::Other(format!("there is no room to keep it: {why}; TMPDIR can name another folder")))
+}
+
+fn in_memory() -> io::Result<File> {
+    Ok(memfd_create("histeqd", MemfdFlags::CLOEXEC)?.into())
+}
+
+/// Returns the folder of unnamed files: the one that TMPDIR names, or else one for large temporary files, for /tmp is often in memory.
+pub fn unnamed_folder() -> PathBuf {
+    let (named, large) = (env::var_os("TMPDIR").filter(|named| !named.is_empty()), Path::new("/var/tmp"));
+    named
+        .map(PathBuf::from)
+        .unwrap_or_else(|| if large.is_dir() { large.to_owned() } else { env::temp_dir() })
+}
+
+/// Creates a file without a name in the folder for such.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn unnamed_file() -> io::Result<File> {
+    tempfile::tempfile_in(unnamed_folder())
+}
+
+/// A bucket. A copy stands for the same.
+#[derive(Clone)]
+pub struct Bucket(Arc<Opened>);
+
+struct Opened {
+    root: Url,
+    remote: remote::Bucket,
+    storage: Storage,
+}
+
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Bucket").field(&self.0.root).finish()
+    }
+}
+
+impl Bucket {
+    /// Lists the objects below a folder, page by page while the iterator is asked for them, in the order of their names where the store
+    /// keeps one. An object with the folder's own name is not in it.
+    pub fn list(&self, folder: &Url) -> impl Iterator<Item = Result<Entry, Error>> + use<> {
+        self.0.remote.list(folder)
+    }
+
+    /// Asks what is recorded on these objects, [`AT_ONCE`](crate::AT_ONCE) at once; the answers come in their order, `None` for what is not there.
+    pub fn heads(&self, urls: Vec<Url>) -> impl Iterator<Item = Result<Option<Found>, Error>> + use<> {
+        self.0.remote.heads(urls)
+    }
+
+    /// Asks what is recorded on an object; `None` if it is not there.
+    ///
+    /// # Errors
+    /// When there is no answer, or access is denied.
+    pub fn head(&self, url: &Url) -> Result<Option<Found>, Error> {
+        self.0.remote.head(url)
+    }
+
+    /// Returns the URL of an object of this bucket.
+    pub fn url(&self, key: &str) -> Url {
+        self.0.root.with_key(key)
+    }
+
+    /// Writes an object from a file of this length, whole or not at all, with a record, if what is expected is at its place.
+    ///
+    /// # Errors
+    /// When it cannot be written. After an error of the network it may be there all the same.
+    pub fn put(
+        &self,
+        url: &Url,
+        file: &File,
+        length: u64,
+        record: Option<&str>,
+        expected: &Expected,
+    ) -> Result<(), Error> {
+        self.0.remote.put(url, file, length, record, expected)
+    }
+
+    pub(crate) fn remote(&self) -> &remote::Bucket {
+        &self.0.remote
+    }
+
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+}

@@ -1,0 +1,14 @@
+//! What has to be on this machine.
+
+use std::path::Path;
+
+/// Refuses a URL where only a local file or folder can be.
+///
+/// # Errors
+/// A sentence that names it.
+pub(crate) fn refuse_url(path: &str) -> Result<(), String> {
+    if store::is_url(Path::new(path)) {
+        return Err(format!("{path} is a URL, and this has to be on this machine or mounted here"));
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! The output that goes to object storage: it appears whole under its name, or not at all.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use store::{Bucket, Expected, Found, Url, Version, unnamed_file, unnamed_folder};
+
+use super::PublishError;
+use crate::record::{Origin, Record};
+
+/// How often something else at the place of an output is looked at, and replaced if it is another's.
+const ATTEMPTS: u32 = 5;
+
+/// Until when an output is tried again after a lost answer; the requests themselves have been repeated by then.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An output for object storage, in an unnamed temporary file until it is whole.
+#[derive(Debug)]
+pub struct Upload {
+    file: File,
+    bucket: Bucket,
+    output: PathBuf,
+    url: Url,
+    origin: Option<Origin>,
+    expected: Expected,
+}
+
+impl Upload {
+    /// Starts the output `output`, which replaces this object if it is there already.
+    ///
+    /// # Errors
+    /// When its name cannot be one of an object, or there is no room for it among the temporary files.
+    pub fn begin(bucket: &Bucket, output: &Path, replaced: Option<Version>) -> Result<Self, PublishError> {
+        let url = Url::parse(output).map_err(|why| PublishError::new(output, io::Error::other(why)))?;
+        let file = Self::spill()?;
+        let expected = replaced.map_or(Expected::Nothing, Expected::State);
+        Ok(Self { file, bucket: bucket.clone(), output: output.to_owned(), url, origin: None, expected })
+    }
+
+    /// Creates a file without a name for what cannot be written to an output yet.
+    ///
+    /// # Errors
+    /// When there is no room for it among the temporary files.
+    pub fn spill() -> Result<File, PublishError> {
+        unnamed_file().map_err(|source| PublishError::new(&unnamed_folder(), source))
+    }
+
+    /// Has the output carry a record of what it was made from.
+    pub fn record(&mut self, origin: Origin) {
+        self.origin = Some(origin);
+    }
+
+    /// Returns the file to write the output's content to, which is empty at first.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Returns what an error of its file means: the folder of temporary files is to blame.
+    pub fn unwritten(&self, source: io::Error) -> PublishError {
+        PublishError::new(&unnamed_folder(), source)
+    }
+
+    /// Makes the output appear. What is at its place is replaced, unless it is the same output: of another run, or of a request whose answer
+    /// was lost.
+    pub(super) fn publish(mut self) -> Result<u64, PublishError> {
+        let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
+        let record = self.origin.map(|origin| Record::of_object(&origin, length).text());
+        let begun = Instant::now();
+        let mut failures = 0;
+        loop {
+            let put = self.bucket.put(&self.url, &self.file, length, record.as_deref(), &self.expected);
+            let Err(why) = put else { return Ok(length) };
+            failures += 1;
+            let is_over = failures == ATTEMPTS || begun.elapsed() > PATIENCE;
+            if !why.is_precondition() && (!why.is_in_doubt() || is_over) {
+                return Err(self.failed(why));
+            }
+            let there = self.bucket.head(&self.url).map_err(|why| self.failed(why))?;
+            if there.as_ref().is_some_and(|found| self.is_in(found, length)) {
+                return Ok(length);
+            }
+            if is_over {
+                return Err(self.failed(why));
+            }
+            self.expected = there.map_or(Expected::Nothing, |found| Expected::State(found.entry.version));
+            thread::sleep(Duration::from_millis(100) * failures);
+        }
+    }
+
+    /// Returns whether what was found is this output, made from the same input with the same settings.
+    fn is_in(&self, found: &Found, length: u64) -> bool {
+        let record = found.record.as_ref().and_then(|record| Record::parse(record.as_bytes()));
+        self.origin.zip(record).is_some_and(|(origin, record)| {
+            record == Record::of_object(&origin, length) && found.entry.size == length
+        })
+    }
+
+    fn failed(&self, why: store::Error) -> PublishError {
+        PublishError::new(&self.output, io::Error::other(why))
+    }
+}

@@ -1,0 +1,196 @@
+//! Inputs and outputs in object storage.
+
+use std::collections::{HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use store::{Bucket, Entry, Found as Stored, Object, Url};
+
+use super::{Candidate, Found, Search};
+use crate::config::{Existing, Settings};
+use crate::error::{Error, PictureError, Refusal};
+use crate::paths::{Identity, Shown};
+use crate::selection::{Choice, is_hidden, promises_a_picture};
+use crate::source::Skip;
+use crate::source::done::InputState;
+use crate::stop::Stop;
+
+/// With no more outputs than this, each is asked for; with more, the output folder is listed first: a listing tells of a thousand at once.
+const ASKED: usize = 500;
+
+/// Returns the URL of a path, if it is one.
+///
+/// # Errors
+/// When it is one of something else than object storage.
+pub(super) fn url_of(path: &Path) -> Result<Option<Url>, Error> {
+    let url = store::is_url(path).then(|| Url::parse(path)).transpose();
+    url.map_err(|why| Error::Usage(why.to_string()))
+}
+
+/// Returns whether a URL is that of one picture, going by its name.
+pub(super) fn names_picture(url: &Path) -> bool {
+    !url.as_os_str().as_bytes().ends_with(b"/") && promises_a_picture(url)
+}
+
+/// Returns the input folders in object storage that lie in the output folder, each with its path below that.
+pub(super) fn inputs_inside(settings: &Settings) -> Vec<(PathBuf, PathBuf)> {
+    let Ok(Some(out)) = url_of(&settings.out) else { return Vec::new() };
+    let inside = |input: &PathBuf| {
+        let url = url_of(input).ok().flatten().filter(|url| url.is_in(&out))?;
+        (!names_picture(input)).then_some((url.below(&out)?.into(), input.clone()))
+    };
+    settings.inputs.iter().filter_map(inside).collect()
+}
+
+impl Search<'_> {
+    /// Takes the objects below a URL, or the one that it names.
+    pub(super) fn objects(&mut self, input: &Path) -> Result<(), Error> {
+        let Some(url) = url_of(input)? else { return Ok(()) };
+        if self.out_url.as_ref() == Some(&url) && !names_picture(input) {
+            return Err(Error::Usage(format!(
+                "{} is both an input and the output folder; choose another --out",
+                Shown(input)
+            )));
+        }
+        let listed = self.storage.bucket(&url).and_then(|bucket| {
+            if names_picture(input) {
+                self.object(input, &bucket, &url)
+            } else {
+                self.listing(input, &bucket, &url)
+            }
+        });
+        if let Err(why) = listed {
+            self.plan.failed.push((input.to_owned(), PictureError::of_store(why)));
+        }
+        Ok(())
+    }
+
+    /// Takes the object of this URL.
+    fn object(&mut self, input: &Path, bucket: &Bucket, url: &Url) -> Result<(), store::Error> {
+        match bucket.head(url)? {
+            Some(found) => {
+                let name = input.file_name().map(PathBuf::from).unwrap_or_default();
+                self.take_object(input.to_owned(), name, true, bucket, found.entry);
+            }
+            None => self.plan.failed.push((input.to_owned(), Refusal::NoObject.into())),
+        }
+        Ok(())
+    }
+
+    /// Takes the objects below this URL.
+    fn listing(&mut self, input: &Path, bucket: &Bucket, folder: &Url) -> Result<(), store::Error> {
+        let (mut left_out, mut is_empty) = (HashSet::new(), true);
+        for entry in bucket.list(folder).take_while(|_| !self.stop.asked()) {
+            let entry = entry?;
+            is_empty = false;
+            let url = bucket.url(&entry.key);
+            let Some(below) = url.below(folder).map(PathBuf::from) else { continue };
+            // A name with a slash at its end makes a folder be seen in some programs. It comes without the slash.
+            let is_marker = entry.size == 0 && !promises_a_picture(&below);
+            if is_marker || self.out_url.as_ref().is_some_and(|out| url.is_in(out)) {
+                continue;
+            }
+            match self.choice(&below) {
+                (Choice::Taken, _) => self.take_object(input.join(&below), below, false, bucket, entry),
+                (Choice::LeftOut(name), at) => {
+                    if left_out.insert(at.to_owned()) {
+                        self.skip(&input.join(at), Skip::Reserved(name.purpose));
+                    }
+                }
+                (Choice::NotSelected, _) => {}
+            }
+        }
+        if is_empty {
+            self.plan.notes.push(format!("there is nothing below {}", Shown(input)));
+        }
+        Ok(())
+    }
+
+    /// Decides about an object below an input folder, and says whether about its name or that of a folder above it.
+    fn choice<'b>(&self, below: &'b Path) -> (Choice, &'b Path) {
+        let mut folders: Vec<&Path> = below.ancestors().skip(1).collect();
+        // The last one is empty.
+        folders.pop();
+        for folder in folders.into_iter().rev() {
+            match self.selection.folder(folder) {
+                Choice::Taken if is_hidden(folder) => return (Choice::NotSelected, folder),
+                Choice::Taken => {}
+                choice => return (choice, folder),
+            }
+        }
+        let choice = if is_hidden(below) { Choice::NotSelected } else { self.selection.file(below) };
+        (choice, below)
+    }
+
+    fn take_object(&mut self, input: PathBuf, below: PathBuf, named: bool, bucket: &Bucket, entry: Entry) {
+        self.found.push(Found {
+            identity: Identity::of_object(&input),
+            input,
+            below,
+            named,
+            state: InputState::of_object(&entry),
+            spooled: None,
+            object: Some(Object::new(bucket.clone(), entry)),
+        });
+    }
+}
+
+/// The outputs that are in object storage already.
+#[derive(Default)]
+pub(super) struct Outputs(HashMap<PathBuf, Stored>);
+
+impl Outputs {
+    /// Finds those of these candidates. Without outputs in object storage, nothing is asked.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub(super) fn find(candidates: &[Candidate], settings: &Settings, stop: &Stop) -> Result<Self, Error> {
+        let Some(out) = url_of(&settings.out)? else { return Ok(Self::default()) };
+        let unusable = |why: store::Error| {
+            Error::CannotRun(format!("--out {} cannot be used: {why}", Shown(&settings.out)))
+        };
+        let bucket = settings.storage.bucket(&out).map_err(unusable)?;
+        let is_ours = |one: &&Candidate| settings.shard.is_none_or(|shard| shard.takes(&one.found.below));
+        // What cannot be a name there is told of when it is written.
+        let urls = candidates.iter().filter(is_ours).filter_map(|one| Url::parse(&one.output).ok());
+        let mut urls: Vec<Url> = urls.collect();
+        let mut outputs = Self::default();
+        if urls.len() > ASKED {
+            let wanted: HashSet<&str> = urls.iter().map(Url::key).collect();
+            let mut listed = HashMap::new();
+            for entry in bucket.list(&out).take_while(|_| !stop.asked()) {
+                let entry = entry.map_err(unusable)?;
+                if wanted.contains(entry.key.as_str()) {
+                    listed.insert(entry.key.clone(), entry);
+                }
+            }
+            if settings.existing == Existing::Overwrite {
+                // Their records do not matter.
+                let known = listed.into_values().map(|entry| (bucket.url(&entry.key), entry));
+                return Ok(Self(
+                    known.map(|(url, entry)| (path_of(&url), Stored { entry, record: None })).collect(),
+                ));
+            }
+            urls.retain(|url| listed.contains_key(url.key()));
+        }
+        let paths: Vec<PathBuf> = urls.iter().map(path_of).collect();
+        for (path, found) in paths.into_iter().zip(bucket.heads(urls)).take_while(|_| !stop.asked()) {
+            outputs.0.extend(found.map_err(unusable)?.map(|found| (path, found)));
+        }
+        Ok(outputs)
+    }
+
+    /// Returns what is at the place of an output.
+    pub(super) fn take(&mut self, output: &Path) -> Option<Stored> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let url = url_of(output).ok().flatten()?;
+        self.0.remove(&path_of(&url))
+    }
+}
+
+/// Returns the path that a URL is as an output, however the user spelled it.
+fn path_of(url: &Url) -> PathBuf {
+    url.to_string().into()
+}

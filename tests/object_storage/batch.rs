@@ -1,0 +1,220 @@
+//! Runs over folders of which some are in object storage.
+
+use std::fs;
+
+use super::server::{Bucket, bucket};
+use crate::harness::{BRIGHT, DULL, Place, wait};
+
+/// Names that URLs or shells would take for something else.
+const NAMES: [&str; 6] = ["a.pgm", "in box/b c.pgm", "50%.pgm", "%20+&=.pgm", "é/ü €.pgm", "q?x#y.pgm"];
+
+/// A gray picture of varied levels.
+pub(super) fn picture(width: usize, height: usize, seed: usize) -> Vec<u8> {
+    let mut bytes = format!("P5\n{width} {height}\n255\n").into_bytes();
+    bytes.extend((0..width * height).map(|at| (60 + (at * 31 + at / 7 + seed * 13) % 97) as u8));
+    bytes
+}
+
+/// Puts pictures into a folder here and one in the bucket, and makes the outputs of the local one.
+fn prepared(bucket: &Bucket) -> Place {
+    let place = Place::new();
+    for (seed, name) in NAMES.iter().enumerate() {
+        let content = picture(64, 48, seed);
+        bucket.put(&format!("in/{name}"), content.clone());
+        place.file(format!("in/{name}"), content);
+    }
+    place.run("in --out reference").exits(0);
+    place
+}
+
+fn assert_done(bucket: &Bucket, place: &Place, folder: &str) {
+    let names = place.tree("reference");
+    let mut keys: Vec<_> = names.iter().map(|name| format!("{folder}/{name}")).collect();
+    keys.sort();
+    assert_eq!(bucket.list(folder), keys);
+    for name in names {
+        assert_eq!(
+            bucket.get(&format!("{folder}/{name}")),
+            place.read(format!("reference/{name}")),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn outputs_are_those_of_a_local_run_wherever_inputs_and_outputs_are() {
+    let Some(bucket) = bucket() else { return };
+    let place = prepared(&bucket);
+    let (input, out) = (bucket.url("in"), bucket.url("out"));
+    bucket.run(&place, [&*input, "--out", &out]).exits(0).says("Done: 6 pictures");
+    assert_done(&bucket, &place, "out");
+    bucket.run(&place, ["in", "--out", &bucket.url("from here/")]).exits(0).says("Done: 6 pictures");
+    assert_done(&bucket, &place, "from here");
+    bucket.run(&place, [&*input, "--out", "local"]).exits(0).says("Done: 6 pictures");
+    assert_eq!(place.tree("local"), place.tree("reference"));
+    for name in NAMES {
+        assert_eq!(place.read(format!("local/{name}")), place.read(format!("reference/{name}")), "{name}");
+    }
+    // Nothing is left to do, by the records on the outputs.
+    for arguments in
+        [[&*input, "--out", &out], ["in", "--out", &bucket.url("from here")], [&*input, "--out", "local"]]
+    {
+        bucket.run(&place, arguments).exits(0).says("Skipped: 6 already done");
+    }
+}
+
+#[test]
+fn another_input_and_other_settings_make_other_outputs() {
+    let Some(bucket) = bucket() else { return };
+    let place = prepared(&bucket);
+    let (input, out) = (bucket.url("in"), bucket.url("out"));
+    bucket.run(&place, [&*input, "--out", &out]).exits(0);
+    let untouched = bucket.head("out/50%.pgm");
+    let other = picture(64, 48, 99);
+    bucket.put("in/a.pgm", other.clone());
+    bucket.run(&place, [&*input, "--out", &out]).exits(0).says("Done: 1 picture,").says("5 already done");
+    place.file("in/a.pgm", other);
+    place.run("in --out reference").exits(0);
+    assert_done(&bucket, &place, "out");
+    assert_eq!(bucket.head("out/50%.pgm"), untouched);
+
+    let stretch = ["--method", "stretch"];
+    bucket
+        .run(&place, [&*input, "--out", &out].into_iter().chain(stretch))
+        .exits(0)
+        .says("6 outputs of other settings");
+    place.run("in --out reference --method stretch").exits(0);
+    assert_done(&bucket, &place, "out");
+    bucket.run(&place, [&*input, "--out", &out, "--overwrite"]).exits(0).says("Done: 6 pictures");
+    place.run("in --out reference --overwrite").exits(0);
+    assert_done(&bucket, &place, "out");
+}
+
+#[test]
+fn the_same_changes_are_seen_by_outputs_here() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::new();
+    bucket.put("in/b.pgm", DULL);
+    let input = bucket.url("in");
+    for resume in [None, Some("--resume")] {
+        let arguments = || [&*input, "--out", "out"].into_iter().chain(resume);
+        fs::remove_dir_all(place.path("out")).ok();
+        bucket.put("in/a.pgm", DULL);
+        bucket.run(&place, arguments()).exits(0).says("Done: 2 pictures");
+        assert_eq!(place.read("out/a.pgm"), BRIGHT);
+        bucket.run(&place, arguments()).exits(0).says("2 already done");
+        bucket.put("in/a.pgm", picture(8, 8, resume.iter().count()));
+        bucket.run(&place, arguments()).exits(0).says("Done: 1 picture,").says("1 already done");
+    }
+}
+
+#[test]
+fn what_somebody_else_put_there_is_an_output_by_age_and_an_older_one_is_replaced() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::new();
+    bucket.put("out/a.pgm", "older");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    bucket.put("in/a.pgm", DULL);
+    bucket.put("in/b.pgm", DULL);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    bucket.put("out/b.pgm", "younger");
+    bucket.run(&place, [&*bucket.url("in"), "--out", &bucket.url("out")]).exits(0).says("1 already done");
+    assert_eq!((bucket.get("out/a.pgm"), bucket.get("out/b.pgm")), (BRIGHT.to_vec(), b"younger".to_vec()));
+}
+
+#[test]
+fn listings_of_many_pages_are_read_to_their_end() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::new();
+    bucket.put_all((0..1500).map(|number| (format!("in/{}/{number:04}.pgm", number % 3), DULL.to_vec())));
+    let arguments = [&*bucket.url("in"), "--out", &bucket.url("out")];
+    bucket.run(&place, arguments).exits(0).says("Done: 1500 pictures");
+    let outputs = bucket.list("out");
+    assert_eq!(outputs.len(), 1500);
+    assert_eq!(bucket.get("out/2/1499.pgm"), BRIGHT);
+    bucket.run(&place, arguments).exits(0).says("1500 already done");
+}
+
+#[test]
+fn one_picture_and_single_objects_and_pages() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::with(&["a.pgm"]);
+    bucket.put("in/a.pgm", DULL);
+    bucket.run(&place, [&*bucket.url("in/a.pgm"), "--out", &bucket.url("one.pgm")]).exits(0);
+    assert_eq!(bucket.get("one.pgm"), BRIGHT);
+    bucket.run(&place, ["a.pgm", "--out", &bucket.url("two.png")]).exits(0);
+    assert!(bucket.get("two.png").starts_with(b"\x89PNG"));
+    let piped = bucket.command(&place, [&*bucket.url("in/a.pgm"), "--out", "-"]).output().unwrap();
+    assert_eq!(piped.stdout, BRIGHT, "{piped:?}");
+    bucket.run(&place, [&*bucket.url("in/b.pgm"), "--out", "out"]).exits(1).says("there is no such object");
+    bucket
+        .run(&place, [&*bucket.url("nothing"), "--out", "out"])
+        .exits(0)
+        .says("there is nothing below s3://");
+    let histogram = bucket.run(&place, ["histogram", &bucket.url("in")]);
+    histogram.exits(0).prints("a.pgm");
+}
+
+#[test]
+fn a_large_output_goes_up_in_parts_and_is_whole() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::new();
+    // Longer than a part, and than what may be fetched into memory.
+    let large = picture(6000, 6000, 1);
+    place.file("in/large.pgm", large.clone());
+    place.run("in --out reference").exits(0);
+    bucket.put("in/large.pgm", large);
+    let arguments = [&*bucket.url("in"), "--out", &bucket.url("out"), "--memory", "160MiB"];
+    bucket.run(&place, arguments).exits(0);
+    assert_done(&bucket, &place, "out");
+    // An object of several parts tells how many in the name of its content.
+    assert!(
+        bucket.head("out/large.pgm").0.trim_matches('"').ends_with("-3"),
+        "{:?}",
+        bucket.head("out/large.pgm")
+    );
+    bucket.run(&place, arguments).exits(0).says("1 already done");
+    bucket.run(&place, arguments.into_iter().chain(["--method", "stretch"])).exits(0).says("made again");
+    place.run("in --out reference --method stretch").exits(0);
+    assert_done(&bucket, &place, "out");
+}
+
+#[test]
+fn folders_in_each_other_and_left_out_names_are_as_on_a_disk() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::new();
+    for name in ["a.pgm", ".hidden.pgm", ".thumbs/b.pgm", "@eaDir/c.pgm", "sub/d.pgm"] {
+        bucket.put(&format!("in/{name}"), DULL);
+    }
+    let (input, done) = (bucket.url("in/"), bucket.url("in/done"));
+    bucket.put("in/sub/e.txt", "no picture");
+    bucket.run(&place, [&*input, "--out", &done, "--exclude", "d.*"]).exits(0).says("Done: 1 picture,");
+    assert_eq!(bucket.list("in/done"), ["in/done/a.pgm"]);
+    bucket.run(&place, [&*input, "--out", &done]).exits(0).says("Done: 1 picture,").says("1 already done");
+    bucket
+        .run(&place, [&*input, "--out", &bucket.url("in")])
+        .exits(2)
+        .says("is both an input and the output folder");
+    bucket.run(&place, [&*bucket.url("in/sub"), "--out", &input]).exits(0);
+    bucket.run(&place, [&*bucket.url("in/a.pgm"), "--out", &input]).exits(1).says("would replace an input");
+}
+
+#[test]
+fn a_killed_run_leaves_whole_outputs_and_the_next_one_does_the_rest() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::new();
+    let pictures = || (0..200).map(|seed| (format!("in/{seed}.pgm"), picture(200, 150, seed)));
+    pictures().for_each(|(name, content)| place.file(name, content));
+    place.run("in --out reference").exits(0);
+    bucket.put_all(pictures());
+    let arguments = [&*bucket.url("in"), "--out", &bucket.url("out")];
+    let mut run = bucket.command(&place, arguments).stderr(std::process::Stdio::null()).spawn().unwrap();
+    wait("the first outputs", || bucket.list("out").len() > 5);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    for key in bucket.list("out") {
+        assert_eq!(bucket.get(&key), place.read(key.replacen("out", "reference", 1)), "{key}");
+    }
+    bucket.run(&place, arguments).exits(0);
+    assert_done(&bucket, &place, "out");
+}
