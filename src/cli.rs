@@ -3,6 +3,7 @@
 mod bench;
 mod generated;
 mod histogram;
+mod ledger;
 mod output;
 mod part;
 #[cfg(feature = "queue")]
@@ -17,6 +18,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub use self::bench::BenchCommand;
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
+pub use self::ledger::{PauseCommand, RetryCommand, StatusCommand};
 use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
 use crate::error::Error;
 use crate::paths::Shown;
@@ -279,92 +281,6 @@ pub enum Command {
     /// Operate one device for another histeqd process at the other end of standard input
     #[command(hide = true)]
     Worker(WorkerCommand),
-}
-
-/// The arguments of `histeqd status`.
-#[derive(Debug, Args)]
-pub struct StatusCommand {
-    /// The output folder
-    #[arg(value_name = "OUT", required = true)]
-    #[cfg_attr(feature = "queue", arg(required = false, required_unless_present = "queue"))]
-    pub out: Option<PathBuf>,
-    /// Show this queue instead: nats://HOST/NAME
-    #[cfg(feature = "queue")]
-    #[arg(long, value_name = "URL", conflicts_with_all = ["out", "state", "failures"])]
-    pub queue: Option<histeqd_queue::Place>,
-    /// The folder of the ledger, if --state named another
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
-    /// List all pictures that failed for good instead, with the reasons
-    #[arg(long)]
-    pub failures: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-impl StatusCommand {
-    /// Returns the output folder; an empty path if it is about a queue.
-    pub fn out(&self) -> &Path {
-        self.out.as_deref().unwrap_or(Path::new(""))
-    }
-}
-
-/// The arguments of `histeqd pause` and `histeqd resume`.
-#[derive(Debug, Args)]
-pub struct PauseCommand {
-    /// The output folder
-    #[arg(value_name = "OUT")]
-    pub out: PathBuf,
-    /// The folder of the ledger, if --state named another
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
-}
-
-/// The arguments of `histeqd retry`.
-#[derive(Debug, Args)]
-pub struct RetryCommand {
-    /// The output folder; with --queue, nothing
-    #[arg(value_name = "OUT", required = true)]
-    #[cfg_attr(feature = "queue", arg(required = false, required_unless_present = "queue"))]
-    pub out: Option<PathBuf>,
-    /// Those of this queue instead: nats://HOST/NAME
-    #[cfg(feature = "queue")]
-    #[arg(long, value_name = "URL", conflicts_with = "state")]
-    pub queue: Option<histeqd_queue::Place>,
-    /// Their names or paths, or globs; all that failed if none is given
-    #[arg(value_name = "PICTURE")]
-    pub pictures: Vec<PathBuf>,
-    /// The folder of the ledger, if --state named another
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
-}
-
-impl RetryCommand {
-    /// Returns the output folder; an empty path if it is about a queue.
-    pub fn out(&self) -> &Path {
-        match self.is_about_a_queue() {
-            true => Path::new(""),
-            false => self.out.as_deref().unwrap_or(Path::new("")),
-        }
-    }
-
-    /// Returns the names, paths and globs of the pictures that are meant.
-    pub fn pictures(&self) -> impl Iterator<Item = &PathBuf> {
-        // About a queue, there is no folder before them.
-        self.out.iter().filter(|_| self.is_about_a_queue()).chain(&self.pictures)
-    }
-
-    #[cfg(feature = "queue")]
-    fn is_about_a_queue(&self) -> bool {
-        self.queue.is_some()
-    }
-
-    #[cfg(not(feature = "queue"))]
-    #[expect(clippy::unused_self, reason = "as with the feature")]
-    fn is_about_a_queue(&self) -> bool {
-        false
-    }
 }
 
 /// The command line of a worker process.

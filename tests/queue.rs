@@ -96,6 +96,12 @@ fn what_is_submitted_is_done_once_and_failures_are_put_aside_and_tried_again() {
         .prints("waiting      0 messages\nin progress  0 messages\nworkers      0\nfailed       1\n")
         .prints("broken.pgm: damaged PNM");
 
+    let documented = include_str!("../docs/json.md");
+    let told = status(&place, &queue);
+    for key in told.as_object().unwrap().keys().chain(told["dead"][0].as_object().unwrap().keys()) {
+        assert!(documented.contains(&format!("`{key}`")), "{key}");
+    }
+
     // Tried again, it fails again, and is told of once.
     place.run(&format!("retry --queue {queue} none.pgm")).exits(3).says("none of the pictures");
     place.run(&format!("retry --queue {queue} broken.pgm")).exits(0).prints("1 picture is tried again");

@@ -19,9 +19,10 @@ Publishes the pictures that are not done yet to a queue on a NATS server, from w
 the same paths. The settings travel with the pictures. Submitting the same again adds
 nothing; while the queue is full, it waits.
 
-The server (2.9 or later, with JetStream: nats-server --jetstream) lets in whom the environment says: NATS_USER and
-NATS_PASSWORD, NATS_TOKEN, the files NATS_CREDS or NATS_NKEY, and for TLS NATS_CA,
-NATS_CERT and NATS_KEY. The queue is created if there is none of its name.";
+The server is `nats-server --jetstream`, from version 2.9. Who we are to it is in the
+environment: NATS_USER and NATS_PASSWORD, NATS_TOKEN, the files NATS_CREDS or NATS_NKEY,
+and for TLS the files NATS_CA, NATS_CERT and NATS_KEY. The queue is created if there is
+none of its name.";
 
 pub(super) const LONG_ABOUT_WORK: &str = "\
 Does the pictures of a queue, until it is stopped. It takes no more of them than it can

@@ -35,6 +35,8 @@ const WAITING: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The same, where something else may come up soon.
 const SHORT_PATIENCE: Duration = Duration::from_millis(200);
+/// The most messages that wait for an input which is in progress.
+const MOST_HELD: usize = 8;
 /// The pause after the server did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long the end waits for the server to hear how messages ended. What it does not hear is done once more, by a look at the output.
@@ -166,7 +168,7 @@ impl Worker<'_> {
             thread::Builder::new()
                 .name("queue-events".into())
                 .spawn_scoped(scope, move || {
-                    told.iter().for_each(|event| desk.hear(event, || roots.are_there()))
+                    told.iter().for_each(|event| desk.hear(event, || roots.are_there()));
                 })
                 .map_err(Error::thread)?;
             let run = Run {
@@ -214,6 +216,10 @@ impl Worker<'_> {
             }
             if self.held.iter().any(|taken| !taken.is_like(text, root)) {
                 return None;
+            }
+            if self.held.len() >= MOST_HELD {
+                thread::sleep(TICK);
+                continue;
             }
             let is_short = self.until_empty || !self.held.is_empty();
             if !self.take(if is_short { SHORT_PATIENCE } else { PATIENCE }) {

@@ -200,7 +200,7 @@ impl Follower<'_> {
 fn hear(event: Event, heard: &mut Heard) {
     match event {
         Event::Done { input, output, device, .. } => {
-            info!("{} -> {} ({device})", Shown(&input), Shown(&output))
+            info!("{} -> {} ({device})", Shown(&input), Shown(&output));
         }
         Event::Failed { input, error, .. } => {
             if !error.is_transient() {
