@@ -35,8 +35,7 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
         __syncthreads();
     }
     __device__ __forceinline__ void add(int plane, u32 level) const {
-        const u32 bytes = (plane * 256 + level) * COPIES * 4 | threadIdx.x % COPIES * 4;
-        atomicAdd(reinterpret_cast<u32*>(reinterpret_cast<u8*>(words) + bytes), 1);
+        SharedWords<COPIES * 4>(words + plane * (256 * COPIES) + threadIdx.x % COPIES).add_one(level);
     }
     __device__ __forceinline__ void add(const P& pack) const {
 #pragma unroll

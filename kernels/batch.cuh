@@ -1,0 +1,205 @@
+// What the kernels for batches share: pictures of one size in device memory, from which others are made, and LUTs that follow from counts.
+
+#pragma once
+#include "counting.cuh"
+#include "levels.cuh"
+
+typedef long long i64;
+
+// Pictures of one size, one behind another, and where what is made of them goes: the same place, or one that does not overlap.
+struct Pictures {
+    u64 from, to;
+    // Bytes from one picture to the next.
+    u64 from_pitch, to_pitch;
+    // Pixels of a picture.
+    u64 pixels;
+
+    template <typename S> __device__ __forceinline__ const S* source(u32 number) const {
+        return reinterpret_cast<const S*>(from + number * from_pitch);
+    }
+    template <typename S> __device__ __forceinline__ S* target(u32 number) const {
+        return reinterpret_cast<S*>(to + number * to_pitch);
+    }
+};
+
+// The pixels of a picture as whole packs that begin at multiples of 16 bytes both where they are read and where they are written, and the
+// single pixels before and behind them. If there are no such places, all pixels are single.
+template <typename S, int CHANNELS> struct Run {
+    u64 head, packs, count;
+
+    __device__ __forceinline__ Run(const S* from, const S* to, u64 count) : head(0), packs(0), count(count) {
+        constexpr u64 STEP = CHANNELS * sizeof(S);
+        const u64 a = reinterpret_cast<u64>(from), b = reinterpret_cast<u64>(to);
+        while (head < 16 && ((a + head * STEP) % 16 || (b + head * STEP) % 16)) ++head;
+        if (head == 16 || head > count) {
+            head = count;
+        } else {
+            packs = (count - head) / Pack<S, CHANNELS>::PIXELS;
+        }
+    }
+    // Returns the number of pixels that are in no pack, and the place of such a pixel.
+    __device__ __forceinline__ u64 singles() const { return count - packs * Pack<S, CHANNELS>::PIXELS; }
+    __device__ __forceinline__ u64 single(u64 number) const {
+        return number < head ? number : number + packs * Pack<S, CHANNELS>::PIXELS;
+    }
+};
+
+// Returns the entry of a level in the LUT of a plane.
+template <typename S> __device__ __forceinline__ u32 looked_up(const S* luts, u32 plane, u32 level) { return luts[plane * levels<S>() + level]; }
+
+// Sends the samples of one pixel through LUTs, one for each plane.
+template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
+__device__ __forceinline__ void map_pixel(const u32 (&in)[CHANNELS], u32 (&out)[CHANNELS], Lut lut) {
+    if (has_alpha<CHANNELS>()) out[CHANNELS - 1] = in[CHANNELS - 1];
+    if (colours<CHANNELS>() == 1) {
+        out[0] = looked_up(lut, 0, in[0]);
+    } else if (BY_CHANNEL) {
+#pragma unroll
+        for (int c = 0; c < 3; ++c) out[c] = looked_up(lut, c, in[c]);
+    } else {
+        const u32 y = luma(in[0], in[CHANNELS > 1 ? 1 : 0], in[CHANNELS > 2 ? 2 : 0]);
+        const int step = int(looked_up(lut, 0, y)) - int(y);
+#pragma unroll
+        for (int c = 0; c < 3 && c < CHANNELS; ++c) out[c] = clamped<S>(int(in[c]) + step);
+    }
+}
+
+template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
+__device__ __forceinline__ void map_single(const S* from, S* to, Lut lut) {
+    u32 in[CHANNELS], out[CHANNELS];
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) in[c] = from[c];
+    map_pixel<CHANNELS, BY_CHANNEL, S>(in, out, lut);
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) to[c] = S(out[c]);
+}
+
+// Joins the samples of a word, each below the number of levels.
+template <typename S> __device__ __forceinline__ u32 joined(const u32* samples) {
+    if (sizeof(S) == 2) return __byte_perm(samples[0], samples[1], 0x5410);
+    return __byte_perm(__byte_perm(samples[0], samples[1], 0x0040), __byte_perm(samples[2], samples[3], 0x0040), 0x5410);
+}
+
+// Sends a pack whose samples are in pixel order through LUTs.
+template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
+__device__ __forceinline__ Pack<S, CHANNELS> map_pack(const Pack<S, CHANNELS>& from, Lut lut) {
+    typedef Pack<S, CHANNELS> P;
+    constexpr int PER_WORD = 4 / sizeof(S);
+    u32 sample[P::PIXELS * CHANNELS];
+#pragma unroll
+    for (int p = 0; p < P::PIXELS; ++p) {
+        u32 in[CHANNELS], out[CHANNELS];
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) in[c] = isolated<S>(from.word((p * CHANNELS + c) / PER_WORD), (p * CHANNELS + c) % PER_WORD);
+        map_pixel<CHANNELS, BY_CHANNEL, S>(in, out, lut);
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) sample[p * CHANNELS + c] = out[c];
+    }
+    P to;
+#pragma unroll
+    for (int w = 0; w < P::BYTES / 4; ++w) to.word(w) = joined<S>(sample + w * PER_WORD);
+    return to;
+}
+
+// How LUTs follow from counts.
+struct Rule {
+    enum : u32 { EQUALIZE = 0, STRETCH = 1, MATCH = 2 };
+    u32 method, strength;
+    // For STRETCH: the shares that are given up at the ends, in millionths.
+    u32 low, high;
+    // For MATCH: the running sums of the reference's counts, plane by plane.
+    const u64* reference;
+};
+
+// Returns whether a * b >= c * d, in 128 bits.
+__device__ __forceinline__ bool at_least(u64 a, u64 b, u64 c, u64 d) {
+    const u64 left = __umul64hi(a, b), right = __umul64hi(c, d);
+    return left != right ? left > right : a * b >= c * d;
+}
+
+// Returns floor(a / b), which must be below 2^17. The estimate is off by one at most.
+__device__ __forceinline__ u32 quotient(u64 a, u64 b) {
+    u32 q = u32(__fmul_rn(__ull2float_rn(a), __frcp_rn(__ull2float_rn(b))));
+    if (q * b > a) {
+        --q;
+    } else if ((q + 1) * b <= a) {
+        ++q;
+    }
+    return q;
+}
+
+// Returns the lowest level for which `reached` holds, which holds for all above it; the highest level if it holds for none.
+template <typename Reached> __device__ __forceinline__ u32 lowest(u32 levels, Reached reached) {
+    u32 low = 0, high = levels - 1;
+    while (low < high) {
+        const u32 middle = (low + high) / 2;
+        if (reached(middle)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+// The same for 65536 levels, by a block of 1024 threads.
+struct ByBlock {
+    template <typename Reached> __device__ __forceinline__ u32 operator()(u32, Reached reached) const {
+        const u32 far = __syncthreads_count(!reached(threadIdx.x * 64 + 63));
+        const u32 from = min(far, 1023u) * 64;
+        return from + min(u32(__syncthreads_count(threadIdx.x < 63 && !reached(from + threadIdx.x % 64))), 63u);
+    }
+};
+struct ByThread {
+    template <typename Reached> __device__ __forceinline__ u32 operator()(u32 levels, Reached reached) const {
+        return lowest(levels, reached);
+    }
+};
+
+// The LUT of one plane, level by level. Exact in integers; see `crates/equalize/src/lut`.
+struct Curve {
+    enum : u32 { IDENTITY = 3, ALL = 1000000 };
+    u32 method, strength, levels;
+    // For STRETCH: the levels that become the darkest and the brightest.
+    u32 low, high;
+    // The count of the lowest level that occurs, and of all.
+    u64 first, total;
+    // For MATCH: the running sums of the reference's counts.
+    const u64* reference;
+
+    // `running`: the running sums of the plane's counts. `plane`: its number among those with a reference. `search`: finds a lowest level.
+    template <typename Search>
+    __device__ __forceinline__ Curve(const Rule& rule, const u64* running, u32 levels, u32 plane, Search search)
+        : method(rule.method), strength(rule.strength), levels(levels), low(0), high(0),
+          total(running[levels - 1]), reference(rule.reference + (rule.method == Rule::MATCH ? plane * levels : 0)) {
+        const u64 all = total;
+        first = running[search(levels, [=](u32 i) { return running[i] > 0; })];
+        if (method == Rule::EQUALIZE) {
+            if (total == first) method = IDENTITY;
+        } else if (method == Rule::STRETCH) {
+            const u64 dark = rule.low, bright = rule.high;
+            low = search(levels, [=](u32 i) { return !at_least(all, dark, running[i], ALL); });
+            high = search(levels, [=](u32 i) { return at_least(all, bright, all - running[i], ALL); });
+            if (total == 0 || low >= high) method = IDENTITY;
+        } else if (total == 0 || reference[levels - 1] == 0) {
+            method = IDENTITY;
+        }
+    }
+    // Returns the level that level `i` becomes, where the running sum is `running`.
+    __device__ __forceinline__ u32 level(u32 i, u64 running) const {
+        const u64 top = levels - 1;
+        u32 level = i;
+        if (method == Rule::EQUALIZE) {
+            const u64 spread = total - first;
+            level = running <= first ? 0 : quotient(2 * (running - first) * top + spread, 2 * spread);
+        } else if (method == Rule::STRETCH) {
+            const u64 width = high - low, above = min(max(i, low), high) - low;
+            level = quotient(2 * above * top + width, 2 * width);
+        } else if (method == Rule::MATCH) {
+            const u64* r = reference;
+            const u64 n = total, m = reference[levels - 1], c = max(running, first);
+            level = lowest(levels, [=](u32 j) { return at_least(r[j], n, c, m); });
+        }
+        return weakened(i, level, strength);
+    }
+};
