@@ -412,7 +412,7 @@ proptest! {
         samples.iter().for_each(|&sample| counts[usize::from(sample)] += 1);
         let occurs = |level: usize| counts.get(level).is_some_and(|&count| count > 0);
         let mut reference = vec![0_u64; 65_536];
-        (0..usize::from(number)).for_each(|level| reference[level] = (level as u64 * 40_503 >> 3) % 5);
+        (0..usize::from(number)).for_each(|level| reference[level] = ((level as u64 * 40_503) >> 3) % 5);
         reference[usize::from(number) / 2] += 1;
         let stretch = Stretch { low, high };
         let is_constant = counts.iter().filter(|&&count| count > 0).count() == 1;
