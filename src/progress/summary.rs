@@ -53,7 +53,7 @@ pub struct Summary {
     pub remade: u64,
     /// Failures, in the order in which they happened.
     pub failed: Vec<Failure>,
-    /// Pictures that were not done because the run was stopped, by the user or because no output can be written.
+    /// Pictures that were not done because the run was stopped, by the user or because no output can be made.
     pub left: u64,
     /// Whether the user stopped the run.
     pub stopped: bool,
@@ -296,7 +296,7 @@ impl Summary {
                 writeln!(text, "Stopped: {} not started; {}", pictures(left), self.after_a_stop())?;
             }
             (left, false) => {
-                writeln!(text, "Stopped: {} not done, because no output can be written", pictures(left))?;
+                writeln!(text, "Stopped: {} not done, because no output can be made", pictures(left))?;
             }
         }
         Ok(())

@@ -169,7 +169,7 @@ fn a_full_disk_ends_a_run_and_leaves_nothing_partial() {
     let Some(ran) = place.run_with_mount("size=64k", script) else { return };
     ran.exits(1).says("failed: in/b.pgm: cannot write out/b.pgm: No space left on device");
     ran.says("free some space and run the same command again").says("Failed: 1 (see above)\nStopped: ");
-    ran.says(" not done, because no output can be written");
+    ran.says(" not done, because no output can be made");
     assert_eq!(ran.stderr().matches("No space left").count(), 1, "{ran}");
     assert_eq!(ran.stdout(), "");
 }

@@ -102,7 +102,7 @@ fn of_many_reasons_the_first_are_told() {
 #[test]
 fn a_run_that_cannot_write_says_what_it_left() {
     let summary = summary(vec![Event::Planned { count: 3 }, done("cpu"), failed("x")]);
-    let told = "Failed: 1 (see above)\nStopped: 1 picture not done, because no output can be written\n";
+    let told = "Failed: 1 (see above)\nStopped: 1 picture not done, because no output can be made\n";
     assert!(summary.text().ends_with(told), "{}", summary.text());
     assert_eq!(summary.exit(), Exit::SomeFailed);
 }

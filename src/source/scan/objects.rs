@@ -86,7 +86,7 @@ impl Search<'_> {
             let url = bucket.url(&entry.key);
             let Some(below) = url.below(folder).map(PathBuf::from) else { continue };
             // A name with a slash at its end makes a folder be seen in some programs. It comes without the slash.
-            let is_marker = entry.size == 0 && !promises_a_picture(&below);
+            let is_marker = below.as_os_str().is_empty() || entry.size == 0 && !promises_a_picture(&below);
             if is_marker || self.out_url.as_ref().is_some_and(|out| url.is_in(out)) {
                 continue;
             }
