@@ -4,6 +4,7 @@
 
 #pragma once
 #include "counting.cuh"
+#include "levels.cuh"
 
 // The plane and its tiles. The tiles cover the plane and the padding by reflection, on the right and at the bottom, that makes them equal
 // in size.
@@ -44,7 +45,8 @@ __device__ __forceinline__ u32 tile_level(u32 running, float scale, u32 top) {
 }
 
 // Calls `count(sample)` for all samples in rows `from` to `to` of a tile, by the whole block. Rows are read in aligned 16-byte words whose
-// ends may belong to neighbours: the plane's memory must be readable in whole words. `order`: that of the bytes there.
+// ends may belong to neighbours or lie before or behind the plane: its memory must be readable in whole words. `order`: that of the bytes
+// there.
 template <typename S, typename Count>
 __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 tile, u32 from, u32 to, Count count,
                                            u32 order = NATIVE) {
@@ -53,7 +55,9 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
     const u32 left = tile % t.tiles_x * t.tile_width;
     const u32 top = tile / t.tiles_x * t.tile_height;
     const u32 inside = left < t.width ? min(t.tile_width, t.width - left) : 0;
-    const bool aligned = left % P::PIXELS == 0 && t.width % P::PIXELS == 0;
+    // Samples from the word's start to the plane's.
+    const u32 skew = u32(reinterpret_cast<u64>(plane) % 16 / sizeof(S));
+    const bool aligned = left % P::PIXELS == 0 && t.width % P::PIXELS == 0 && skew == 0;
     const u32 packs = max((inside + (aligned ? 1 : 2) * (P::PIXELS - 1)) / P::PIXELS, 1u);
     u32 row = from + threadIdx.x / packs, column = threadIdx.x % packs;
     const u32 rows_on = blockDim.x / packs, columns_on = blockDim.x % packs;
@@ -65,11 +69,11 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
         for (int k = 0; k < AT_ONCE; ++k) {
             low[k] = high[k] = 0;
             if (row < to) {
-                const u64 start = u64(reflected(top + row, t.height)) * t.width + left;
+                const u64 start = u64(reflected(top + row, t.height)) * t.width + left + skew;
                 const u32 shift = u32(start % P::PIXELS);
                 low[k] = int(shift) - int(column * P::PIXELS);
                 high[k] = low[k] + int(inside);
-                if (high[k] > 0) here[k].load(plane, start / P::PIXELS + column, ~0ull);
+                if (high[k] > 0) here[k].load(plane - skew, start / P::PIXELS + column, ~0ull);
             }
             row += rows_on, column += columns_on;
             if (column >= packs) column -= packs, ++row;
@@ -148,7 +152,8 @@ template <typename S> struct TileLuts {
 constexpr u32 ROWS_A_BLOCK = 128;
 
 template <typename S, typename Luts>
-__device__ __forceinline__ void interpolate(S* plane, const Tiling& t, const Luts& luts, ByteOrders orders = {}) {
+__device__ __forceinline__ void interpolate(const S* plane, S* result, const Tiling& t, const Luts& luts, ByteOrders orders = {},
+                                            u32 strength = FULL_STRENGTH) {
     constexpr int ROWS = 4;
     const u32 column = blockIdx.x * WARP + threadIdx.x;
     if (column >= t.width) return;
@@ -156,7 +161,8 @@ __device__ __forceinline__ void interpolate(S* plane, const Tiling& t, const Lut
     for (u64 top = u64(blockIdx.y) * ROWS_A_BLOCK; top < t.height; top += u64(gridDim.y) * ROWS_A_BLOCK) {
         const u32 bottom = u32(min(top + ROWS_A_BLOCK, u64(t.height)));
         for (u32 row = u32(top) + threadIdx.y; row < bottom; row += ROWS * blockDim.y) {
-            S* at = plane + u64(row) * t.width + column;
+            const S* at = plane + u64(row) * t.width + column;
+            S* to = result + u64(row) * t.width + column;
             const u64 step = u64(blockDim.y) * t.width;
             u32 level[ROWS];
 #pragma unroll
@@ -164,11 +170,13 @@ __device__ __forceinline__ void interpolate(S* plane, const Tiling& t, const Lut
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
                 const Between y(min(row + r * blockDim.y, bottom - 1), t.inverse_height, t.tiles_y);
-                level[r] = luts.level(t, x, y, converted<S>(level[r], orders.from));
+                const u32 old = converted<S>(level[r], orders.from);
+                level[r] = luts.level(t, x, y, old);
+                if (strength != FULL_STRENGTH) level[r] = weakened(old, level[r] & (levels<S>() - 1), strength);
             }
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
-                if (row + r * blockDim.y < bottom) at[r * step] = S(converted<S>(level[r], orders.to));
+                if (row + r * blockDim.y < bottom) to[r * step] = S(converted<S>(level[r], orders.to));
             }
         }
     }

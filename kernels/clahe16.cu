@@ -1,80 +1,13 @@
 // CLAHE, depth 16.
 
-#include "clahe.cuh"
+#include "clahe16.cuh"
 
-// Makes one LUT per tile; a block takes tile after tile. The first `capacity` levels (a multiple of 8) are counted in shared memory; what
-// does not fit there is added to this block's own 65536 counts in `spill`, which are zero before and after. What is clipped is spread over
-// `spread` levels from `spread_from` on.
+// Makes one LUT per tile; a block takes tile after tile.
 extern "C" __global__ void __launch_bounds__(1024)
     clahe_tiles16(const u16* plane, Tiling t, u32 order, u32 spread_from, u32 spread, u32 capacity, u32* spill, u16* luts) {
-    constexpr u32 BINS_A_WARP = 65536 / WARP;
-    extern __shared__ u32 tile_words[];
-    __shared__ u32 scratch[WARP];
-    u32* more = spill + 65536ull * blockIdx.x;
-    const HalfCounters counters = {tile_words, 0, capacity, more};
-    const u32 lane = threadIdx.x % WARP;
-    const u32 from = threadIdx.x / WARP * BINS_A_WARP + 4 * lane, end = from - 4 * lane + BINS_A_WARP;
-    const u32 rows_at_once = max(HalfCounters::BETWEEN / t.tile_width, 1u);
+    const TileLuts16 of_block = {capacity, spill + 65536ull * blockIdx.x};
     for (u32 tile = blockIdx.x; tile < t.tiles_x * t.tiles_y; tile += gridDim.x) {
-        bool spilled = false;
-        counters.clear();
-        for (u32 row = 0; row < t.tile_height; row += rows_at_once) {
-            visit_tile(plane, t, tile, row, min(row + rows_at_once, t.tile_height), [&](u32 level) {
-                if (level < capacity && t.tile_width <= HalfCounters::BETWEEN) {
-                    counters.add(level, 1);
-                } else {
-                    atomicAdd(more + level, 1);
-                    spilled = true;
-                }
-            }, order);
-            spilled |= counters.settle();
-        }
-        __threadfence_block();
-        spilled = __syncthreads_or(spilled);
-
-        // Each warp owns 2048 consecutive levels, of which a lane takes four at a time. Three passes: excess, the warp's sum, running sum.
-        auto counted = [=](u32 bin) {
-            uint4 n = counters.counts(bin);
-            if (spilled) {
-                const uint4 m = __ldcg(reinterpret_cast<const uint4*>(more + bin));
-                n = make_uint4(n.x + m.x, n.y + m.y, n.z + m.z, n.w + m.w);
-            }
-            return n;
-        };
-        const u32 clip = t.clip ? t.clip : ~0u;
-        u32 excess = 0;
-        for (u32 bin = from; bin < end; bin += 4 * WARP) {
-            const uint4 n = counted(bin);
-            excess += max(n.x, clip) + max(n.y, clip) + max(n.z, clip) + max(n.w, clip) - 4 * clip;
-        }
-        const Redistribution share(t.clip, block_sum(excess, scratch), spread);
-        auto with_share = [=](u32 bin, u32 count) {
-            const u32 place = bin - spread_from;
-            return place < spread ? share.count(place, count) : min(count, clip);
-        };
-        auto shared_out = [=](u32 bin) {
-            const uint4 n = counted(bin);
-            return make_uint4(with_share(bin, n.x), with_share(bin + 1, n.y), with_share(bin + 2, n.z), with_share(bin + 3, n.w));
-        };
-        u32 sum = 0;
-        for (u32 bin = from; bin < end; bin += 4 * WARP) {
-            const uint4 n = shared_out(bin);
-            sum += n.x + n.y + n.z + n.w;
-        }
-        sum = warp_sum(sum);
-        u32 running = __shfl_sync(FULL_WARP, block_scan(lane == 0 ? sum : 0, scratch), 0) - sum;
-        for (u32 bin = from; bin < end; bin += 4 * WARP) {
-            const uint4 n = shared_out(bin);
-            const u32 here = running + warp_scan(n.x + n.y + n.z + n.w);
-            const u32 c = here - n.w, b = c - n.z, a = b - n.y;
-            *reinterpret_cast<uint2*>(luts + 65536ull * tile + bin) =
-                make_uint2(tile_level(a, t.lut_scale, 65535) | tile_level(b, t.lut_scale, 65535) << 16,
-                           tile_level(c, t.lut_scale, 65535) | tile_level(here, t.lut_scale, 65535) << 16);
-            running = __shfl_sync(FULL_WARP, here, WARP - 1);
-            if (spilled) *reinterpret_cast<uint4*>(more + bin) = make_uint4(0, 0, 0, 0);
-        }
-        __threadfence_block();
-        __syncthreads();
+        of_block.make(plane, t, order, tile, spread_from, spread, 65536, luts + 65536ull * tile);
     }
 }
 
@@ -103,8 +36,8 @@ extern "C" __global__ void __launch_bounds__(1024) clahe_tables16(Tiling t, cons
 }
 
 extern "C" __global__ void __launch_bounds__(256, 8) clahe_direct16(u16* plane, Tiling t, ByteOrders orders, const u16* luts) {
-    interpolate(plane, t, TileLuts<u16>{luts}, orders);
+    interpolate(plane, plane, t, TileLuts<u16>{luts}, orders);
 }
 extern "C" __global__ void __launch_bounds__(256) clahe_cells16(u16* plane, Tiling t, ByteOrders orders, const uint2* tables) {
-    interpolate(plane, t, CellTables16{tables}, orders);
+    interpolate(plane, plane, t, CellTables16{tables}, orders);
 }

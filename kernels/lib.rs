@@ -45,6 +45,16 @@ pub const CLAHE8: Module = module!("clahe8");
 pub const CLAHE16: Module = module!("clahe16");
 /// The check of a JPEG's entropy-coded data.
 pub const JPEG_SCAN: Module = module!("jpeg_scan");
+/// Batches of 8-bit pictures with one LUT for a plane.
+pub const BATCH_GLOBAL8: Module = module!("batch_global8");
+/// Batches of 16-bit pictures with one LUT for a plane.
+pub const BATCH_GLOBAL16: Module = module!("batch_global16");
+/// Planes of batches, taken out and put back.
+pub const BATCH_PLANES: Module = module!("batch_planes");
+/// CLAHE of batches of 8-bit planes.
+pub const BATCH_CLAHE8: Module = module!("batch_clahe8");
+/// CLAHE of batches of 16-bit planes.
+pub const BATCH_CLAHE16: Module = module!("batch_clahe16");
 /// A kernel that traps, to test what a failing GPU costs.
 pub const TRAP: Module = Module { ptx: include_str!("prebuilt/trap.ptx"), cubins: &[] };
 /// Published ways of equalization, which the ladder compares with those above.
@@ -87,13 +97,18 @@ mod tests {
 
     use super::*;
 
-    const COMPILED: [(&str, Module); 6] = [
+    const COMPILED: [(&str, Module); 11] = [
         ("global8", GLOBAL8),
         ("global16", GLOBAL16),
         ("planes", PLANES),
         ("clahe8", CLAHE8),
         ("clahe16", CLAHE16),
         ("jpeg_scan", JPEG_SCAN),
+        ("batch_global8", BATCH_GLOBAL8),
+        ("batch_global16", BATCH_GLOBAL16),
+        ("batch_planes", BATCH_PLANES),
+        ("batch_clahe8", BATCH_CLAHE8),
+        ("batch_clahe16", BATCH_CLAHE16),
     ];
 
     /// Returns the number of the architecture in a cubin's header, 90 for sm_90.

@@ -1,106 +1,16 @@
 // Copies luma or one channel of an interleaved picture into a plane of its own, for CLAHE, and back (alpha is only copied out). Gray is
 // copied where its old levels are needed to weaken the new ones.
 
-#include "levels.cuh"
-
-// A type for the samples of one pack's pixels in a plane: 4, 8 or 16 bytes, moved at once.
-template <int BYTES> struct Few;
-template <> struct Few<4> { typedef u32 Type; };
-template <> struct Few<8> { typedef uint2 Type; };
-template <> struct Few<16> { typedef uint4 Type; };
-
-// The kernels' argument `channel` is `LUMA` or the index of a channel.
-constexpr u32 LUMA = ~0u;
-
-template <int CHANNELS> __device__ __forceinline__ u32 value_of(const u32 (&in)[CHANNELS], u32 channel) {
-    if (CHANNELS >= 3 && channel == LUMA) return luma(in[0], in[CHANNELS > 1 ? 1 : 0], in[CHANNELS > 2 ? 2 : 0]);
-    u32 value = in[0];
-#pragma unroll
-    for (int c = 1; c < CHANNELS; ++c) value = c == channel ? in[c] : value;
-    return value;
-}
-
-// `strength`: how far to go from the old value to the new one.
-template <typename S, int CHANNELS>
-__device__ __forceinline__ void with_value(u32 (&pixel)[CHANNELS], u32 channel, u32 value, u32 strength) {
-    if (strength != FULL_STRENGTH) value = weakened(value_of<CHANNELS>(pixel, channel), value, strength);
-    if (CHANNELS < 3) {
-        pixel[0] = value;
-    } else if (channel == LUMA) {
-        const int step = int(value) - int(value_of<CHANNELS>(pixel, LUMA));
-#pragma unroll
-        for (int c = 0; c < 3 && c < CHANNELS; ++c) pixel[c] = clamped<S>(int(pixel[c]) + step);
-    } else {
-#pragma unroll
-        for (int c = 0; c < 3 && c < CHANNELS; ++c) pixel[c] = c == channel ? value : pixel[c];
-    }
-}
-
-// Copies luma or a channel into a plane, or (`BACK`) writes such a plane's new values back into the picture. `orders`: those of the
-// picture; the plane has the machine's.
-template <typename S, int CHANNELS, bool BACK>
-__device__ __forceinline__ void exchange(S* pixels, u64 count, ByteOrders orders, S* plane, u32 channel, u32 strength) {
-    typedef Pack<S, CHANNELS> P;
-    typedef typename Few<P::PIXELS * sizeof(S)>::Type Samples;
-    union Line {
-        Samples all;
-        u32 word[P::PIXELS * sizeof(S) / 4];
-    };
-    constexpr int PER_WORD = 4 / sizeof(S);
-    __shared__ uint4 stage[stage_vectors<CHANNELS>()];
-    const u64 packs = min(whole_packs<S, CHANNELS>(pixels, count), whole_packs<S, CHANNELS>(plane, count));
-    const u64 stride = threads_of_grid();
-    const u64 end = rounds_of_grid(packs) * stride;
-    for (u64 i = thread_of_grid(); i < end; i += stride) {
-        P from, to;
-        from.load(pixels, i, packs);
-        from.in_order(stage, orders.from);
-        Line line;
-        if (BACK && i < packs) line.all = reinterpret_cast<const Samples*>(plane)[i];
-#pragma unroll
-        for (int p = 0; p < P::PIXELS; ++p) {
-            const u32 shift = 8 * sizeof(S) * (p % PER_WORD);
-            u32 pixel[CHANNELS];
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) pixel[c] = from.get(p * CHANNELS + c);
-            if (BACK) {
-                with_value<S, CHANNELS>(pixel, channel, (line.word[p / PER_WORD] >> shift) & (levels<S>() - 1), strength);
-#pragma unroll
-                for (int c = 0; c < CHANNELS; ++c) to.put(p * CHANNELS + c, pixel[c]);
-            } else {
-                const u32 value = value_of<CHANNELS>(pixel, channel) << shift;
-                line.word[p / PER_WORD] = p % PER_WORD ? line.word[p / PER_WORD] | value : value;
-            }
-        }
-        if (BACK) {
-            to.in_lines(stage, orders.to);
-            to.store(pixels, i, packs);
-        } else if (i < packs) {
-            reinterpret_cast<Samples*>(plane)[i] = line.all;
-        }
-    }
-    for (u64 i = packs * P::PIXELS + thread_of_grid(); i < count; i += stride) {
-        u32 pixel[CHANNELS];
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) pixel[c] = converted<S>(pixels[i * CHANNELS + c], orders.from);
-        if (BACK) {
-            with_value<S, CHANNELS>(pixel, channel, plane[i], strength);
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) pixels[i * CHANNELS + c] = S(converted<S>(pixel[c], orders.to));
-        } else {
-            plane[i] = S(value_of<CHANNELS>(pixel, channel));
-        }
-    }
-}
+#include "planes.cuh"
 
 #define PLANES(NAME, BITS, CHANNELS)                                                                                         \
     extern "C" __global__ void __launch_bounds__(512)                                                                        \
         extract##BITS##_##NAME(u##BITS* pixels, u64 count, ByteOrders orders, u##BITS* plane, u32 channel) {                 \
-        exchange<u##BITS, CHANNELS, false>(pixels, count, orders, plane, channel, FULL_STRENGTH);                            \
+        exchange<u##BITS, CHANNELS, false>(pixels, pixels, count, orders, plane, channel, FULL_STRENGTH);                    \
     }                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(512)                                                                        \
         insert##BITS##_##NAME(u##BITS* pixels, u64 count, ByteOrders orders, u##BITS* plane, u32 channel, u32 strength) {    \
-        exchange<u##BITS, CHANNELS, true>(pixels, count, orders, plane, channel, strength);                                  \
+        exchange<u##BITS, CHANNELS, true>(pixels, pixels, count, orders, plane, channel, strength);                          \
     }
 PLANES(gray, 8, 1)
 PLANES(gray, 16, 1)

@@ -6,6 +6,8 @@
 // What Python passes is taken out of its objects for the call, so functions own it.
 #![allow(clippy::needless_pass_by_value)]
 
+mod dlpack;
+mod gpu;
 mod pictures;
 mod threads;
 mod views;
@@ -334,6 +336,13 @@ fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(histograms, module)?)?;
     module.add_function(wrap_pyfunction!(luts, module)?)?;
     module.add_function(wrap_pyfunction!(apply_luts, module)?)?;
+    module.add_class::<dlpack::Borrowed>()?;
+    module.add_class::<dlpack::Exported>()?;
+    module.add_function(wrap_pyfunction!(gpu::gpu_equalize, module)?)?;
+    module.add_function(wrap_pyfunction!(gpu::gpu_histograms, module)?)?;
+    module.add_function(wrap_pyfunction!(gpu::gpu_luts, module)?)?;
+    module.add_function(wrap_pyfunction!(gpu::gpu_apply, module)?)?;
+    module.add_function(wrap_pyfunction!(gpu::gpu_empty, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! A GPU: the driver's calls, the kernels, and the lanes that run them.
 #![allow(unsafe_code)]
 
-pub mod driver;
 mod engine;
 mod equalizer;
 mod facts;
@@ -12,13 +11,27 @@ mod nvjpeg;
 mod pixel_lane;
 mod scan_check;
 
+pub use cuda as driver;
 pub(crate) use engine::GpuEngine;
 pub use facts::{list, locate};
 use jpeg_lane::NvJpegLane;
 use pixel_lane::GpuLane;
 
 use crate::gpu_info::GpuInfo;
-use crate::lane::{Engine, EngineError, JpegLane, Lane};
+use crate::lane::{Engine, EngineError, JpegLane, Lane, LaneError};
+use cuda::CudaError;
+
+impl From<CudaError> for EngineError {
+    fn from(error: CudaError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<CudaError> for LaneError {
+    fn from(error: CudaError) -> Self {
+        Self::Device(error.into())
+    }
+}
 
 impl Engine for GpuEngine {
     fn info(&self) -> Option<GpuInfo> {

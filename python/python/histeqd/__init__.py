@@ -33,7 +33,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _histeqd
+from . import _gpu, _histeqd
 from ._arrays import Lent, Pictures, as_counts, as_mask, number, one_of
 from ._histeqd import __version__
 
@@ -154,6 +154,8 @@ def match(
     """
     per_channel = _per_channel(color)
     operation = _histeqd.Operation.match(per_channel, _thousandths(strength))
+    if _gpu.is_on_gpu(array):
+        return _gpu.equalize(array, operation, reference, mask, out, batch)
     pictures = Pictures(reference, None, "reference").nhwc
     counts = _histeqd.histograms(pictures, None, per_channel, _threads(threads)).sum(axis=0)
     return _run(array, operation, counts, mask, out, threads, batch)
@@ -237,6 +239,9 @@ def histogram(
     Without alpha and with a power of two as `bins`, channel ``c`` is ``numpy.histogram(array[..., c], bins, (0, 256))[0]``, with 65536 for
     ``uint16``. Of pixels whose alpha is 0 only the alpha is counted.
     """
+    if _gpu.is_on_gpu(array):
+        per_channel = None if color is None else _per_channel(color)
+        return _gpu.histogram(array, bins, per_channel, mask, batch)
     pictures = Pictures(array, batch, "array")
     levels = pictures.levels
     bins = levels if bins is None else number(bins, 1, levels, "bins", whole=True)
@@ -287,7 +292,9 @@ def lut(
     >>> alike = histeqd.apply(stack, histeqd.lut(counts))
     """
     thousandths = _thousandths(strength)
-    counts, planes = as_counts(counts, "counts")
+    on_gpu = _gpu.is_on_gpu(counts)
+    if not on_gpu:
+        counts, planes = as_counts(counts, "counts")
     one_of(method, ("equalize", "stretch", "match"), "method")
     if (reference is None) == (method == "match"):
         raise ValueError('reference: belongs to method="match"; pass both, or neither')
@@ -297,6 +304,8 @@ def lut(
         operation = _histeqd.Operation.match(False, thousandths)
     else:
         operation = _histeqd.Operation.equalize(False, thousandths)
+    if on_gpu:
+        return _gpu.lut(counts, operation, reference)
     if reference is None:
         return _histeqd.luts(planes, operation, None).reshape(counts.shape)
     reference, reference_planes = as_counts(reference, "reference")
@@ -331,6 +340,8 @@ def apply(
         As :func:`equalize` does, and with the same errors.
     """
     per_channel = _per_channel(color)
+    if _gpu.is_on_gpu(array):
+        return _gpu.apply(array, lut, per_channel, out, batch)
     pictures = Pictures(array, batch, "array")
     table = np.asarray(lut)
     planes = 3 if per_channel and pictures.nhwc.shape[3] >= 3 else 1
@@ -346,6 +357,8 @@ def apply(
 
 
 def _run(array, operation, reference, mask, out, threads, batch):
+    if _gpu.is_on_gpu(array):
+        return _gpu.equalize(array, operation, reference, mask, out, batch)
     pictures = Pictures(array, batch, "array")
     mask = as_mask(mask, pictures)
     threads = _threads(threads)

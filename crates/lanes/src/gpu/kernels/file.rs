@@ -29,12 +29,9 @@ impl File {
         }
     }
 
-    /// Loads the file for a GPU of this compute capability: as it is compiled for it, or else from PTX. A driver refuses the former if it is
-    /// too old for it, or told to (`CUDA_FORCE_PTX_JIT`).
+    /// Loads the file for a GPU of this compute capability.
     pub(super) fn load(self, capability: (u32, u32)) -> Result<Module> {
-        let module = self.module();
-        let compiled = module.cubin(capability).and_then(|cubin| Module::from_cubin(&cubin).ok());
-        compiled.map_or_else(|| Module::from_ptx(module.ptx), Ok)
+        Module::load(&self.module(), capability)
     }
 }
 

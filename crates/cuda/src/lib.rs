@@ -1,11 +1,13 @@
-//! As much of the CUDA driver as the worker needs: contexts, streams, events, memory, modules. Streams, events and memory free themselves;
-//! contexts and modules stay until the process ends.
+//! As much of the CUDA driver as histeqd needs: contexts, streams, events, memory, modules. Streams, events and memory free themselves;
+//! contexts and modules stay until the process ends. The driver's library is loaded when it is asked for.
 //!
 //! Copies and launches are asynchronous and therefore `unsafe`: whoever starts one must keep the memory it touches valid and otherwise
 //! unused until it has waited for it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_uint, c_void};
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cudarc::driver::result::{self, DriverError, stream::StreamKind};
@@ -13,8 +15,6 @@ use cudarc::driver::sys::{
     self, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUevent_flags as EventFlags,
     CUfunction_attribute as FunctionAttribute, CUresult,
 };
-
-use crate::lane::{EngineError, LaneError};
 
 /// A failed driver call.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -34,18 +34,6 @@ impl From<DriverError> for CudaError {
     }
 }
 
-impl From<CudaError> for EngineError {
-    fn from(error: CudaError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<CudaError> for LaneError {
-    fn from(error: CudaError) -> Self {
-        Self::Device(error.into())
-    }
-}
-
 fn name(error: DriverError) -> String {
     error.error_name().map_or_else(|_| format!("{:?}", error.0), |name| name.to_string_lossy().into_owned())
 }
@@ -54,6 +42,7 @@ fn text(error: DriverError) -> String {
     error.error_string().map_or_else(|_| "unknown".to_owned(), |text| text.to_string_lossy().into_owned())
 }
 
+/// What driver calls return.
 pub type Result<T> = std::result::Result<T, CudaError>;
 
 /// An address in device memory.
@@ -91,14 +80,17 @@ pub fn driver_version() -> Result<u32> {
 pub struct Device(CUdevice);
 
 impl Device {
+    /// Returns how many GPUs there are.
     pub fn count() -> Result<u32> {
         Ok(result::device::get_count()? as u32)
     }
 
+    /// Returns the GPU with this index in CUDA's order.
     pub fn get(ordinal: u32) -> Result<Self> {
         Ok(Self(result::device::get(ordinal as i32)?))
     }
 
+    /// Returns what its maker calls it.
     pub fn name(self) -> Result<String> {
         Ok(result::device::get_name(self.0)?)
     }
@@ -141,6 +133,13 @@ impl Device {
         Ok((major, self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?))
     }
 
+    /// Returns whether all blocks of a grid can be made to run at once, and memory can be allocated in the order of a stream.
+    pub fn has_grids_and_pools(self) -> Result<(bool, bool)> {
+        let grids = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)?;
+        Ok((grids != 0, self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0))
+    }
+
+    /// Returns the number of its multiprocessors.
     pub fn multiprocessors(self) -> Result<u32> {
         self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
     }
@@ -163,17 +162,41 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
+    /// Retains a device's primary context and makes it the current context of this thread.
     pub fn new(device: Device) -> Result<Self> {
-        // SAFETY: the handle came from the driver; the context is never released, so it outlives everything created in it.
-        let context = Self(unsafe { result::primary_ctx::retain(device.0) }?);
+        let context = Self::retain(device)?;
         context.bind()?;
         Ok(context)
+    }
+
+    /// Retains a device's primary context and leaves this thread's current context as it is.
+    pub fn retain(device: Device) -> Result<Self> {
+        // SAFETY: the handle came from the driver; the context is never released, so it outlives everything created in it.
+        Ok(Self(unsafe { result::primary_ctx::retain(device.0) }?))
+    }
+
+    /// Makes it the current context of this thread until the guard is dropped, which brings back the one before.
+    pub fn enter(&self) -> Result<Entered> {
+        // SAFETY: the context is never released.
+        unsafe { sys::cuCtxPushCurrent_v2(self.0) }.result()?;
+        Ok(Entered(PhantomData))
     }
 
     /// Makes it the current context of this thread.
     pub fn bind(&self) -> Result<()> {
         // SAFETY: the context is never released.
         Ok(unsafe { result::ctx::set_current(self.0) }?)
+    }
+}
+
+/// A context that is current until this is dropped.
+pub struct Entered(PhantomData<*const ()>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: writes a handle to the place given; this thread has pushed a context.
+        let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
     }
 }
 
@@ -222,10 +245,12 @@ impl Buffer {
         Ok(Self { address, bytes })
     }
 
+    /// Returns where it begins.
     pub fn address(&self) -> Address {
         self.address
     }
 
+    /// Returns its size.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -241,12 +266,75 @@ impl Drop for Buffer {
     }
 }
 
+/// Memory that is allocated and freed in the order of streams. It keeps what is freed, for what is allocated next, and is never destroyed.
+pub struct Pool(sys::CUmemoryPool);
+
+// SAFETY: the driver's pools may be used from any thread.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// Creates a pool of a device's memory.
+    pub fn new(device: Device) -> Result<Self> {
+        // SAFETY: the driver's structures may be all zeros.
+        let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
+        properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        properties.location.id = device.0;
+        let mut pool = std::ptr::null_mut();
+        // SAFETY: writes a handle to the place given.
+        unsafe { sys::cuMemPoolCreate(&raw mut pool, &raw const properties) }.result()?;
+        let mut kept = u64::MAX;
+        let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        // SAFETY: the pool is the one just created, and the attribute is a 64-bit integer.
+        unsafe { sys::cuMemPoolSetAttribute(pool, threshold, (&raw mut kept).cast()) }.result()?;
+        Ok(Self(pool))
+    }
+
+    /// Allocates memory of undefined content, which work that is in the stream after this call may use.
+    pub fn allocate(&self, stream: &Stream, bytes: u64) -> Result<Address> {
+        let mut address = 0;
+        // SAFETY: writes an address to the place given; the pool is never destroyed.
+        unsafe { sys::cuMemAllocFromPoolAsync(&raw mut address, bytes.max(1) as usize, self.0, stream.0) }
+            .result()?;
+        Ok(address)
+    }
+}
+
 /// A queue of work on the device.
 pub struct Stream(pub sys::CUstream);
 
 impl Stream {
+    /// Creates a stream that waits for no other.
     pub fn new() -> Result<Self> {
         Ok(Self(result::stream::create(StreamKind::NonBlocking)?))
+    }
+
+    /// Returns a stream that somebody else created and destroys. 0 and 1 are the legacy default stream, 2 is that of the thread.
+    ///
+    /// # Safety
+    /// It must be a stream of the current context whenever it is used.
+    pub unsafe fn borrowed(handle: usize) -> ManuallyDrop<Self> {
+        ManuallyDrop::new(Self(handle as sys::CUstream))
+    }
+
+    /// Copies device memory to device memory.
+    ///
+    /// # Safety
+    /// `from` must not be written, and `to` be otherwise unused, until the copy is done.
+    pub unsafe fn copy(&self, from: Address, to: Address, bytes: u64) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        Ok(unsafe { result::memcpy_dtod_async(to, from, bytes as usize, self.0) }?)
+    }
+
+    /// Frees memory of a [`Pool`], for work that is in the stream after this call.
+    ///
+    /// # Safety
+    /// All work that uses the memory must be in this stream already, or have been waited for.
+    pub unsafe fn free(&self, address: Address) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        Ok(unsafe { result::free_async(address, self.0) }?)
     }
 
     /// Makes everything enqueued after this call wait for the event's last record.
@@ -256,6 +344,8 @@ impl Stream {
         Ok(unsafe { result::stream::wait_event(self.0, event.0, flags) }?)
     }
 
+    /// Copies host memory to the device.
+    ///
     /// # Safety
     /// `from` must stay valid and unwritten, and the device memory otherwise unused, until the copy is done.
     pub unsafe fn upload(&self, from: &[u8], to: Address) -> Result<()> {
@@ -263,6 +353,8 @@ impl Stream {
         Ok(unsafe { result::memcpy_htod_async(to, from, self.0) }?)
     }
 
+    /// Copies device memory to the host.
+    ///
     /// # Safety
     /// `to` must stay valid and untouched, and the device memory unwritten, until the copy is done.
     pub unsafe fn download(&self, from: Address, to: &mut [u8]) -> Result<()> {
@@ -270,6 +362,8 @@ impl Stream {
         Ok(unsafe { result::memcpy_dtoh_async(to, from, self.0) }?)
     }
 
+    /// Fills device memory with zeros.
+    ///
     /// # Safety
     /// The bytes must be device memory that nothing else uses until this is done.
     pub unsafe fn zero(&self, at: Address, bytes: u64) -> Result<()> {
@@ -329,8 +423,15 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
+    /// Loads kernels for a GPU of this compute capability: as they are compiled for it, or else from PTX. A driver refuses the former if it
+    /// is too old for it, or told to (`CUDA_FORCE_PTX_JIT`).
+    pub fn load(module: &histeqd_kernels::Module, capability: (u32, u32)) -> Result<Self> {
+        let compiled = module.cubin(capability).and_then(|cubin| Self::from_cubin(&cubin).ok());
+        compiled.map_or_else(|| Self::from_ptx(module.ptx), Ok)
+    }
+
     /// Loads kernels that are compiled for this GPU.
-    pub(super) fn from_cubin(cubin: &[u8]) -> Result<Self> {
+    pub fn from_cubin(cubin: &[u8]) -> Result<Self> {
         // SAFETY: an ELF file as the compiler made it, which the driver reads only during the call.
         Ok(Self(unsafe { result::module::load_data(cubin.as_ptr().cast()) }?))
     }
@@ -377,6 +478,8 @@ pub struct Launch {
 }
 
 impl Function {
+    /// Launches it in a stream.
+    ///
     /// # Safety
     /// `arguments` must point to one value for each of the kernel's parameters, of exactly its type; the device memory that these values
     /// point to must be the kernel's alone until it is done.
@@ -384,5 +487,20 @@ impl Function {
         let Launch { grid, block, shared } = launch;
         // SAFETY: guaranteed by the caller; functions and streams in use are never destroyed.
         Ok(unsafe { result::launch_kernel(self.0, grid, block, shared, stream.0, arguments) }?)
+    }
+
+    /// Launches it so that all its blocks run at once, and may wait for each other.
+    ///
+    /// # Safety
+    /// As [`Function::launch`].
+    pub unsafe fn launch_together(
+        self,
+        stream: &Stream,
+        launch: Launch,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        let Launch { grid, block, shared } = launch;
+        // SAFETY: guaranteed by the caller; functions and streams in use are never destroyed.
+        Ok(unsafe { result::launch_cooperative_kernel(self.0, grid, block, shared, stream.0, arguments) }?)
     }
 }

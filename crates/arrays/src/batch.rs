@@ -1,0 +1,103 @@
+//! Where pictures are.
+
+use cuda::Address;
+use equalize::{Layout, Pixel};
+
+/// Pictures of one layout in device memory, each without gaps.
+#[derive(Clone, Copy, Debug)]
+pub struct Pictures {
+    /// The first.
+    pub at: Address,
+    /// Bytes from one to the next.
+    pub pitch: u64,
+}
+
+impl Pictures {
+    /// Returns those from this number on.
+    pub(crate) fn skip(self, number: u32) -> Self {
+        Self { at: self.at + u64::from(number) * self.pitch, ..self }
+    }
+}
+
+/// Pictures, and where what is made of them goes: the same place, or one that does not overlap.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    /// The layout of each.
+    pub layout: Layout,
+    /// How many there are.
+    pub number: u32,
+    /// The pictures.
+    pub from: Pictures,
+    /// The results.
+    pub to: Pictures,
+}
+
+impl Batch {
+    /// Returns the batch in parts of at most so many pictures, each with the number of its first.
+    pub(crate) fn parts(self, most: u64) -> impl Iterator<Item = (u32, Self)> {
+        let most = most.clamp(1, u64::from(u32::MAX)) as u32;
+        (0..self.number).step_by(most as usize).map(move |first| {
+            let number = most.min(self.number - first);
+            (first, Self { number, from: self.from.skip(first), to: self.to.skip(first), ..self })
+        })
+    }
+
+    /// Returns the batch changed in place.
+    pub(crate) fn in_place(self) -> Self {
+        Self { from: self.to, ..self }
+    }
+
+    /// Returns the bytes of a picture.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.layout.bytes()
+    }
+
+    /// Returns the argument that kernels take.
+    pub(crate) fn argument(&self) -> Argument {
+        Argument {
+            from: self.from.at,
+            to: self.to.at,
+            from_pitch: self.from.pitch,
+            to_pitch: self.to.pitch,
+            pixels: self.layout.pixels(),
+        }
+    }
+
+    /// Returns whether every picture has places where it can be read and written 16 bytes at a time.
+    pub(crate) fn has_packs(&self) -> bool {
+        let step = match self.layout.pixel {
+            Pixel::Gray | Pixel::Rgb => 1,
+            Pixel::GrayAlpha => 2,
+            Pixel::Rgba => 4,
+        } * self.layout.depth.bytes() as u64;
+        let Self { from, to, .. } = self;
+        let apart = (from.at.wrapping_sub(to.at) | from.pitch.wrapping_sub(to.pitch)) % 16;
+        apart == 0 && (from.at | from.pitch).is_multiple_of(step)
+    }
+}
+
+/// Mirrors `Pictures` in `kernels/batch.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Argument {
+    from: Address,
+    to: Address,
+    from_pitch: u64,
+    to_pitch: u64,
+    pixels: u64,
+}
+
+/// Which pixels count: a byte for each, 0 for those that do not.
+#[derive(Clone, Copy, Debug)]
+pub struct Mask {
+    /// That of the first picture.
+    pub at: Address,
+    /// Bytes from one picture's to the next one's; 0 if all have the same.
+    pub pitch: u64,
+}
+
+impl Mask {
+    pub(crate) fn skip(self, number: u32) -> Self {
+        Self { at: self.at + u64::from(number) * self.pitch, ..self }
+    }
+}

@@ -1,0 +1,461 @@
+//! The methods that have one LUT for a plane: counts, LUTs that follow from them, and pictures sent through LUTs.
+#![allow(unsafe_code)]
+
+use cuda::{Address, Launch, Result};
+use equalize::{Depth, Method, Operation, Pixel, Strength};
+
+use crate::batch::{Batch, Mask, Pictures};
+use crate::gpu::{Error, Stream};
+use crate::kernels::{File, arguments, blocks, kind, threads};
+use crate::resident;
+use crate::workspace::{Pieces, Workspace};
+
+/// Bytes of a workspace that a call may take for a part of a batch; it needs some per picture.
+const MOST: u64 = 256 << 20;
+
+/// The most pictures of a launch: a grid has at most 65,535 rows, and some kernels take one for each plane.
+const MOST_PICTURES: u64 = 65_535 / 3;
+
+/// The size of 65536 16-bit LUT entries or counters, in bytes.
+const LEVELS16_BYTES: u32 = 128 << 10;
+
+/// Pixels per block that holds such a table: enough to make filling it worthwhile.
+const PIXELS_A_TABLE: u64 = 5 << 16;
+
+/// Which planes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planes {
+    /// Each channel, alpha included.
+    Channels,
+    /// Those that are equalized.
+    Equalized {
+        /// Whether each channel is one.
+        per_channel: bool,
+    },
+}
+
+impl Planes {
+    /// Returns how many there are.
+    pub const fn number(self, pixel: Pixel) -> usize {
+        match self {
+            Self::Channels => pixel.channels(),
+            Self::Equalized { per_channel } => colours(pixel, per_channel),
+        }
+    }
+}
+
+/// Returns the planes that are equalized.
+pub(crate) const fn colours(pixel: Pixel, per_channel: bool) -> usize {
+    if per_channel && matches!(pixel, Pixel::Rgb | Pixel::Rgba) { 3 } else { 1 }
+}
+
+/// Mirrors `Rule` in `kernels/batch.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Rule {
+    method: u32,
+    strength: u32,
+    low: u32,
+    high: u32,
+    reference: Address,
+}
+
+impl Rule {
+    /// `reference`: the running sums of the reference's counts, if the method has one.
+    pub(crate) fn new(method: Method, strength: Strength, reference: Address) -> Self {
+        let (method, low, high) = match method {
+            Method::Stretch(stretch) => (1, stretch.low, stretch.high),
+            Method::Match => (2, 0, 0),
+            Method::Global | Method::Clahe(_) => (0, 0, 0),
+        };
+        Self { method, strength: strength.in_thousandths(), low, high, reference }
+    }
+}
+
+impl Stream {
+    /// Enhances the contrast of pictures by any method. `reference`: for [`Method::Match`], the pictures whose counts are those of the reference.
+    /// `mask` is not for CLAHE.
+    ///
+    /// # Errors
+    /// If there is too little memory, or the driver fails.
+    ///
+    /// # Safety
+    /// The memory must be as described, in this GPU, and for this stream alone until all that is enqueued is done.
+    pub unsafe fn equalize(
+        &self,
+        batch: &Batch,
+        operation: &Operation,
+        reference: Option<&Batch>,
+        mask: Option<Mask>,
+    ) -> std::result::Result<(), Error> {
+        if batch.number == 0 {
+            return Ok(());
+        }
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            if let Method::Clahe(clahe) = operation.method {
+                return Ok(self.clahe(batch, &clahe, operation)?);
+            }
+            let planes = colours(batch.layout.pixel, operation.per_channel);
+            let (depth, levels) = (batch.layout.depth, batch.layout.depth.levels());
+            let mut pieces = Pieces::default();
+            let total = pieces.add((planes * levels * 8) as u64);
+            let running = pieces.add((planes * levels * 8) as u64);
+            let held = match reference {
+                Some(reference) => {
+                    let held = Workspace::new(self, &pieces, 0)?;
+                    self.total(reference, operation.per_channel, held.at(total))?;
+                    self.run_up((held.at(total), true), planes, depth, held.at(running))?;
+                    Some(held)
+                }
+                None => None,
+            };
+            let reference = held.as_ref().map_or(0, |held| held.at(running));
+            let rule = Rule::new(operation.method, operation.strength, reference);
+            if depth == Depth::Eight && mask.is_none() {
+                if let Some(plan) = resident::Plan::new(&self.gpu.kernels, batch, operation.per_channel) {
+                    return Ok(self.equalize_resident(batch, operation.per_channel, rule, &plan)?);
+                }
+            }
+            Ok(self.equalize_in_steps(batch, operation.per_channel, rule, mask)?)
+        }
+    }
+
+    /// Counts, makes LUTs, and applies them.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`].
+    unsafe fn equalize_in_steps(
+        &self,
+        batch: &Batch,
+        per_channel: bool,
+        rule: Rule,
+        mask: Option<Mask>,
+    ) -> Result<()> {
+        let planes = colours(batch.layout.pixel, per_channel);
+        let depth = batch.layout.depth;
+        let entries = (planes * depth.levels()) as u64;
+        let each = entries * (4 + 2 + if depth == Depth::Sixteen { 8 } else { 0 });
+        for (first, batch) in batch.parts((MOST / each).min(MOST_PICTURES)) {
+            let number = u64::from(batch.number);
+            let mut pieces = Pieces::default();
+            let counts = pieces.add(number * entries * 4);
+            let luts = pieces.add(number * entries * depth.bytes() as u64);
+            let held = Workspace::new(self, &pieces, number * entries * 4)?;
+            let mask = mask.map(|mask| mask.skip(first));
+            // SAFETY: guaranteed by the caller; the workspace has room for what is made.
+            unsafe {
+                self.count(&batch, Planes::Equalized { per_channel }, mask, held.at(counts))?;
+                let all = planes * batch.number as usize;
+                self.make_luts((held.at(counts), false), all, planes, depth, rule, held.at(luts))?;
+                self.map(&batch, per_channel, held.at(luts), entries as u32)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts planes of pictures: number, plane, level (or bin, of which there are `bins`), in 64 bits each.
+    ///
+    /// # Errors
+    /// If there is too little memory, or the driver fails.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`]; `to` must have room for the counts.
+    pub unsafe fn histograms(
+        &self,
+        batch: &Batch,
+        planes: Planes,
+        mask: Option<Mask>,
+        bins: u32,
+        to: Address,
+    ) -> std::result::Result<(), Error> {
+        let levels = batch.layout.depth.levels() as u32;
+        let number_of_planes = planes.number(batch.layout.pixel) as u64;
+        let each = number_of_planes * u64::from(levels) * 4;
+        for (first, batch) in batch.parts((MOST / each).min(MOST_PICTURES / 2)) {
+            let mut pieces = Pieces::default();
+            let counts = pieces.add(u64::from(batch.number) * each);
+            let held = Workspace::new(self, &pieces, u64::from(batch.number) * each)?;
+            let to = to + u64::from(first) * number_of_planes * u64::from(bins) * 8;
+            let grid = (bins.div_ceil(256), batch.number * number_of_planes as u32, 1);
+            let launch = Launch { grid, block: (256, 1, 1), shared: 0 };
+            let (counts, name) = (held.at(counts), ("batch_bins", ""));
+            // SAFETY: the arguments match the parameters of batch_bins; the rest is guaranteed by the caller.
+            unsafe {
+                self.count(&batch, planes, mask.map(|mask| mask.skip(first)), counts)?;
+                let arguments = arguments![counts, levels, bins, to];
+                self.gpu.kernels.launch(self, (File::Global16, name), launch, arguments)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the LUTs of `planes` planes with these counts, 64 bits each, and as many of a reference if the method has one.
+    ///
+    /// # Errors
+    /// If there is too little memory, or the driver fails.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`]; `to` must have room for the LUTs.
+    pub unsafe fn luts(
+        &self,
+        counts: Address,
+        planes: usize,
+        depth: Depth,
+        operation: &Operation,
+        reference: Option<Address>,
+        to: Address,
+    ) -> std::result::Result<(), Error> {
+        let entries = depth.levels() as u64;
+        let most = MOST_PICTURES as usize;
+        for first in (0..planes).step_by(most) {
+            let number = most.min(planes - first);
+            let skipped = first as u64 * entries;
+            let mut pieces = Pieces::default();
+            let running = pieces.add(number as u64 * entries * 8);
+            let held = Workspace::new(self, &pieces, 0)?;
+            // SAFETY: guaranteed by the caller; the workspace has room for what is made.
+            unsafe {
+                if let Some(reference) = reference {
+                    self.run_up((reference + skipped * 8, true), number, depth, held.at(running))?;
+                }
+                let rule = Rule::new(operation.method, operation.strength, held.at(running));
+                let to = to + skipped * depth.bytes() as u64;
+                self.make_luts((counts + skipped * 8, true), number, number, depth, rule, to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends pictures through the same LUTs: one for each plane that is equalized, or, if there `is_one`, the same for all.
+    ///
+    /// # Errors
+    /// If there is too little memory, or the driver fails.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`]; `luts` must have an entry for each level.
+    pub unsafe fn apply(
+        &self,
+        batch: &Batch,
+        per_channel: bool,
+        luts: Address,
+        is_one: bool,
+    ) -> std::result::Result<(), Error> {
+        let bytes = (batch.layout.depth.levels() * batch.layout.depth.bytes()) as u64;
+        let planes = colours(batch.layout.pixel, per_channel) as u64;
+        let mut pieces = Pieces::default();
+        let copies = pieces.add(planes * bytes);
+        let held = if is_one && planes > 1 { Some(Workspace::new(self, &pieces, 0)?) } else { None };
+        let luts = match &held {
+            Some(held) => {
+                for plane in 0..planes {
+                    // SAFETY: guaranteed by the caller; the workspace has room for all planes.
+                    unsafe { self.copy(luts, held.at(copies) + plane * bytes, bytes)? };
+                }
+                held.at(copies)
+            }
+            None => luts,
+        };
+        for (_, batch) in batch.parts(MOST_PICTURES) {
+            // SAFETY: guaranteed by the caller.
+            unsafe { self.map(&batch, per_channel, luts, 0)? };
+        }
+        Ok(())
+    }
+
+    /// Adds up the counts of all pictures, in 64 bits.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`].
+    unsafe fn total(&self, batch: &Batch, per_channel: bool, to: Address) -> Result<()> {
+        let planes = Planes::Equalized { per_channel };
+        let size = (planes.number(batch.layout.pixel) * batch.layout.depth.levels()) as u32;
+        let (number, bytes) = (batch.number, u64::from(batch.number) * u64::from(size) * 4);
+        let mut pieces = Pieces::default();
+        let counts = pieces.add(bytes);
+        let held = Workspace::new(self, &pieces, bytes)?;
+        let counts = held.at(counts);
+        let launch = Launch { grid: (size.div_ceil(256), 1, 1), block: (256, 1, 1), shared: 0 };
+        // SAFETY: the arguments match the parameters of batch_total; the rest is guaranteed by the caller.
+        unsafe {
+            for (first, part) in batch.parts(MOST_PICTURES) {
+                self.count(&part, planes, None, counts + u64::from(first) * u64::from(size) * 4)?;
+            }
+            let arguments = arguments![counts, number, size, to];
+            self.gpu.kernels.launch(self, (File::Global16, ("batch_total", "")), launch, arguments)
+        }
+    }
+
+    /// Adds to the counts of each picture's planes, 32 bits each, which follow one another.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`].
+    unsafe fn count(&self, batch: &Batch, planes: Planes, mask: Option<Mask>, counts: Address) -> Result<()> {
+        let (layout, kernels) = (&batch.layout, &self.gpu.kernels);
+        let (mask_at, mask_pitch) = mask.map_or((0, 0), |mask| (mask.at, mask.pitch));
+        let pictures = Batch { to: batch.from, ..*batch }.argument();
+        let stride = (planes.number(layout.pixel) * layout.depth.levels()) as u32;
+        let per_channel = match planes {
+            Planes::Channels => true,
+            Planes::Equalized { per_channel } => per_channel,
+        };
+        let kind = kind(layout.pixel, per_channel);
+        let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
+        // SAFETY: the arguments match the parameters of batch_count*; the rest is guaranteed by the caller.
+        unsafe {
+            match layout.depth {
+                Depth::Eight => {
+                    // A few packs for each thread at least.
+                    let grid = kernels.spread(pixels, batch.number, 1 << 16, blocks(layout.pixel));
+                    let launch = Launch { grid, block: (threads, 1, 1), shared: 0 };
+                    let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride];
+                    kernels.launch(self, (File::Global8, ("batch_count8", kind)), launch, arguments)?;
+                }
+                Depth::Sixteen => {
+                    let taken = if layout.pixel == Pixel::Rgb { 24 << 10 } else { 1 << 10 };
+                    let range = range16(kernels.shared, taken);
+                    let planes = colours(layout.pixel, per_channel) as u32;
+                    let (x, ..) = kernels.spread(pixels, batch.number * planes, PIXELS_A_TABLE, 1);
+                    let launch = Launch {
+                        grid: (x, 65_536 / range, batch.number * planes),
+                        block: (threads, 1, 1),
+                        shared: range * 2,
+                    };
+                    let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride, range];
+                    kernels.launch(self, (File::Global16, ("batch_count16", kind)), launch, arguments)?;
+                }
+            }
+            if planes != Planes::Channels || !layout.pixel.has_alpha() {
+                return Ok(());
+            }
+            let channels = layout.pixel.channels() as u32;
+            let counts = counts + u64::from(channels - 1) * layout.depth.levels() as u64 * 4;
+            let grid = kernels.spread(pixels, batch.number, 1 << 14, 2);
+            let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
+            let arguments = arguments![pictures, channels, mask_at, mask_pitch, counts, stride];
+            let kernel = match layout.depth {
+                Depth::Eight => (File::Global8, ("batch_count_alpha8", "")),
+                Depth::Sixteen => (File::Global16, ("batch_count_alpha16", "")),
+            };
+            kernels.launch(self, kernel, launch, arguments)
+        }
+    }
+
+    /// Makes the LUTs of `all` planes, of which `planes` follow one another in a picture. `counts`: and whether they have 64 bits.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`].
+    unsafe fn make_luts(
+        &self,
+        (counts, wide): (Address, bool),
+        all: usize,
+        planes: usize,
+        depth: Depth,
+        rule: Rule,
+        luts: Address,
+    ) -> Result<()> {
+        let (kernels, planes) = (&self.gpu.kernels, planes as u32);
+        if depth == Depth::Eight {
+            let launch = Launch { grid: (all as u32, 1, 1), block: (256, 1, 1), shared: 0 };
+            let name = (if wide { "batch_luts_of_sums8" } else { "batch_luts8" }, "");
+            let arguments = arguments![counts, rule, planes, luts];
+            // SAFETY: the arguments match the parameters of batch_luts8; the rest is guaranteed by the caller.
+            return unsafe { kernels.launch(self, (File::Global8, name), launch, arguments) };
+        }
+        let mut pieces = Pieces::default();
+        let running = pieces.add(all as u64 * 65_536 * 8);
+        let held = Workspace::new(self, &pieces, 0)?;
+        let running = held.at(running);
+        let launch = Launch { grid: (64, all as u32, 1), block: (1024, 1, 1), shared: 0 };
+        // SAFETY: the arguments match the parameters of batch_luts16; the rest is guaranteed by the caller.
+        unsafe {
+            self.run_up((counts, wide), all, depth, running)?;
+            let arguments = arguments![running, rule, planes, luts];
+            kernels.launch(self, (File::Global16, ("batch_luts16", "")), launch, arguments)
+        }
+    }
+
+    /// Makes the running sums of the counts of planes. `counts`: and whether they have 64 bits, as they must at depth 8.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`].
+    unsafe fn run_up(
+        &self,
+        (counts, wide): (Address, bool),
+        planes: usize,
+        depth: Depth,
+        running: Address,
+    ) -> Result<()> {
+        let kernels = &self.gpu.kernels;
+        if depth == Depth::Eight {
+            let launch = Launch { grid: (planes as u32, 1, 1), block: (256, 1, 1), shared: 0 };
+            let name = ("batch_running8", "");
+            // SAFETY: the arguments match the parameters of batch_running8; the rest is guaranteed by the caller.
+            return unsafe {
+                kernels.launch(self, (File::Global16, name), launch, arguments![counts, running])
+            };
+        }
+        let mut pieces = Pieces::default();
+        let sums = pieces.add(planes as u64 * 64 * 8);
+        let held = Workspace::new(self, &pieces, 0)?;
+        let sums = held.at(sums);
+        let launch = Launch { grid: (64, planes as u32, 1), block: (1024, 1, 1), shared: 0 };
+        let (first, second) = match wide {
+            true => ("batch_sums_of_sums", "batch_running_of_sums"),
+            false => ("batch_sums", "batch_running"),
+        };
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        unsafe {
+            kernels.launch(self, (File::Global16, (first, "")), launch, arguments![counts, sums])?;
+            let arguments = arguments![counts, sums, running];
+            kernels.launch(self, (File::Global16, (second, "")), launch, arguments)
+        }
+    }
+
+    /// Sends pictures through LUTs; those of two pictures are `stride` entries apart.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`].
+    unsafe fn map(&self, batch: &Batch, per_channel: bool, luts: Address, stride: u32) -> Result<()> {
+        let (layout, kernels) = (&batch.layout, &self.gpu.kernels);
+        let pictures = batch.argument();
+        let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
+        let kind = kind(layout.pixel, per_channel);
+        let taken = if layout.pixel == Pixel::Rgb { 24 << 10 } else { 0 };
+        let fits = kernels.shared >= LEVELS16_BYTES + taken && colours(layout.pixel, per_channel) == 1;
+        let arguments = arguments![pictures, luts, stride];
+        let (kernel, grid, shared) = match layout.depth {
+            Depth::Eight => {
+                let grid = kernels.spread(pixels, batch.number, 1 << 14, blocks(layout.pixel));
+                ((File::Global8, ("batch_map8", kind)), grid, 0)
+            }
+            Depth::Sixteen if fits && pixels > PIXELS_A_TABLE => {
+                let grid = kernels.spread(pixels, batch.number, PIXELS_A_TABLE, 1);
+                ((File::Global16, ("batch_map16_shared", kind)), grid, LEVELS16_BYTES)
+            }
+            Depth::Sixteen => {
+                let grid = kernels.spread(pixels, batch.number, 1 << 13, blocks(layout.pixel));
+                ((File::Global16, ("batch_map16", kind)), grid, 0)
+            }
+        };
+        // SAFETY: the arguments match the parameters of batch_map*; the rest is guaranteed by the caller.
+        unsafe { kernels.launch(self, kernel, Launch { grid, block: (threads, 1, 1), shared }, arguments) }
+    }
+}
+
+/// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges make up all
+/// 65536 levels.
+pub(crate) fn range16(shared: u32, taken: u32) -> u32 {
+    let mut range = 65_536;
+    while range * 2 > shared - taken {
+        range /= 2;
+    }
+    range
+}
+
+impl Batch {
+    /// Returns pictures that are only read.
+    pub fn to_read(layout: equalize::Layout, number: u32, from: Pictures) -> Self {
+        Self { layout, number, from, to: from }
+    }
+}

@@ -1,0 +1,21 @@
+//! Batches of pictures that are in a GPU's memory already: equalized there, on the caller's stream, in the device's primary context, without
+//! copying them or waiting for anything. The bytes are those of the CPU.
+//!
+//! A [`Gpu`] is opened once a process. Each call enqueues a few launches for a whole [`Batch`] and returns; what it needs besides comes from a pool
+//! of this crate's own and goes back in the order of the stream.
+//!
+//! This is for processes that use CUDA anyway, such as a Python interpreter with PyTorch. The program never calls CUDA in its main process; its
+//! lanes are in the crate `histeqd-lanes`.
+
+mod batch;
+mod clahe;
+mod global;
+mod gpu;
+mod kernels;
+mod resident;
+mod workspace;
+
+pub use batch::{Batch, Mask, Pictures};
+pub use cuda::{Address, CudaError};
+pub use global::Planes;
+pub use gpu::{Error, Gpu, Stream};

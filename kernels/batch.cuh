@@ -1,0 +1,166 @@
+// What the kernels for batches share: pictures of one size in device memory, from which others are made, and LUTs that follow from counts.
+
+#pragma once
+#include "counting.cuh"
+#include "levels.cuh"
+
+typedef long long i64;
+
+// Pictures of one size, one behind another, and where what is made of them goes: the same place, or one that does not overlap.
+struct Pictures {
+    u64 from, to;
+    // Bytes from one picture to the next.
+    u64 from_pitch, to_pitch;
+    // Pixels of a picture.
+    u64 pixels;
+
+    template <typename S> __device__ __forceinline__ const S* source(u32 number) const {
+        return reinterpret_cast<const S*>(from + number * from_pitch);
+    }
+    template <typename S> __device__ __forceinline__ S* target(u32 number) const {
+        return reinterpret_cast<S*>(to + number * to_pitch);
+    }
+};
+
+// The pixels of a picture as whole packs that begin at multiples of 16 bytes both where they are read and where they are written, and the
+// single pixels before and behind them. If there are no such places, all pixels are single.
+template <typename S, int CHANNELS> struct Run {
+    u64 head, packs, count;
+
+    __device__ __forceinline__ Run(const S* from, const S* to, u64 count) : head(0), packs(0), count(count) {
+        constexpr u64 STEP = CHANNELS * sizeof(S);
+        const u64 a = reinterpret_cast<u64>(from), b = reinterpret_cast<u64>(to);
+        while (head < 16 && ((a + head * STEP) % 16 || (b + head * STEP) % 16)) ++head;
+        if (head == 16 || head > count) {
+            head = count;
+        } else {
+            packs = (count - head) / Pack<S, CHANNELS>::PIXELS;
+        }
+    }
+    // Returns the number of pixels that are in no pack, and the place of such a pixel.
+    __device__ __forceinline__ u64 singles() const { return count - packs * Pack<S, CHANNELS>::PIXELS; }
+    __device__ __forceinline__ u64 single(u64 number) const {
+        return number < head ? number : number + packs * Pack<S, CHANNELS>::PIXELS;
+    }
+};
+
+// Sends one pixel that is in no pack through LUTs: `lut[level]`, or `lut[c * levels + level]` for channel `c`.
+template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
+__device__ __forceinline__ void map_pixel(const u32 (&in)[CHANNELS], u32 (&out)[CHANNELS], const Lut& lut) {
+    if (has_alpha<CHANNELS>()) out[CHANNELS - 1] = in[CHANNELS - 1];
+    if (colours<CHANNELS>() == 1) {
+        out[0] = lut[in[0]];
+    } else if (BY_CHANNEL) {
+#pragma unroll
+        for (int c = 0; c < 3; ++c) out[c] = lut[c * levels<S>() + in[c]];
+    } else {
+        const u32 y = luma(in[0], in[CHANNELS > 1 ? 1 : 0], in[CHANNELS > 2 ? 2 : 0]);
+        const int step = int(lut[y]) - int(y);
+#pragma unroll
+        for (int c = 0; c < 3 && c < CHANNELS; ++c) out[c] = clamped<S>(int(in[c]) + step);
+    }
+}
+
+template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
+__device__ __forceinline__ void map_single(const S* from, S* to, const Lut& lut) {
+    u32 in[CHANNELS], out[CHANNELS];
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) in[c] = from[c];
+    map_pixel<CHANNELS, BY_CHANNEL, S>(in, out, lut);
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) to[c] = S(out[c]);
+}
+
+// Sends a pack whose samples are in pixel order through LUTs.
+template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
+__device__ __forceinline__ Pack<S, CHANNELS> map_pack(const Pack<S, CHANNELS>& from, const Lut& lut) {
+    Pack<S, CHANNELS> to;
+#pragma unroll
+    for (int p = 0; p < Pack<S, CHANNELS>::PIXELS; ++p) {
+        u32 in[CHANNELS], out[CHANNELS];
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) in[c] = from.get(p * CHANNELS + c);
+        map_pixel<CHANNELS, BY_CHANNEL, S>(in, out, lut);
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) to.put(p * CHANNELS + c, out[c]);
+    }
+    return to;
+}
+
+// How LUTs follow from counts.
+struct Rule {
+    enum : u32 { EQUALIZE = 0, STRETCH = 1, MATCH = 2 };
+    u32 method, strength;
+    // For STRETCH: the shares that are given up at the ends, in millionths.
+    u32 low, high;
+    // For MATCH: the running sums of the reference's counts, plane by plane.
+    const u64* reference;
+};
+
+// Returns whether a * b >= c * d, in 128 bits.
+__device__ __forceinline__ bool at_least(u64 a, u64 b, u64 c, u64 d) {
+    const u64 left = __umul64hi(a, b), right = __umul64hi(c, d);
+    return left != right ? left > right : a * b >= c * d;
+}
+
+// Returns the lowest level for which `reached` holds, which holds for all above it; the highest level if it holds for none.
+template <typename Reached> __device__ __forceinline__ u32 lowest(u32 levels, Reached reached) {
+    u32 low = 0, high = levels - 1;
+    while (low < high) {
+        const u32 middle = (low + high) / 2;
+        if (reached(middle)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+// The LUT of one plane, level by level. Exact in integers; see `crates/equalize/src/lut`.
+struct Curve {
+    enum : u32 { IDENTITY = 3, ALL = 1000000 };
+    u32 method, strength, levels;
+    // For STRETCH: the levels that become the darkest and the brightest.
+    u32 low, high;
+    // The count of the lowest level that occurs, and of all.
+    u64 first, total;
+    // For MATCH: the running sums of the reference's counts.
+    const u64* reference;
+
+    Curve() = default;
+    // `running`: the running sums of the plane's counts. `plane`: its number among those with a reference.
+    __device__ __forceinline__ Curve(const Rule& rule, const u64* running, u32 levels, u32 plane)
+        : method(rule.method), strength(rule.strength), levels(levels), low(0), high(0),
+          total(running[levels - 1]), reference(rule.reference + (rule.method == Rule::MATCH ? plane * levels : 0)) {
+        const u64 all = total;
+        first = running[lowest(levels, [=](u32 i) { return running[i] > 0; })];
+        if (method == Rule::EQUALIZE) {
+            if (total == first) method = IDENTITY;
+        } else if (method == Rule::STRETCH) {
+            const u64 dark = rule.low, bright = rule.high;
+            low = lowest(levels, [=](u32 i) { return !at_least(all, dark, running[i], ALL); });
+            high = lowest(levels, [=](u32 i) { return at_least(all, bright, all - running[i], ALL); });
+            if (total == 0 || low >= high) method = IDENTITY;
+        } else if (total == 0 || reference[levels - 1] == 0) {
+            method = IDENTITY;
+        }
+    }
+    // Returns the level that level `i` becomes, where the running sum is `running`.
+    __device__ __forceinline__ u32 level(u32 i, u64 running) const {
+        const u64 top = levels - 1;
+        u32 level = i;
+        if (method == Rule::EQUALIZE) {
+            const u64 spread = total - first;
+            level = running <= first ? 0 : u32((2 * (running - first) * top + spread) / (2 * spread));
+        } else if (method == Rule::STRETCH) {
+            const u64 width = high - low, above = min(max(i, low), high) - low;
+            level = u32((2 * above * top + width) / (2 * width));
+        } else if (method == Rule::MATCH) {
+            const u64* r = reference;
+            const u64 n = total, m = reference[levels - 1], c = max(running, first);
+            level = lowest(levels, [=](u32 j) { return at_least(r[j], n, c, m); });
+        }
+        return weakened(i, level, strength);
+    }
+};

@@ -1,0 +1,305 @@
+//! The same functions for tensors in the memory of a GPU: what `histeqd/_gpu.py` calls. Nothing is copied or waited for.
+#![allow(unsafe_code)]
+
+use arrays::{Batch, Error, Gpu, Mask, Pictures, Planes, Stream};
+use equalize::{Depth, Layout};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::PyOperation;
+use crate::dlpack::{Borrowed, Exported};
+use crate::views::pixel;
+
+/// Returns the exception for a failure of the GPU.
+pub(crate) fn failed(error: Error) -> PyErr {
+    match error {
+        Error::Cuda(error) if error.is_out_of_memory() => PyMemoryError::new_err(error.to_string()),
+        error => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+/// A tensor as pictures: number, height, width, channels.
+struct Shaped {
+    layout: Layout,
+    number: u32,
+    pictures: Pictures,
+}
+
+impl Shaped {
+    /// Takes the axes of a tensor as NHWC, HWC, NHW or HW.
+    fn new(tensor: &Borrowed, has_channels: bool, name: &str) -> PyResult<Self> {
+        let depth = match tensor.dtype.as_str() {
+            "u8" => Depth::Eight,
+            "u16" => Depth::Sixteen,
+            other => {
+                let text = format!("{name}: has the type {other}, not uint8 or uint16; convert it");
+                return Err(PyTypeError::new_err(text));
+            }
+        };
+        let mut axes: Vec<(i64, i64)> =
+            tensor.shape.iter().copied().zip(tensor.strides.iter().copied()).collect();
+        if !has_channels {
+            axes.push((1, 1));
+        }
+        if axes.len() == 3 {
+            axes.insert(0, (1, 0));
+        }
+        let &[(number, apart), height, width, channels] = axes.as_slice() else {
+            return Err(PyValueError::new_err(format!("{name}: has no shape of pictures")));
+        };
+        let sides = [number, height.0, width.0, channels.0].map(u32::try_from);
+        let [Ok(number), Ok(height_pixels), Ok(width_pixels), Ok(channels_number @ 1..=4)] = sides else {
+            return Err(PyValueError::new_err(format!("{name}: has no shape of pictures")));
+        };
+        let of_picture = height.0 * width.0 * channels.0;
+        let lies = |(side, stride): (i64, i64), apart| side == 1 || stride == apart;
+        let is_dense =
+            lies(channels, 1) && lies(width, channels.0) && lies(height, width.0 * channels.0);
+        if !is_dense || (number > 1 && apart < of_picture) {
+            return Err(PyValueError::new_err(format!(
+                "{name}: its pictures have gaps, or are channels first; in a GPU they must lie without gaps, channels last: \
+                 pass {name}.contiguous(), or a copy in C order"
+            )));
+        }
+        let layout =
+            Layout { width: width_pixels, height: height_pixels, pixel: pixel(channels_number as usize), depth };
+        let pitch = if number > 1 { apart } else { of_picture } as u64 * depth.bytes() as u64;
+        if !tensor.at.is_multiple_of(depth.bytes() as u64) || layout.pixels() >= 1 << 31 {
+            let text = format!("{name}: has pictures of 2**31 pixels or more, or samples at odd addresses");
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(Self { layout, number, pictures: Pictures { at: tensor.at, pitch } })
+    }
+
+    /// Returns the bytes from the first to behind the last.
+    fn reach(&self) -> std::ops::Range<u64> {
+        let last = self.pictures.at + u64::from(self.number.saturating_sub(1)) * self.pictures.pitch;
+        self.pictures.at..last + if self.number == 0 { 0 } else { self.layout.bytes() }
+    }
+
+    fn to_read(&self) -> Batch {
+        Batch::to_read(self.layout, self.number, self.pictures)
+    }
+
+    /// Returns these pictures with the place where results go.
+    fn to_results(&self, out: &Borrowed, has_channels: bool) -> PyResult<Batch> {
+        let to = Self::new(out, has_channels, "out")?;
+        if to.layout != self.layout || to.number != self.number {
+            return Err(PyValueError::new_err("out: has another shape or type than array"));
+        }
+        if out.is_read_only {
+            return Err(PyValueError::new_err("out: is read-only; leave it out"));
+        }
+        let same = to.pictures.at == self.pictures.at
+            && (self.number <= 1 || to.pictures.pitch == self.pictures.pitch);
+        let (read, written) = (self.reach(), to.reach());
+        if !same && read.start < written.end && written.start < read.end {
+            let text = "out: overlaps array; pass out=array itself, or a tensor with memory of its own";
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(Batch { to: to.pictures, ..self.to_read() })
+    }
+}
+
+/// Returns the mask: one value for each pixel of the pictures, or of one of them for all.
+fn mask_of(mask: Option<&Borrowed>, pictures: &Shaped) -> PyResult<Option<Mask>> {
+    let Some(mask) = mask else { return Ok(None) };
+    if !matches!(mask.dtype.as_str(), "b8" | "b1") {
+        return Err(PyTypeError::new_err(format!("mask: has the type {}, not bool", mask.dtype)));
+    }
+    let (height, width) = (i64::from(pictures.layout.height), i64::from(pictures.layout.width));
+    let dense = |strides: &[i64]| (width == 1 || strides[1] == 1) && (height == 1 || strides[0] == width);
+    let pitch = match (mask.shape.as_slice(), mask.strides.as_slice()) {
+        (&[h, w], strides) if (h, w) == (height, width) && dense(strides) => 0,
+        (&[n, h, w], &[apart, ref strides @ ..])
+            if (n, h, w) == (i64::from(pictures.number), height, width) && dense(strides) && (n <= 1 || apart >= 0) =>
+        {
+            apart
+        }
+        _ => {
+            return Err(PyValueError::new_err(
+                "mask: needs one value a pixel, without gaps: height and width of array, or with the number of its pictures before them",
+            ));
+        }
+    };
+    Ok(Some(Mask { at: mask.at, pitch: pitch as u64 }))
+}
+
+/// Fails unless all tensors are in the same GPU, and returns that.
+fn gpu_of(array: &Borrowed, others: &[(Option<&Borrowed>, &str)]) -> PyResult<u32> {
+    for (other, name) in others {
+        if other.is_some_and(|other| other.device != array.device) {
+            return Err(PyValueError::new_err(format!("{name}: is in another GPU than array")));
+        }
+    }
+    u32::try_from(array.device).map_err(|_| PyValueError::new_err("array: is in no GPU"))
+}
+
+/// Does `work` on a stream, without the interpreter.
+fn on_stream(
+    py: Python<'_>,
+    device: u32,
+    stream: usize,
+    work: impl FnOnce(&Stream) -> Result<(), Error> + Send,
+) -> PyResult<()> {
+    py.detach(|| {
+        let gpu = Gpu::get(device)?;
+        // SAFETY: the stream is the one that whoever made the pictures named.
+        work(&unsafe { gpu.stream(stream) }?)
+    })
+    .map_err(failed)
+}
+
+/// Enhances the contrast of pictures.
+#[pyfunction]
+#[pyo3(signature = (array, out, has_channels, operation, mask, reference, stream))]
+pub(crate) fn gpu_equalize(
+    py: Python<'_>,
+    array: &Borrowed,
+    out: &Borrowed,
+    has_channels: bool,
+    operation: &PyOperation,
+    mask: Option<&Borrowed>,
+    reference: Option<(PyRef<'_, Borrowed>, bool)>,
+    stream: usize,
+) -> PyResult<()> {
+    let lent = reference.as_ref().map(|(reference, _)| &**reference);
+    let device = gpu_of(array, &[(Some(out), "out"), (mask, "mask"), (lent, "reference")])?;
+    let pictures = Shaped::new(array, has_channels, "array")?;
+    let batch = pictures.to_results(out, has_channels)?;
+    let mask = mask_of(mask, &pictures)?;
+    let reference = match &reference {
+        Some((reference, has_channels)) => {
+            let reference = Shaped::new(reference, *has_channels, "reference")?;
+            let planes = Planes::Equalized { per_channel: operation.0.per_channel };
+            let (mine, its) = (pictures.layout, reference.layout);
+            if its.depth != mine.depth || planes.number(its.pixel) != planes.number(mine.pixel) {
+                let text = "reference: does not have the depth and channels of array; convert it, or use color=\"luma\"";
+                return Err(PyValueError::new_err(text));
+            }
+            Some(reference.to_read())
+        }
+        None => None,
+    };
+    let operation = operation.0;
+    on_stream(py, device, stream, |stream| {
+        // SAFETY: the tensors lend their memory, and whoever lent it ordered this stream behind what it is doing to it.
+        unsafe { stream.equalize(&batch, &operation, reference.as_ref(), mask) }
+    })
+}
+
+/// Counts levels, in `bins` bins, into `out`: number, plane, bin, of 64 bits.
+#[pyfunction]
+#[pyo3(signature = (array, out, has_channels, mask, per_channel, bins, stream))]
+pub(crate) fn gpu_histograms(
+    py: Python<'_>,
+    array: &Borrowed,
+    out: &Borrowed,
+    has_channels: bool,
+    mask: Option<&Borrowed>,
+    per_channel: Option<bool>,
+    bins: u32,
+    stream: usize,
+) -> PyResult<()> {
+    let device = gpu_of(array, &[(Some(out), "out"), (mask, "mask")])?;
+    let pictures = Shaped::new(array, has_channels, "array")?;
+    let mask = mask_of(mask, &pictures)?;
+    let planes = per_channel.map_or(Planes::Channels, |per_channel| Planes::Equalized { per_channel });
+    let counts = i64::from(pictures.number) * planes.number(pictures.layout.pixel) as i64 * i64::from(bins);
+    check_room(out, counts, "i64")?;
+    let (batch, to) = (pictures.to_read(), out.at);
+    on_stream(py, device, stream, |stream| {
+        // SAFETY: as above; `out` has room for the counts.
+        unsafe { stream.histograms(&batch, planes, mask, bins, to) }
+    })
+}
+
+/// Makes the LUTs of planes with these counts.
+#[pyfunction]
+#[pyo3(signature = (counts, out, operation, reference, stream))]
+pub(crate) fn gpu_luts(
+    py: Python<'_>,
+    counts: &Borrowed,
+    out: &Borrowed,
+    operation: &PyOperation,
+    reference: Option<&Borrowed>,
+    stream: usize,
+) -> PyResult<()> {
+    let device = gpu_of(counts, &[(Some(out), "out"), (reference, "reference")])?;
+    let depth = match counts.shape.last() {
+        Some(256) => Depth::Eight,
+        Some(65_536) => Depth::Sixteen,
+        _ => {
+            let text = "counts: does not have 256 or 65536 counts along its last axis, so count without bins";
+            return Err(PyValueError::new_err(text));
+        }
+    };
+    let elements: i64 = counts.shape.iter().product();
+    for (tensor, name) in [(Some(counts), "counts"), (reference, "reference")] {
+        let Some(tensor) = tensor else { continue };
+        if tensor.shape != counts.shape || !matches!(tensor.dtype.as_str(), "i64" | "u64") {
+            let text = format!("{name}: is not int64 of the shape of counts, as histogram() makes");
+            return Err(PyValueError::new_err(text));
+        }
+        check_room(tensor, elements, &tensor.dtype)
+            .map_err(|_| PyValueError::new_err(format!("{name}: has gaps; pass {name}.contiguous()")))?;
+    }
+    check_room(out, elements, if depth == Depth::Eight { "u8" } else { "u16" })?;
+    let planes = elements as usize / depth.levels();
+    let (counts, to, reference) = (counts.at, out.at, reference.map(|reference| reference.at));
+    let operation = operation.0;
+    on_stream(py, device, stream, |stream| {
+        // SAFETY: as above; `out` has room for the LUTs.
+        unsafe { stream.luts(counts, planes, depth, &operation, reference, to) }
+    })
+}
+
+/// Sends pictures through LUTs: one for each plane that is equalized, or, with one, all planes through that.
+#[pyfunction]
+#[pyo3(signature = (array, out, has_channels, luts, per_channel, stream))]
+pub(crate) fn gpu_apply(
+    py: Python<'_>,
+    array: &Borrowed,
+    out: &Borrowed,
+    has_channels: bool,
+    luts: &Borrowed,
+    per_channel: bool,
+    stream: usize,
+) -> PyResult<()> {
+    let device = gpu_of(array, &[(Some(out), "out"), (Some(luts), "lut")])?;
+    let pictures = Shaped::new(array, has_channels, "array")?;
+    let batch = pictures.to_results(out, has_channels)?;
+    let planes = Planes::Equalized { per_channel }.number(pictures.layout.pixel) as i64;
+    let levels = pictures.layout.depth.levels() as i64;
+    let has = |planes| check_room(luts, planes * levels, &array.dtype).is_ok();
+    if luts.shape.last() != Some(&levels) || !(has(planes) || has(1)) {
+        let all = if planes == 1 { String::new() } else { format!(" or ({planes}, {levels})") };
+        let text = format!("lut: is not of the type of array and ({levels},){all} without gaps, as lut() makes");
+        return Err(PyValueError::new_err(text));
+    }
+    let (luts, is_one) = (luts.at, !has(planes));
+    on_stream(py, device, stream, |stream| {
+        // SAFETY: as above; there is an entry for each level, of one plane or all.
+        unsafe { stream.apply(&batch, per_channel, luts, is_one) }
+    })
+}
+
+/// Fails unless a tensor has so many elements of this type, without gaps.
+fn check_room(tensor: &Borrowed, elements: i64, dtype: &str) -> PyResult<()> {
+    let mut stride = 1;
+    let mut is_dense = true;
+    for (&side, &found) in tensor.shape.iter().zip(&tensor.strides).rev() {
+        is_dense &= side <= 1 || found == stride;
+        stride *= side;
+    }
+    if tensor.dtype != dtype || stride != elements || !is_dense {
+        return Err(PyValueError::new_err("out: does not have the type and size of the result"));
+    }
+    Ok(())
+}
+
+/// Allocates a tensor in the memory of a GPU, for work in a stream.
+#[pyfunction]
+pub(crate) fn gpu_empty(device: u32, stream: usize, shape: Vec<i64>, dtype: &str) -> PyResult<Exported> {
+    Exported::new(device, stream, shape, dtype)
+}
