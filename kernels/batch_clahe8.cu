@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(1024)
 }
 
 // Grid: as for `map_cells8`, y = pictures.
-extern "C" __global__ void __launch_bounds__(256, 5)
+extern "C" __global__ void __launch_bounds__(256, 4)
     batch_cells8(Pictures pictures, Tiling t, const u8* luts, u32 bands, u32 strength) {
     luts += u64(blockIdx.y) * t.tiles_x * t.tiles_y * 256;
     const u8* from = pictures.source<u8>(blockIdx.y);

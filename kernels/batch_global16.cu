@@ -2,6 +2,20 @@
 
 #include "batch.cuh"
 
+// Counts gray pixels where there is a counter for every level. A pack of only one level is counted at once.
+template <int CHANNELS> __device__ __forceinline__ void count_gray(u32* words, const Pack<u16, CHANNELS>& pack) {
+    auto add = [=](u32 level, u32 times) {
+        atomicAdd(reinterpret_cast<u32*>(reinterpret_cast<u8*>(words) + (level & ~1u) * 2), level & 1 ? times << 16 : times);
+    };
+    const u32 first = pack.word(0);
+    bool flat = __byte_perm(first, 0, 0x1032) == first;
+#pragma unroll
+    for (int w = 1; w < 4; ++w) flat &= pack.word(w) == first;
+    if (flat) return add(first & 0xffff, Pack<u16, 1>::PIXELS);
+#pragma unroll
+    for (int w = 0; w < 4; ++w) add(pack.word(w) & 0xffff, 1), add(pack.word(w) >> 16, 1);
+}
+
 // Counts the planes of each picture. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8, as many as shared
 // memory holds); z = planes, picture by picture. `mask`: as for `batch_count8`. `histograms`: 65536 counts for each plane; those of two
 // pictures are `stride` counts apart.
@@ -39,7 +53,12 @@ __device__ __forceinline__ void count16(const Pictures& pictures, const u8* mask
 #pragma unroll
         for (u32 k = 0; k < AHEAD; ++k) {
             here[k].in_order(stage);
-            if (i + k * step < packs) counters.add_pack<CHANNELS, BY_CHANNEL>(here[k], plane);
+            if (i + k * step >= packs) continue;
+            if (CHANNELS == 1 && range == 65536) {
+                count_gray(counters.words, here[k]);
+            } else {
+                counters.add_pack<CHANNELS, BY_CHANNEL>(here[k], plane);
+            }
         }
     }
     const u64 singles = run.singles();
@@ -131,11 +150,8 @@ extern "C" __global__ void __launch_bounds__(1024) batch_running_of_sums(const u
 
 // Makes the LUT of each plane from its running sums. Grid: x = 64, y = planes in all, of which `planes` follow one another in a picture.
 extern "C" __global__ void __launch_bounds__(1024) batch_luts16(const u64* running, Rule rule, u32 planes, u16* luts) {
-    __shared__ Curve curve_of_block;
     const u64* mine = running + blockIdx.y * 65536ull;
-    if (threadIdx.x == 0) curve_of_block = Curve(rule, mine, 65536, blockIdx.y % planes);
-    __syncthreads();
-    const Curve curve = curve_of_block;
+    const Curve curve(rule, mine, 65536, blockIdx.y % planes, ByBlock());
     const u32 i = blockIdx.x * 1024 + threadIdx.x;
     luts[blockIdx.y * 65536ull + i] = u16(curve.level(i, mine[i]));
 }
@@ -181,14 +197,17 @@ __device__ __forceinline__ void map16(const Pictures& pictures, const u16* luts,
     const u16* packed = from + run.head * CHANNELS;
     u16* packed_to = to + run.head * CHANNELS;
     const u64 step = threads_of_grid(), rounds = rounds_of_grid(run.packs);
-    for (u64 round = 0; round < rounds; round += AT_ONCE) {
+    // From the end, which the L2 cache still holds.
+    for (u64 round = rounds; round > 0;) {
+        const u64 now = min(round, u64(AT_ONCE));
+        round -= now;
         const u64 first = round * step + thread_of_grid();
         P here[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) here[k].load(packed, first + k * step, run.packs, true);
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) {
-            if (round + k >= rounds) break;
+            if (k >= now) break;
             here[k].in_order(stage);
             P out = map_pack<CHANNELS, BY_CHANNEL, u16>(here[k], luts);
             out.in_lines(stage);

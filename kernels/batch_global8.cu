@@ -67,7 +67,7 @@ __device__ __forceinline__ u32 made_level8(const Rule& rule, u64 count, u32 plan
     for (u32 warp = 0; i < 256 && warp < i / WARP; ++warp) sum += of_warp[warp];
     if (i < 256) running[i] = sum;
     __syncthreads();
-    return i < 256 ? Curve(rule, running, 256, plane).level(i, sum) : 0;
+    return i < 256 ? Curve(rule, running, 256, plane, ByThread()).level(i, sum) : 0;
 }
 
 // Makes a LUT of the counts of each plane. Grid: x = planes in all, of which `planes` follow one another in a picture. Block: 256.
@@ -105,72 +105,93 @@ __device__ __forceinline__ void map8(const Pictures& pictures, const u8* given, 
         P here = ahead;
         ahead.load(packed, i + stride_of_packs, run.packs, true);
         here.in_order(stage);
-        P out = map_pack<CHANNELS, BY_CHANNEL, u8>(here, luts);
+        P out = map_pack<CHANNELS, BY_CHANNEL, u8>(here, static_cast<const u8*>(luts));
         out.in_lines(stage);
         out.store(packed_to, i, run.packs);
     }
     const u64 singles = run.singles();
     for (u64 k = thread_of_grid(); k < singles; k += threads_of_grid()) {
         const u64 i = run.single(k);
-        map_single<CHANNELS, BY_CHANNEL>(from + i * CHANNELS, to + i * CHANNELS, luts);
+        map_single<CHANNELS, BY_CHANNEL>(from + i * CHANNELS, to + i * CHANNELS, static_cast<const u8*>(luts));
     }
 }
 
 // Counters and, once these have been added up, LUT entries of a block, in copies interleaved by lane so that lanes rarely access the same bank.
 template <int CHANNELS, bool BY_CHANNEL> struct Copies8 {
     static constexpr u32 PLANES = BY_CHANNEL ? 3 : 1;
-    static constexpr u32 COPIES = BY_CHANNEL ? 8 : 32;
+    static constexpr u32 COPIES = BY_CHANNEL ? 16 : 32;
     static constexpr u32 ENTRIES = PLANES * 256;
     static constexpr u32 WORDS = ENTRIES * COPIES;
 
-    u32* words;
-    u32 lane;
+    uint4* memory;
+    u32 copy;  // the place of this lane's copy, in bytes
 
-    __device__ __forceinline__ explicit Copies8(u32* words) : words(words), lane(threadIdx.x % COPIES) {}
-    __device__ __forceinline__ u32* entry(u32 at) const {
-        return reinterpret_cast<u32*>(reinterpret_cast<u8*>(words) + (at * (COPIES * 4) | lane * 4));
+    __device__ __forceinline__ explicit Copies8(uint4* memory) : memory(memory), copy(threadIdx.x % COPIES * 4) {}
+    // Returns the place of an entry: one instruction, which the compiler would make two.
+    __device__ __forceinline__ u32* entry(u32 plane, u32 level) const {
+        u32 at;
+        asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(at) : "r"(level), "n"(COPIES * 4), "r"(copy));
+        return reinterpret_cast<u32*>(reinterpret_cast<u8*>(memory) + plane * (256 * COPIES * 4) + at);
     }
-    __device__ __forceinline__ u32 operator[](u32 at) const { return *entry(at); }
     __device__ __forceinline__ void clear() const {
-        for (u32 i = threadIdx.x; i < WORDS / 4; i += blockDim.x) reinterpret_cast<uint4*>(words)[i] = make_uint4(0, 0, 0, 0);
+        for (u32 i = threadIdx.x; i < WORDS / 4; i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
     }
-    __device__ __forceinline__ void count(u32 plane, u32 level) const { atomicAdd(entry(plane * 256 + level), 1); }
+    __device__ __forceinline__ void count(u32 plane, u32 level) const { atomicAdd(entry(plane, level), 1); }
     __device__ __forceinline__ void count(const Pack<u8, CHANNELS>& pack) const {
 #pragma unroll
         for (int p = 0; p < Pack<u8, CHANNELS>::PIXELS; ++p) {
-            if (has_alpha<CHANNELS>() && pack.get(p * CHANNELS + CHANNELS - 1) == 0) continue;
+            u32 in[CHANNELS];
 #pragma unroll
-            for (int plane = 0; plane < PLANES; ++plane) count(plane, key<CHANNELS, BY_CHANNEL>(pack, p, plane));
+            for (int c = 0; c < CHANNELS; ++c) in[c] = isolated<u8>(pack.word((p * CHANNELS + c) / 4), (p * CHANNELS + c) % 4);
+            if (has_alpha<CHANNELS>() && in[CHANNELS - 1] == 0) continue;
+            if (colours<CHANNELS>() == 1) {
+                count(0, in[0]);
+            } else if (BY_CHANNEL) {
+#pragma unroll
+                for (int c = 0; c < 3 && c < CHANNELS; ++c) count(c, in[c]);
+            } else {
+                count(0, luma(in[0], in[CHANNELS > 1 ? 1 : 0], in[CHANNELS > 2 ? 2 : 0]));
+            }
         }
     }
-    // Adds the counts to `histograms`: several threads for each entry.
+    // Adds the counts to `histograms`: two threads for each entry, which begin at different copies.
     __device__ __forceinline__ void add_to(u32* histograms) const {
-        constexpr u32 EACH = 4, MINE = COPIES / EACH;
-        for (u32 i = threadIdx.x; i < ENTRIES * EACH; i += blockDim.x) {
-            const u32 at = i / EACH;
+        constexpr u32 MINE = COPIES / 8;
+        for (u32 i = threadIdx.x; i < ENTRIES * 2; i += blockDim.x) {
+            const u32 at = i / 2;
             u32 sum = 0;
 #pragma unroll
-            for (u32 k = 0; k < MINE; ++k) sum += words[at * COPIES + i % EACH * MINE + (k + at) % MINE];
+            for (u32 k = 0; k < MINE; ++k) {
+                const uint4 some = memory[i * MINE + (k + at) % MINE];
+                sum += some.x + some.y + some.z + some.w;
+            }
             sum += __shfl_xor_sync(FULL_WARP, sum, 1);
-            sum += __shfl_xor_sync(FULL_WARP, sum, 2);
-            if (i % EACH == 0 && sum) atomicAdd(histograms + at, sum);
+            if (i % 2 == 0 && sum) atomicAdd(histograms + at, sum);
         }
     }
     // Makes them the entries of `luts`.
     __device__ __forceinline__ void set(const u8* luts) const {
         for (u32 i = threadIdx.x; i < WORDS / 4; i += blockDim.x) {
             const u32 value = __ldcg(luts + i / (COPIES / 4));
-            reinterpret_cast<uint4*>(words)[i] = make_uint4(value, value, value, value);
+            memory[i] = make_uint4(value, value, value, value);
         }
     }
 };
 
-// What `batch_equalize8` needs besides the pictures. `counts` and `arrived` are zero before it.
+template <int CHANNELS, bool BY_CHANNEL>
+__device__ __forceinline__ u32 looked_up(const Copies8<CHANNELS, BY_CHANNEL>& copies, u32 plane, u32 level) {
+    return *copies.entry(plane, level);
+}
+
+// What `batch_equalize8` needs besides the pictures. `counts`, `arrived` and `ready` are zero before it.
 struct Sharing {
-    // Pictures; parts of a picture, each of which is a block's at a time.
-    u32 number, parts;
-    // Rounds of a part that stay in shared memory until they go through the LUT, and of how many parts at a time: 1 or 2.
-    u32 kept, buffers;
+    // Pictures; parts of a picture, each of which is a block's at a time; packs of a part.
+    u32 number, parts, packs;
+    // Rounds of a part that stay in shared memory until they go through the LUT.
+    u32 kept;
+    // Whether a block that begins with another picture than the first waits until the one before is counted, so that one half of the blocks
+    // reads while the other writes.
+    u32 staggered;
     // For each picture: its histograms, how many of its parts have been counted, and whether its LUTs are there (1).
     u32* counts;
     u32* arrived;
@@ -178,55 +199,67 @@ struct Sharing {
     u8* luts;
 };
 
+// A part of a picture: its whole packs, in rounds in which each thread of the block takes one, and single pixels before and behind them.
+template <int CHANNELS> struct Part8 {
+    typedef Pack<u8, CHANNELS> P;
+    u32 picture, packs, rounds, kept, head, tail;
+    const u8* from;
+    u8* to;
+
+    __device__ __forceinline__ Part8(const Pictures& pictures, const Sharing& s, u32 number) {
+        picture = number / s.parts;
+        number -= picture * s.parts;
+        const u8* source = pictures.source<u8>(picture);
+        u8* target = pictures.target<u8>(picture);
+        const Run<u8, CHANNELS> run(source, target, pictures.pixels);
+        const u64 first = min(u64(number) * s.packs, run.packs);
+        packs = u32(min(u64(s.packs), run.packs - first));
+        rounds = (packs + blockDim.x - 1) / blockDim.x;
+        kept = min(rounds, s.kept);
+        from = source + (run.head + first * P::PIXELS) * CHANNELS;
+        to = target + (run.head + first * P::PIXELS) * CHANNELS;
+        head = number == 0 ? u32(run.head) : 0;
+        tail = number + 1 == s.parts ? u32(run.count - run.head - run.packs * P::PIXELS) : 0;
+    }
+    // Returns the place of a single pixel, from the first of the packs.
+    __device__ __forceinline__ i64 single(u32 k) const {
+        return k < head ? -i64(head - k) : i64(u64(packs) * P::PIXELS + (k - head));
+    }
+};
+
+__device__ __forceinline__ void wait_for(const u32* value, u32 wanted) {
+    if (threadIdx.x == 0) {
+        while (*const_cast<volatile const u32*>(value) != wanted) {}
+        __threadfence();
+    }
+    __syncthreads();
+}
+
 // Counts pictures and sends them through the LUTs that follow, in one launch. All blocks must be resident at once. A block counts a part of a
-// picture, keeps as much of it as fits in shared memory, waits for the picture's other parts, and sends it through the LUT; if it keeps two,
-// it counts the next part before it waits. In a round, each thread takes a pack.
+// picture, keeps as much of it as fits in shared memory, waits for the picture's other parts, and sends it through the LUT.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& rule, const Sharing& s) {
     typedef Pack<u8, CHANNELS> P;
     typedef Copies8<CHANNELS, BY_CHANNEL> Copies;
     constexpr u32 V = P::VECTORS;
-    constexpr int AT_ONCE = V == 1 ? 3 : 1;
+    constexpr int AT_ONCE = V == 1 ? 4 : 1;
     extern __shared__ uint4 memory[];
     __shared__ u64 running[256];
     __shared__ bool last;
-    const Copies copies(reinterpret_cast<u32*>(memory));
-    const u32 round_vectors = blockDim.x * V;
-    uint4* stage = memory + Copies::WORDS / 4;  // for packs that are not kept
+    const Copies copies(memory);
+    const u32 round_vectors = blockDim.x * V, lane = threadIdx.x % WARP;
+    // What a warp has of a round: for packs that are not kept, and of the first round that is.
+    uint4* stage = memory + Copies::WORDS / 4 + threadIdx.x / WARP * (WARP * V);
     uint4* kept = stage + (V == 1 ? 0 : round_vectors);
-    const u32 lane = threadIdx.x % WARP, first_of_warp = threadIdx.x / WARP * (WARP * V);
 
-    // A part: its whole packs, and the rounds that these take.
-    struct Part {
-        u32 picture, rounds, kept;
-        u64 packs, from, to;
-        u32 head, tail;  // single pixels before and behind the packs that belong to it
-    };
-    auto part_at = [&](u32 q) {
-        Part part;
-        part.picture = q / s.parts;
-        const u32 number = q % s.parts;
-        const u8* from = pictures.source<u8>(part.picture);
-        u8* to = pictures.target<u8>(part.picture);
-        const Run<u8, CHANNELS> run(from, to, pictures.pixels);
-        const u64 first = run.packs * number / s.parts, end = run.packs * (number + 1) / s.parts;
-        part.packs = end - first;
-        part.rounds = u32((part.packs + blockDim.x - 1) / blockDim.x);
-        part.kept = min(part.rounds, s.kept);
-        part.from = reinterpret_cast<u64>(from) + (run.head + first * P::PIXELS) * CHANNELS;
-        part.to = reinterpret_cast<u64>(to) + (run.head + first * P::PIXELS) * CHANNELS;
-        part.head = number == 0 ? u32(run.head) : 0;
-        part.tail = number + 1 == s.parts ? u32(run.count - run.head - run.packs * P::PIXELS) : 0;
-        return part;
-    };
-    auto single = [&](const Part& part, u32 k) {
-        return k < part.head ? -i64(part.head - k) : i64(part.packs * P::PIXELS + (k - part.head));
-    };
-    auto count_part = [&](const Part& part, uint4* buffer) {
-        const u8* pixels = reinterpret_cast<const u8*>(part.from);
+    for (u32 q = blockIdx.x; q < s.number * s.parts; q += gridDim.x) {
+        const Part8<CHANNELS> part(pictures, s, q);
+        u32* counts = s.counts + u64(part.picture) * Copies::ENTRIES;
+        if (s.staggered && q < gridDim.x && part.picture > 0) wait_for(s.arrived + part.picture - 1, s.parts);
+
         P ahead[AT_ONCE];
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; ++k) ahead[k].load(pixels, u64(k) * blockDim.x + threadIdx.x, part.packs);
+        for (int k = 0; k < AT_ONCE; ++k) ahead[k].load(part.from, k * blockDim.x + threadIdx.x, part.packs);
         copies.clear();
         __syncthreads();
         for (u32 round = 0; round < part.rounds; round += AT_ONCE) {
@@ -234,15 +267,15 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
 #pragma unroll
             for (int k = 0; k < AT_ONCE; ++k) {
                 here[k] = ahead[k];
-                ahead[k].load(pixels, u64(round + AT_ONCE + k) * blockDim.x + threadIdx.x, part.packs);
+                ahead[k].load(part.from, (round + AT_ONCE + k) * blockDim.x + threadIdx.x, part.packs);
             }
 #pragma unroll
             for (int k = 0; k < AT_ONCE; ++k) {
                 if (round + k >= part.rounds) break;
-                const int slot = int(round + k) - int(part.rounds - part.kept);
-                uint4* place = (slot >= 0 ? buffer + slot * round_vectors : stage) + first_of_warp;
+                const bool is_kept = round + k + part.kept >= part.rounds;
+                uint4* place = is_kept ? kept + (round + k + part.kept - part.rounds) * round_vectors : stage;
                 if (V == 1) {
-                    if (slot >= 0) place[lane] = here[k].vector[0];
+                    if (is_kept) place[lane] = here[k].vector[0];
                 } else {
                     __syncwarp();
 #pragma unroll
@@ -251,65 +284,62 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
 #pragma unroll
                     for (int v = 0; v < V; ++v) here[k].vector[v] = place[lane * V + v];
                 }
-                if (u64(round + k) * blockDim.x + threadIdx.x < part.packs) copies.count(here[k]);
+                if ((round + k) * blockDim.x + threadIdx.x < part.packs) copies.count(here[k]);
             }
         }
         if (threadIdx.x < part.head + part.tail) {
-            const u8* pixel = pixels + single(part, threadIdx.x) * CHANNELS;
+            const u8* pixel = part.from + part.single(threadIdx.x) * CHANNELS;
             if (!has_alpha<CHANNELS>() || pixel[CHANNELS - 1]) {
 #pragma unroll
                 for (int plane = 0; plane < Copies::PLANES; ++plane) copies.count(plane, key<CHANNELS, BY_CHANNEL>(pixel, plane));
             }
         }
         __syncthreads();
-        u32* counts = s.counts + u64(part.picture) * Copies::ENTRIES;
         copies.add_to(counts);
+        __syncthreads();
         // The block whose part is the last of the picture makes the LUTs.
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0) last = atomicAdd(s.arrived + part.picture, 1) == s.parts - 1;
-        __syncthreads();
-        if (!last) return;
-        __threadfence();
-#pragma unroll 1
-        for (u32 plane = 0; plane < Copies::PLANES; ++plane) {
-            const u32 at = plane * 256 + threadIdx.x;
-            const u32 level = made_level8(rule, threadIdx.x < 256 ? __ldcg(counts + at) : 0, plane, running);
-            if (threadIdx.x < 256) s.luts[u64(part.picture) * Copies::ENTRIES + at] = u8(level);
-        }
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0) atomicExch(s.ready + part.picture, 1);
-    };
-    auto map_part = [&](const Part& part, uint4* buffer) {
         if (threadIdx.x == 0) {
-            while (*reinterpret_cast<volatile u32*>(s.ready + part.picture) == 0) {}
+            __threadfence();
+            last = atomicAdd(s.arrived + part.picture, 1) == s.parts - 1;
             __threadfence();
         }
         __syncthreads();
+        if (last) {
+#pragma unroll 1
+            for (u32 plane = 0; plane < Copies::PLANES; ++plane) {
+                const u32 at = plane * 256 + threadIdx.x;
+                const u32 level = made_level8(rule, threadIdx.x < 256 ? __ldcg(counts + at) : 0, plane, running);
+                if (threadIdx.x < 256) s.luts[u64(part.picture) * Copies::ENTRIES + at] = u8(level);
+            }
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                __threadfence();
+                atomicExch(s.ready + part.picture, 1);
+            }
+        }
+
+        wait_for(s.ready + part.picture, 1);
         copies.set(s.luts + u64(part.picture) * Copies::ENTRIES);
         __syncthreads();
-        const u8* pixels = reinterpret_cast<const u8*>(part.from);
-        u8* to = reinterpret_cast<u8*>(part.to);
-        // What is kept first: it leaves shared memory for the L2 cache while that still has the rest.
+        // What is kept last: meanwhile the L2 cache has the rest, and of that the end rather than the beginning.
         for (u32 number = 0; number < part.rounds; ++number) {
-            const u32 round = part.rounds - 1 - number;
-            const u64 i = u64(round) * blockDim.x + threadIdx.x;
-            const bool is_kept = number < part.kept;
-            uint4* place = (is_kept ? buffer + (part.kept - 1 - number) * round_vectors : stage) + first_of_warp;
+            const bool is_kept = number >= part.rounds - part.kept;
+            const u32 round = is_kept ? number : part.rounds - part.kept - 1 - number;
+            const u32 i = round * blockDim.x + threadIdx.x;
+            uint4* place = is_kept ? kept + (number + part.kept - part.rounds) * round_vectors : stage;
             P here;
-            if (!is_kept) here.load(pixels, i, part.packs, true);
+            if (!is_kept) here.load(part.from, i, part.packs, true);
             if (V == 1) {
                 if (is_kept) here.vector[0] = place[lane];
-                map_pack<CHANNELS, BY_CHANNEL, u8>(here, copies).store(to, i, part.packs);
+                map_pack<CHANNELS, BY_CHANNEL, u8>(here, copies).store(part.to, i, part.packs);
                 continue;
             }
             if (!is_kept) {
                 __syncwarp();
 #pragma unroll
                 for (int v = 0; v < V; ++v) place[v * WARP + lane] = here.vector[v];
-                __syncwarp();
             }
+            __syncwarp();
 #pragma unroll
             for (int v = 0; v < V; ++v) here.vector[v] = place[lane * V + v];
             const P out = map_pack<CHANNELS, BY_CHANNEL, u8>(here, copies);
@@ -319,30 +349,13 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
             P raw;
 #pragma unroll
             for (int v = 0; v < V; ++v) raw.vector[v] = place[v * WARP + lane];
-            raw.store(to, i, part.packs);
+            raw.store(part.to, i, part.packs);
         }
         if (threadIdx.x < part.head + part.tail) {
-            const i64 at = single(part, threadIdx.x) * CHANNELS;
-            map_single<CHANNELS, BY_CHANNEL>(pixels + at, to + at, copies);
+            const i64 at = part.single(threadIdx.x) * CHANNELS;
+            map_single<CHANNELS, BY_CHANNEL>(part.from + at, part.to + at, copies);
         }
-        __syncthreads();  // before the table and the buffer are used again
-    };
-
-    const u32 all = s.number * s.parts, step = gridDim.x;
-    const u32 buffer_vectors = s.kept * round_vectors;
-    if (s.buffers == 1) {
-        for (u32 q = blockIdx.x; q < all; q += step) {
-            const Part part = part_at(q);
-            count_part(part, kept);
-            map_part(part, kept);
-        }
-        return;
-    }
-    u32 side = 0;
-    if (blockIdx.x < all) count_part(part_at(blockIdx.x), kept);
-    for (u32 q = blockIdx.x; q < all; q += step, side ^= 1) {
-        if (q + step < all) count_part(part_at(q + step), kept + (side ^ 1) * buffer_vectors);
-        map_part(part_at(q), kept + side * buffer_vectors);
+        __syncthreads();  // before the table and what is kept are used again
     }
 }
 
@@ -355,7 +368,7 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
         batch_map8_##NAME(Pictures pictures, const u8* luts, u32 stride) {                                                   \
         map8<CHANNELS, BY_CHANNEL>(pictures, luts, stride);                                                                  \
     }                                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(1024, 1) batch_equalize8_##NAME(Pictures pictures, Rule rule, Sharing s) {  \
+    extern "C" __global__ void __launch_bounds__(512, 2) batch_equalize8_##NAME(Pictures pictures, Rule rule, Sharing s) {  \
         equalize8<CHANNELS, BY_CHANNEL>(pictures, rule, s);                                                                  \
     }
 GLOBAL8(gray, 1, false)

@@ -51,7 +51,7 @@ template <typename S, typename Count>
 __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 tile, u32 from, u32 to, Count count,
                                            u32 order = NATIVE) {
     typedef Pack<S, 1> P;
-    constexpr int AT_ONCE = 4;
+    constexpr int AT_ONCE = 4, PER_WORD = 4 / sizeof(S);
     const u32 left = tile % t.tiles_x * t.tile_width;
     const u32 top = tile / t.tiles_x * t.tile_height;
     const u32 inside = left < t.width ? min(t.tile_width, t.width - left) : 0;
@@ -83,7 +83,7 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
             here[k].in_order(nullptr, order);
             if (low[k] <= 0 && high[k] >= P::PIXELS) {
 #pragma unroll
-                for (int p = 0; p < P::PIXELS; ++p) count(here[k].get(p));
+                for (int p = 0; p < P::PIXELS; ++p) count(isolated<S>(here[k].word(p / PER_WORD), p % PER_WORD));
             } else if (high[k] > 0) {
 #pragma unroll
                 for (int p = 0; p < P::PIXELS; ++p) {

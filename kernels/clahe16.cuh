@@ -32,7 +32,7 @@ struct TileLuts16 {
                     spilled = true;
                 }
             }, order);
-            spilled |= counters.settle();
+            if (row + rows_at_once < t.tile_height) spilled |= counters.settle();
         }
         __threadfence_block();
         spilled = __syncthreads_or(spilled);

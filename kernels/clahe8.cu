@@ -11,6 +11,6 @@ extern "C" __global__ void __launch_bounds__(256) clahe_direct8(u8* plane, Tilin
     interpolate(plane, plane, t, TileLuts<u8>{luts});
 }
 
-extern "C" __global__ void __launch_bounds__(256, 5) clahe_cells8(u8* plane, Tiling t, const u8* luts, u32 bands) {
+extern "C" __global__ void __launch_bounds__(256, 4) clahe_cells8(u8* plane, Tiling t, const u8* luts, u32 bands) {
     map_cells8<false>(plane, plane, t, luts, bands, FULL_STRENGTH);
 }

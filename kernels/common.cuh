@@ -32,6 +32,14 @@ template <typename S> __device__ __forceinline__ u32 converted(u32 samples, u32 
     return sizeof(S) == 1 ? samples : __byte_perm(samples, 0, order);
 }
 
+// Returns one sample of a word, in one instruction that the compiler does not merge with what is computed of it.
+template <typename S> __device__ __forceinline__ u32 isolated(u32 word, int number) {
+    u32 sample;
+    const u32 selector = sizeof(S) == 1 ? 0x4440 + number : 0x4410 + 0x22 * number;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(sample) : "r"(word), "r"(selector));
+    return sample;
+}
+
 // Y of BT.601 in 16-bit fixed point. The weights add up to 2^16, so that even 16-bit white stays below 2^32.
 __device__ __forceinline__ u32 luma(u32 r, u32 g, u32 b) { return (19595u * r + 38470u * g + 7471u * b + 32768u) >> 16; }
 

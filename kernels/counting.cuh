@@ -35,8 +35,10 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
         __syncthreads();
     }
     __device__ __forceinline__ void add(int plane, u32 level) const {
-        const u32 bytes = (plane * 256 + level) * COPIES * 4 | threadIdx.x % COPIES * 4;
-        atomicAdd(reinterpret_cast<u32*>(reinterpret_cast<u8*>(words) + bytes), 1);
+        // One instruction, which the compiler would make two.
+        u32 bytes;
+        asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(level), "n"(COPIES * 4), "r"(threadIdx.x % COPIES * 4));
+        atomicAdd(reinterpret_cast<u32*>(reinterpret_cast<u8*>(words) + plane * (256 * COPIES * 4) + bytes), 1);
     }
     __device__ __forceinline__ void add(const P& pack) const {
 #pragma unroll

@@ -279,8 +279,9 @@ impl Stream {
         let mut pieces = Pieces::default();
         let occurs = pieces.add(number * 2048 * 4);
         let arrived = pieces.add(number * 4);
-        // Counters in shared memory cannot overflow in tiles of fewer pixels, and then nothing is spilled.
-        let spills = area >= 1 << 16 || capacity < 65_536;
+        // `HalfCounters::BETWEEN`: counters in shared memory cannot overflow in tiles of fewer pixels, and then nothing is spilled.
+        let rows_at_once = ((65_535 - 8191) / tiling.tile_width).max(1);
+        let spills = tiling.tile_height > rows_at_once || tiling.tile_width > 57_344 || capacity < 65_536;
         let spill = pieces.add(if spills { blocks * 65_536 * 4 } else { 0 });
         let zeroed = if spills { spill + blocks * 65_536 * 4 } else { arrived + number * 4 };
         let clippings = pieces.add(number * CLIPPING_BYTES);

@@ -10,24 +10,32 @@ use crate::gpu::Stream;
 use crate::kernels::{File, Kernels, arguments, kind};
 use crate::workspace::{Pieces, Workspace};
 
-/// Threads of a block.
-const THREADS: u32 = 1024;
+/// Threads of a block, of which a multiprocessor runs two: while one waits, the other goes on.
+const THREADS: u32 = 512;
+
+/// What the L2 cache keeps of what has been counted until it is read again, in bytes. That of an H100 has 50 MB.
+const CACHED: u64 = 20 << 20;
+
+/// Shared memory that the driver keeps for itself in each block.
+const RESERVED: u32 = 1024;
 
 /// Shared memory that the kernels take statically, rounded up.
 const STATIC: u32 = 2304;
 
-/// What a round costs that a block waits for others, in packs.
-const WAIT: u64 = 1500;
+/// What a part costs besides its packs, in packs.
+const WAIT: u64 = 1000;
 
 /// How the pictures are shared out among blocks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     blocks: u32,
-    /// Parts of a picture.
+    /// Parts of a picture, and packs of a part.
     parts: u32,
-    /// Rounds of a part that stay in shared memory, and of how many parts.
+    packs: u32,
+    /// Rounds of a part that stay in shared memory.
     kept: u32,
-    buffers: u32,
+    /// Whether one half of the blocks begins when the other has counted.
+    staggered: bool,
     shared: u32,
     most_shared: u32,
 }
@@ -38,8 +46,9 @@ pub(crate) struct Plan {
 struct Sharing {
     number: u32,
     parts: u32,
+    packs: u32,
     kept: u32,
-    buffers: u32,
+    staggered: u32,
     counts: Address,
     arrived: Address,
     ready: Address,
@@ -49,40 +58,54 @@ struct Sharing {
 impl Plan {
     /// Returns a plan for these pictures; nothing if the GPU cannot do it, or some cannot be read 16 bytes at a time.
     pub(crate) fn new(kernels: &Kernels, batch: &Batch, per_channel: bool) -> Option<Self> {
-        let vectors = if batch.layout.pixel == Pixel::Rgb { 3 } else { 1 };
-        let table = if colours(batch.layout.pixel, per_channel) == 3 { 24 << 10 } else { 32 << 10 };
-        let round = THREADS * vectors * 16;
-        let taken = table + if vectors == 1 { 0 } else { round };
-        let most_shared = kernels.shared.checked_sub(STATIC)?;
-        let room = most_shared.checked_sub(taken)? / round;
-        if !kernels.has_grids || !batch.has_packs() || room == 0 {
+        if !kernels.has_grids || !batch.has_packs() {
             return None;
         }
-        let packs = batch.bytes() / u64::from(vectors * 16);
-        let all = u64::from(kernels.multiprocessors);
-        let of_two = u64::from(room / 2 * THREADS);
-        let (parts, kept, buffers) = match Self::parts(packs, of_two, u64::from(batch.number), all) {
-            Some(parts) if batch.number > 1 => (parts, room / 2, 2),
-            _ => (packs.div_ceil(u64::from(THREADS)).clamp(1, all), room, 1),
-        };
-        let kept = kept.min(packs.div_ceil(parts).div_ceil(u64::from(THREADS)).max(1) as u32);
-        let number = parts * u64::from(batch.number);
-        Some(Self {
-            blocks: number.min(all) as u32,
-            parts: u32::try_from(parts).ok().filter(|_| u32::try_from(number).is_ok())?,
-            kept,
-            buffers,
-            shared: taken + kept * buffers * round,
-            most_shared,
-        })
+        Self::for_size(
+            (kernels.multiprocessors, kernels.shared),
+            (batch.layout.pixel, colours(batch.layout.pixel, per_channel)),
+            (batch.bytes(), u64::from(batch.number)),
+        )
     }
 
-    /// Returns into how many parts to divide each picture, so that each has at most `room` packs and the blocks have about as much to do; nothing if
-    /// more would be needed than there are blocks.
-    fn parts(packs: u64, room: u64, number: u64, blocks: u64) -> Option<u64> {
-        let least = packs.div_ceil(room.max(1)).max(1);
+    /// `gpu`: its multiprocessors, and the most shared memory of a block. `planes`: those that are equalized. `size`: bytes of a picture, and how
+    /// many there are.
+    fn for_size(
+        (multiprocessors, shared): (u32, u32),
+        (pixel, planes): (Pixel, usize),
+        (bytes, number): (u64, u64),
+    ) -> Option<Self> {
+        let vectors = if pixel == Pixel::Rgb { 3 } else { 1 };
+        let round = THREADS * vectors * 16;
+        let table = if planes == 3 { 48 << 10 } else { 32 << 10 };
+        let taken = table + if vectors == 1 { 0 } else { round };
+        let most_shared = ((shared + RESERVED) / 2).checked_sub(RESERVED + STATIC)?;
+        let room = most_shared.checked_sub(taken)? / round;
+        let blocks = u64::from(2 * multiprocessors);
+        // Pictures on the way at a time have to fit in shared memory and cache.
+        let held = blocks * u64::from(room * round) + CACHED;
+        let packs = (bytes / u64::from(vectors * 16)).max(1);
+        let most_parts = blocks.min(packs.div_ceil(u64::from(THREADS)));
+        let fits = |parts: u64| parts == most_parts || blocks.div_ceil(parts) * bytes <= held;
         let cost = |parts: u64| (number * parts).div_ceil(blocks) * (packs.div_ceil(parts) + WAIT);
-        (least..=blocks).min_by_key(|&parts| cost(parts)).filter(|_| room > 0)
+        let half = blocks / 2;
+        let parts = if number > 1 && packs >= half * u64::from(4 * THREADS) && fits(half) {
+            half
+        } else {
+            (1..=most_parts).filter(|&parts| fits(parts)).min_by_key(|&parts| cost(parts))?
+        };
+        let packs_a_part = packs.div_ceil(parts);
+        let parts = packs.div_ceil(packs_a_part);
+        let kept = room.min(packs_a_part.div_ceil(u64::from(THREADS)) as u32);
+        Some(Self {
+            blocks: (parts * number).min(blocks) as u32,
+            parts: u32::try_from(parts).ok().filter(|_| u32::try_from(parts * number).is_ok())?,
+            packs: u32::try_from(packs_a_part).ok()?,
+            kept,
+            staggered: number > 1 && parts < blocks && parts * 2 >= blocks,
+            shared: taken + kept * round,
+            most_shared,
+        })
     }
 }
 
@@ -109,8 +132,9 @@ impl Stream {
         let sharing = Sharing {
             number: batch.number,
             parts: plan.parts,
+            packs: plan.packs,
             kept: plan.kept,
-            buffers: plan.buffers,
+            staggered: plan.staggered.into(),
             counts: held.at(counts),
             arrived: held.at(arrived),
             ready: held.at(ready),
@@ -123,5 +147,42 @@ impl Stream {
         let (kernels, launch) = (&self.gpu.kernels, (launch, plan.most_shared));
         // SAFETY: the arguments match the parameters of batch_equalize8; the rest is guaranteed by the caller.
         unsafe { kernels.launch_together(self, (File::Global8, name), launch, arguments) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An H100 or H200.
+    const HOPPER: (u32, u32) = (132, 227 << 10);
+    const GRAY: (Pixel, usize) = (Pixel::Gray, 1);
+
+    #[test]
+    fn two_pictures_are_on_the_way_if_they_fit() {
+        let plan = Plan::for_size(HOPPER, GRAY, (4096 * 3072, 8)).unwrap();
+        assert_eq!((plan.blocks, plan.parts, plan.staggered), (264, 132, true));
+        let plan = Plan::for_size(HOPPER, (Pixel::Rgb, 3), (4096 * 3072 * 3, 8)).unwrap();
+        assert_eq!((plan.blocks, plan.parts, plan.staggered), (264, 264, false));
+    }
+
+    #[test]
+    fn every_pack_belongs_to_a_part() {
+        for bytes in [1, 16, 8192, 8208, 99_999, 1920 * 1080, 4096 * 3072, 16_384 * 16_384] {
+            for number in [1, 2, 7, 64, 1000] {
+                for kind in [GRAY, (Pixel::Rgb, 1), (Pixel::Rgb, 3), (Pixel::Rgba, 3)] {
+                    let plan = Plan::for_size(HOPPER, kind, (bytes, number)).unwrap();
+                    let vectors = if kind.0 == Pixel::Rgb { 3 } else { 1 };
+                    assert!(u64::from(plan.parts) * u64::from(plan.packs) >= bytes / (16 * vectors));
+                    assert!(plan.blocks <= 264 && plan.shared <= plan.most_shared, "{plan:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_gpu_with_little_shared_memory_has_no_plan() {
+        assert_eq!(Plan::for_size((13, 48 << 10), GRAY, (4096 * 3072, 8)), None);
+        assert!(Plan::for_size((80, 96 << 10), GRAY, (4096 * 3072, 8)).is_some());
     }
 }
