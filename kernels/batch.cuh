@@ -117,6 +117,17 @@ __device__ __forceinline__ bool at_least(u64 a, u64 b, u64 c, u64 d) {
     return left != right ? left > right : a * b >= c * d;
 }
 
+// Returns floor(a / b), which must be below 2^17. The estimate is off by one at most.
+__device__ __forceinline__ u32 quotient(u64 a, u64 b) {
+    u32 q = u32(__fmul_rn(__ull2float_rn(a), __frcp_rn(__ull2float_rn(b))));
+    if (q * b > a) {
+        --q;
+    } else if ((q + 1) * b <= a) {
+        ++q;
+    }
+    return q;
+}
+
 // Returns the lowest level for which `reached` holds, which holds for all above it; the highest level if it holds for none.
 template <typename Reached> __device__ __forceinline__ u32 lowest(u32 levels, Reached reached) {
     u32 low = 0, high = levels - 1;
@@ -180,10 +191,10 @@ struct Curve {
         u32 level = i;
         if (method == Rule::EQUALIZE) {
             const u64 spread = total - first;
-            level = running <= first ? 0 : u32((2 * (running - first) * top + spread) / (2 * spread));
+            level = running <= first ? 0 : quotient(2 * (running - first) * top + spread, 2 * spread);
         } else if (method == Rule::STRETCH) {
             const u64 width = high - low, above = min(max(i, low), high) - low;
-            level = u32((2 * above * top + width) / (2 * width));
+            level = quotient(2 * above * top + width, 2 * width);
         } else if (method == Rule::MATCH) {
             const u64* r = reference;
             const u64 n = total, m = reference[levels - 1], c = max(running, first);

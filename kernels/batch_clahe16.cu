@@ -154,12 +154,14 @@ extern "C" __global__ void __launch_bounds__(1024, 1) batch_cells16(
                     if (row + r * blockDim.y >= bottom) break;
                     const float ya = __fsub_rn(in_tiles(row + r * blockDim.y, t.inverse_height), low_y);
                     const float yb = __fsub_rn(1.0f, ya);
-                    const u32 old[4] = {words[r].x & 0xffff, words[r].x >> 16, words[r].y & 0xffff, words[r].y >> 16};
+                    u32 old[4];
+#pragma unroll
+                    for (int p = 0; p < 4; ++p) old[p] = isolated<u16>(p < 2 ? words[r].x : words[r].y, p % 2);
                     if (whole) {
                         u32 level[4];
 #pragma unroll
                         for (int p = 0; p < 4; ++p) level[p] = mapped(old[p] - lowest, old[p], xa[p], xb[p], ya, yb);
-                        *reinterpret_cast<uint2*>(to + r * step) = make_uint2(level[0] | level[1] << 16, level[2] | level[3] << 16);
+                        *reinterpret_cast<uint2*>(to + r * step) = make_uint2(joined<u16>(level), joined<u16>(level + 2));
                     } else {
 #pragma unroll
                         for (int p = 0; p < 4; ++p) {

@@ -4,8 +4,11 @@
 
 // Counts gray pixels where there is a counter for every level. A pack of only one level is counted at once.
 template <int CHANNELS> __device__ __forceinline__ void count_gray(u32* words, const Pack<u16, CHANNELS>& pack) {
+    // Two counters a word: the address is twice the even level, and an odd level adds to the upper half.
+    const SharedWords<1> counters(words);
     auto add = [=](u32 level, u32 times) {
-        atomicAdd(reinterpret_cast<u32*>(reinterpret_cast<u8*>(words) + (level & ~1u) * 2), level & 1 ? times << 16 : times);
+        const u32 address = counters.from + 2 * (level & ~1u), amount = times + (level & 1) * (65535 * times);
+        asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(amount) : "memory");
     };
     const u32 first = pack.word(0);
     bool flat = __byte_perm(first, 0, 0x1032) == first;
@@ -13,7 +16,7 @@ template <int CHANNELS> __device__ __forceinline__ void count_gray(u32* words, c
     for (int w = 1; w < 4; ++w) flat &= pack.word(w) == first;
     if (flat) return add(first & 0xffff, Pack<u16, 1>::PIXELS);
 #pragma unroll
-    for (int w = 0; w < 4; ++w) add(pack.word(w) & 0xffff, 1), add(pack.word(w) >> 16, 1);
+    for (int i = 0; i < Pack<u16, 1>::PIXELS; ++i) add(isolated<u16>(pack.word(i / 2), i % 2), 1);
 }
 
 // Counts the planes of each picture. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8, as many as shared
@@ -198,20 +201,26 @@ __device__ __forceinline__ void map16(const Pictures& pictures, const u16* luts,
     u16* packed_to = to + run.head * CHANNELS;
     const u64 step = threads_of_grid(), rounds = rounds_of_grid(run.packs);
     // From the end, which the L2 cache still holds.
-    for (u64 round = rounds; round > 0;) {
-        const u64 now = min(round, u64(AT_ONCE));
-        round -= now;
-        const u64 first = round * step + thread_of_grid();
-        P here[AT_ONCE];
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; ++k) here[k].load(packed, first + k * step, run.packs, true);
+    P ahead[AT_ONCE];
+    auto load = [&](u64 round) {
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) {
-            if (k >= now) break;
+            if (k < i64(round)) ahead[k].load(packed, (round - 1 - k) * step + thread_of_grid(), run.packs, true);
+        }
+    };
+    load(rounds);
+    for (i64 round = rounds; round > 0; round -= AT_ONCE) {
+        P here[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) here[k] = ahead[k];
+        load(max(round - AT_ONCE, i64(0)));
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) {
+            if (k >= round) break;
             here[k].in_order(stage);
             P out = map_pack<CHANNELS, BY_CHANNEL, u16>(here[k], luts);
             out.in_lines(stage);
-            out.store(packed_to, first + k * step, run.packs);
+            out.store(packed_to, (round - 1 - k) * step + thread_of_grid(), run.packs);
         }
     }
     const u64 singles = run.singles();
@@ -238,7 +247,7 @@ __device__ __forceinline__ void map16(const Pictures& pictures, const u16* luts,
         extern __shared__ uint4 lut[];                                                                                       \
         __shared__ uint4 stage[stage_vectors<CHANNELS>()];                                                                   \
         share(luts + blockIdx.y * u64(stride), lut, 65536 * sizeof(u16) / sizeof(uint4));                                    \
-        map16<CHANNELS, false, CHANNELS == 3 ? 2 : 4>(pictures, reinterpret_cast<const u16*>(lut), stage);                   \
+        map16<CHANNELS, false, CHANNELS == 3 ? 1 : 3>(pictures, reinterpret_cast<const u16*>(lut), stage);                   \
     }
 GLOBAL16(gray, 1, false)
 GLOBAL16(gray_alpha, 2, false)

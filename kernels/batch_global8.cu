@@ -50,31 +50,32 @@ extern "C" __global__ void __launch_bounds__(1024) batch_count_alpha8(
     counters.add_to(histograms + blockIdx.y * u64(stride));
 }
 
-// Makes the LUT of a plane from its counts, by the first 256 threads of a block: `count` is that of level `threadIdx.x`. `running`: room for
-// 256 sums in shared memory. Called by all threads of the block.
-__device__ __forceinline__ u32 made_level8(const Rule& rule, u64 count, u32 plane, u64* running) {
-    __shared__ u64 of_warp[8];
-    const u32 i = threadIdx.x, lane = i % WARP;
-    u64 sum = i < 256 ? count : 0;
+// Makes LUTs from counts: each 256 threads of a block make one, thread `i` of them the entry of level `i`, whose `count` it passes. `plane`: its
+// number among those with a reference. `wanted`: whether these threads make one, as at most the first `AT_ONCE` times 256 may. Called by all
+// threads of the block, at most 512.
+template <int AT_ONCE> __device__ __forceinline__ u32 made_level8(const Rule& rule, u64 count, u32 plane, bool wanted) {
+    __shared__ u64 of_warp[16], running[AT_ONCE * 256];
+    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    u64 sum = count;
 #pragma unroll
     for (int step = 1; step < int(WARP); step *= 2) {
         const u64 before = __shfl_up_sync(FULL_WARP, sum, step);
         if (lane >= step) sum += before;
     }
-    __syncthreads();  // what was shared for the plane before has been read
-    if (i < 256 && lane == WARP - 1) of_warp[i / WARP] = sum;
+    __syncthreads();  // what was shared for the planes before has been read
+    if (lane == WARP - 1) of_warp[warp] = sum;
     __syncthreads();
-    for (u32 warp = 0; i < 256 && warp < i / WARP; ++warp) sum += of_warp[warp];
-    if (i < 256) running[i] = sum;
+    for (u32 other = warp / 8 * 8; other < warp; ++other) sum += of_warp[other];
+    if (wanted) running[threadIdx.x] = sum;
     __syncthreads();
-    return i < 256 ? Curve(rule, running, 256, plane, ByThread()).level(i, sum) : 0;
+    if (!wanted) return 0;
+    return Curve(rule, running + threadIdx.x / 256 * 256, 256, plane, ByThread()).level(threadIdx.x % 256, sum);
 }
 
 // Makes a LUT of the counts of each plane. Grid: x = planes in all, of which `planes` follow one another in a picture. Block: 256.
 template <typename C> __device__ __forceinline__ void luts8(const C* histograms, Rule rule, u32 planes, u8* luts) {
-    __shared__ u64 running[256];
     const u64 at = blockIdx.x * 256ull + threadIdx.x;
-    luts[at] = u8(made_level8(rule, histograms[at], blockIdx.x % planes, running));
+    luts[at] = u8(made_level8<1>(rule, histograms[at], blockIdx.x % planes, true));
 }
 extern "C" __global__ void __launch_bounds__(256) batch_luts8(const u32* histograms, Rule rule, u32 planes, u8* luts) {
     luts8(histograms, rule, planes, luts);
@@ -124,19 +125,17 @@ template <int CHANNELS, bool BY_CHANNEL> struct Copies8 {
     static constexpr u32 WORDS = ENTRIES * COPIES;
 
     uint4* memory;
-    u32 copy;  // the place of this lane's copy, in bytes
+    u32 copy;  // the number of this lane's
 
-    __device__ __forceinline__ explicit Copies8(uint4* memory) : memory(memory), copy(threadIdx.x % COPIES * 4) {}
-    // Returns the place of an entry: one instruction, which the compiler would make two.
-    __device__ __forceinline__ u32* entry(u32 plane, u32 level) const {
-        u32 at;
-        asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(at) : "r"(level), "n"(COPIES * 4), "r"(copy));
-        return reinterpret_cast<u32*>(reinterpret_cast<u8*>(memory) + plane * (256 * COPIES * 4) + at);
+    __device__ __forceinline__ explicit Copies8(uint4* memory) : memory(memory), copy(threadIdx.x % COPIES) {}
+    // Returns this lane's copy of a plane's counters or entries.
+    __device__ __forceinline__ SharedWords<COPIES * 4> own(u32 plane) const {
+        return SharedWords<COPIES * 4>(reinterpret_cast<u32*>(memory) + plane * (256 * COPIES) + copy);
     }
     __device__ __forceinline__ void clear() const {
         for (u32 i = threadIdx.x; i < WORDS / 4; i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
     }
-    __device__ __forceinline__ void count(u32 plane, u32 level) const { atomicAdd(entry(plane, level), 1); }
+    __device__ __forceinline__ void count(u32 plane, u32 level) const { own(plane).add_one(level); }
     __device__ __forceinline__ void count(const Pack<u8, CHANNELS>& pack) const {
 #pragma unroll
         for (int p = 0; p < Pack<u8, CHANNELS>::PIXELS; ++p) {
@@ -169,10 +168,10 @@ template <int CHANNELS, bool BY_CHANNEL> struct Copies8 {
             if (i % 2 == 0 && sum) atomicAdd(histograms + at, sum);
         }
     }
-    // Makes them the entries of `luts`.
+    // Makes them the entries of `luts`, in shared memory.
     __device__ __forceinline__ void set(const u8* luts) const {
         for (u32 i = threadIdx.x; i < WORDS / 4; i += blockDim.x) {
-            const u32 value = __ldcg(luts + i / (COPIES / 4));
+            const u32 value = luts[i / (COPIES / 4)];
             memory[i] = make_uint4(value, value, value, value);
         }
     }
@@ -180,10 +179,10 @@ template <int CHANNELS, bool BY_CHANNEL> struct Copies8 {
 
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ u32 looked_up(const Copies8<CHANNELS, BY_CHANNEL>& copies, u32 plane, u32 level) {
-    return *copies.entry(plane, level);
+    return copies.own(plane)[level];
 }
 
-// What `batch_equalize8` needs besides the pictures. `counts`, `arrived` and `ready` are zero before it.
+// What `batch_equalize8` needs besides the pictures. `counts` and `arrived` are zero before it.
 struct Sharing {
     // Pictures; parts of a picture, each of which is a block's at a time; packs of a part.
     u32 number, parts, packs;
@@ -192,17 +191,20 @@ struct Sharing {
     // Whether a block that begins with another picture than the first waits until the one before is counted, so that one half of the blocks
     // reads while the other writes.
     u32 staggered;
-    // For each picture: its histograms, how many of its parts have been counted, and whether its LUTs are there (1).
+    // For each picture: its histograms, and how many of its parts have been counted.
     u32* counts;
     u32* arrived;
-    u32* ready;
-    u8* luts;
 };
 
-// A part of a picture: its whole packs, in rounds in which each thread of the block takes one, and single pixels before and behind them.
-template <int CHANNELS> struct Part8 {
+// Threads of a block, and blocks of a multiprocessor: while some wait, the others go on.
+__device__ constexpr u32 equalizing_threads(bool by_channel) { return by_channel ? 512 : 384; }
+__device__ constexpr u32 equalizing_blocks(bool by_channel) { return by_channel ? 2 : 3; }
+
+// A part of a picture: 16-byte words, in rounds in which each thread of the block takes one (or one of its three of a pack), and single pixels
+// before and behind them.
+template <int CHANNELS, u32 A_ROUND> struct Part8 {
     typedef Pack<u8, CHANNELS> P;
-    u32 picture, packs, rounds, kept, head, tail;
+    u32 picture, words, rounds, kept, head, tail;
     const u8* from;
     u8* to;
 
@@ -213,17 +215,17 @@ template <int CHANNELS> struct Part8 {
         u8* target = pictures.target<u8>(picture);
         const Run<u8, CHANNELS> run(source, target, pictures.pixels);
         const u64 first = min(u64(number) * s.packs, run.packs);
-        packs = u32(min(u64(s.packs), run.packs - first));
-        rounds = (packs + blockDim.x - 1) / blockDim.x;
+        words = u32(min(u64(s.packs), run.packs - first)) * P::VECTORS;
+        rounds = (words + A_ROUND - 1) / A_ROUND;
         kept = min(rounds, s.kept);
         from = source + (run.head + first * P::PIXELS) * CHANNELS;
         to = target + (run.head + first * P::PIXELS) * CHANNELS;
         head = number == 0 ? u32(run.head) : 0;
         tail = number + 1 == s.parts ? u32(run.count - run.head - run.packs * P::PIXELS) : 0;
     }
-    // Returns the place of a single pixel, from the first of the packs.
+    // Returns the place of a single pixel, from the first of the words.
     __device__ __forceinline__ i64 single(u32 k) const {
-        return k < head ? -i64(head - k) : i64(u64(packs) * P::PIXELS + (k - head));
+        return k < head ? -i64(head - k) : i64(u64(words) * 16 / CHANNELS + (k - head));
     }
 };
 
@@ -235,56 +237,90 @@ __device__ __forceinline__ void wait_for(const u32* value, u32 wanted) {
     __syncthreads();
 }
 
-// Counts pictures and sends them through the LUTs that follow, in one launch. All blocks must be resident at once. A block counts a part of a
-// picture, keeps as much of it as fits in shared memory, waits for the picture's other parts, and sends it through the LUT.
-template <int CHANNELS, bool BY_CHANNEL>
-__device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& rule, const Sharing& s) {
-    typedef Pack<u8, CHANNELS> P;
+// Whole pixels in each 16-byte word: one word of a thread at a time is counted and mapped.
+template <int CHANNELS, bool BY_CHANNEL> struct Whole8 {
     typedef Copies8<CHANNELS, BY_CHANNEL> Copies;
-    constexpr u32 V = P::VECTORS;
-    constexpr int AT_ONCE = V == 1 ? 4 : 1;
+
+    __device__ __forceinline__ static void count(const Copies& copies, const uint4& word, u32) {
+        Pack<u8, CHANNELS> pack;
+        pack.vector[0] = word;
+        copies.count(pack);
+    }
+    __device__ __forceinline__ static uint4 mapped(const Copies& copies, const uint4& word, u32) {
+        Pack<u8, CHANNELS> pack;
+        pack.vector[0] = word;
+        return map_pack<CHANNELS, BY_CHANNEL, u8>(pack, copies).vector[0];
+    }
+};
+
+// RGB by channel: the first sample of word `index` is of channel `index % 3`, and the rest follow in turn.
+struct Turns8 {
+    typedef Copies8<3, true> Copies;
+
+    typedef SharedWords<Copies::COPIES * 4> Own;
+
+    struct Planes {
+        Own of[3];
+        __device__ __forceinline__ Planes(const Copies& copies, u32 first)
+            : of{copies.own(first), copies.own(first == 2 ? 0 : first + 1), copies.own(first == 0 ? 2 : first - 1)} {}
+    };
+    __device__ __forceinline__ static u32 sample(const uint4& word, int i) {
+        return isolated<u8>(i < 4 ? word.x : i < 8 ? word.y : i < 12 ? word.z : word.w, i % 4);
+    }
+    __device__ __forceinline__ static void count(const Copies& copies, const uint4& word, u32 index) {
+        const Planes planes(copies, index % 3);
+#pragma unroll
+        for (int i = 0; i < 16; ++i) planes.of[i % 3].add_one(sample(word, i));
+    }
+    __device__ __forceinline__ static uint4 mapped(const Copies& copies, const uint4& word, u32 index) {
+        const Planes planes(copies, index % 3);
+        u32 to[16];
+#pragma unroll
+        for (int i = 0; i < 16; ++i) to[i] = planes.of[i % 3][sample(word, i)];
+        return make_uint4(joined<u8>(to), joined<u8>(to + 4), joined<u8>(to + 8), joined<u8>(to + 12));
+    }
+};
+
+// Counts pictures and sends them through the LUTs that follow, in one launch. All blocks must be resident at once. A block counts a part of a
+// picture, keeps as much of it as fits in shared memory, waits for the picture's other parts, makes the LUT, and sends its part through it.
+template <int CHANNELS, bool BY_CHANNEL, typename Words>
+__device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& rule, const Sharing& s) {
+    typedef Copies8<CHANNELS, BY_CHANNEL> Copies;
+    constexpr u32 AT_ONCE = 4, EQUALIZING = equalizing_threads(BY_CHANNEL);
     extern __shared__ uint4 memory[];
-    __shared__ u64 running[256];
-    __shared__ bool last;
+    __shared__ u8 luts[Copies::ENTRIES];
     const Copies copies(memory);
-    const u32 round_vectors = blockDim.x * V, lane = threadIdx.x % WARP;
-    // What a warp has of a round: for packs that are not kept, and of the first round that is.
-    uint4* stage = memory + Copies::WORDS / 4 + threadIdx.x / WARP * (WARP * V);
-    uint4* kept = stage + (V == 1 ? 0 : round_vectors);
+    uint4* kept = memory + Copies::WORDS / 4 + threadIdx.x;
 
     for (u32 q = blockIdx.x; q < s.number * s.parts; q += gridDim.x) {
-        const Part8<CHANNELS> part(pictures, s, q);
+        const Part8<CHANNELS, EQUALIZING> part(pictures, s, q);
+        const u32 not_kept = part.rounds - part.kept;
         u32* counts = s.counts + u64(part.picture) * Copies::ENTRIES;
         if (s.staggered && q < gridDim.x && part.picture > 0) wait_for(s.arrived + part.picture - 1, s.parts);
 
-        P ahead[AT_ONCE];
+        const uint4* from = reinterpret_cast<const uint4*>(part.from) + threadIdx.x;
+        auto load = [&](uint4 (&words)[AT_ONCE], u32 round, bool once) {
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; ++k) ahead[k].load(part.from, k * blockDim.x + threadIdx.x, part.packs);
+            for (u32 k = 0; k < AT_ONCE; ++k) {
+                const u32 i = (round + k) * EQUALIZING;
+                if (i + threadIdx.x < part.words) words[k] = once ? __ldcs(from + i) : from[i];
+            }
+        };
+        uint4 ahead[AT_ONCE];
+        load(ahead, 0, false);
         copies.clear();
         __syncthreads();
         for (u32 round = 0; round < part.rounds; round += AT_ONCE) {
-            P here[AT_ONCE];
+            uint4 here[AT_ONCE];
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; ++k) {
-                here[k] = ahead[k];
-                ahead[k].load(part.from, (round + AT_ONCE + k) * blockDim.x + threadIdx.x, part.packs);
-            }
+            for (u32 k = 0; k < AT_ONCE; ++k) here[k] = ahead[k];
+            load(ahead, round + AT_ONCE, false);
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; ++k) {
-                if (round + k >= part.rounds) break;
-                const bool is_kept = round + k + part.kept >= part.rounds;
-                uint4* place = is_kept ? kept + (round + k + part.kept - part.rounds) * round_vectors : stage;
-                if (V == 1) {
-                    if (is_kept) place[lane] = here[k].vector[0];
-                } else {
-                    __syncwarp();
-#pragma unroll
-                    for (int v = 0; v < V; ++v) place[v * WARP + lane] = here[k].vector[v];
-                    __syncwarp();
-#pragma unroll
-                    for (int v = 0; v < V; ++v) here[k].vector[v] = place[lane * V + v];
-                }
-                if ((round + k) * blockDim.x + threadIdx.x < part.packs) copies.count(here[k]);
+            for (u32 k = 0; k < AT_ONCE; ++k) {
+                const u32 i = (round + k) * EQUALIZING + threadIdx.x;
+                if (i >= part.words) break;
+                if (round + k >= not_kept) kept[(round + k - not_kept) * EQUALIZING] = here[k];
+                Words::count(copies, here[k], i);
             }
         }
         if (threadIdx.x < part.head + part.tail) {
@@ -297,59 +333,48 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
         __syncthreads();
         copies.add_to(counts);
         __syncthreads();
-        // The block whose part is the last of the picture makes the LUTs.
         if (threadIdx.x == 0) {
             __threadfence();
-            last = atomicAdd(s.arrived + part.picture, 1) == s.parts - 1;
-            __threadfence();
+            atomicAdd(s.arrived + part.picture, 1);
         }
-        __syncthreads();
-        if (last) {
-#pragma unroll 1
-            for (u32 plane = 0; plane < Copies::PLANES; ++plane) {
-                const u32 at = plane * 256 + threadIdx.x;
-                const u32 level = made_level8(rule, threadIdx.x < 256 ? __ldcg(counts + at) : 0, plane, running);
-                if (threadIdx.x < 256) s.luts[u64(part.picture) * Copies::ENTRIES + at] = u8(level);
+        // The first of what is not kept, from the end, which the L2 cache still holds.
+        auto load_back = [&](u32 number) {
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; ++k) {
+                if (number + k >= not_kept) break;
+                const u32 i = (not_kept - 1 - number - k) * EQUALIZING;
+                if (i + threadIdx.x < part.words) ahead[k] = __ldcs(from + i);
             }
-            __syncthreads();
-            if (threadIdx.x == 0) {
-                __threadfence();
-                atomicExch(s.ready + part.picture, 1);
-            }
-        }
+        };
+        load_back(0);
 
-        wait_for(s.ready + part.picture, 1);
-        copies.set(s.luts + u64(part.picture) * Copies::ENTRIES);
+        wait_for(s.arrived + part.picture, s.parts);
+#pragma unroll 1
+        for (u32 first = 0; first < Copies::ENTRIES; first += EQUALIZING) {
+            const u32 at = first + threadIdx.x;
+            const bool wanted = at < Copies::ENTRIES;
+            const u32 level = made_level8<BY_CHANNEL ? 2 : 1>(rule, wanted ? __ldcg(counts + at) : 0, at / 256, wanted);
+            if (wanted) luts[at] = u8(level);
+        }
         __syncthreads();
-        // What is kept last: meanwhile the L2 cache has the rest, and of that the end rather than the beginning.
-        for (u32 number = 0; number < part.rounds; ++number) {
-            const bool is_kept = number >= part.rounds - part.kept;
-            const u32 round = is_kept ? number : part.rounds - part.kept - 1 - number;
-            const u32 i = round * blockDim.x + threadIdx.x;
-            uint4* place = is_kept ? kept + (number + part.kept - part.rounds) * round_vectors : stage;
-            P here;
-            if (!is_kept) here.load(part.from, i, part.packs, true);
-            if (V == 1) {
-                if (is_kept) here.vector[0] = place[lane];
-                map_pack<CHANNELS, BY_CHANNEL, u8>(here, copies).store(part.to, i, part.packs);
-                continue;
+        copies.set(luts);
+        __syncthreads();
+        uint4* to = reinterpret_cast<uint4*>(part.to) + threadIdx.x;
+        for (u32 number = 0; number < not_kept; number += AT_ONCE) {
+            uint4 here[AT_ONCE];
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; ++k) here[k] = ahead[k];
+            load_back(number + AT_ONCE);
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; ++k) {
+                if (number + k >= not_kept) break;
+                const u32 i = (not_kept - 1 - number - k) * EQUALIZING;
+                if (i + threadIdx.x < part.words) __stcs(to + i, Words::mapped(copies, here[k], i + threadIdx.x));
             }
-            if (!is_kept) {
-                __syncwarp();
-#pragma unroll
-                for (int v = 0; v < V; ++v) place[v * WARP + lane] = here.vector[v];
-            }
-            __syncwarp();
-#pragma unroll
-            for (int v = 0; v < V; ++v) here.vector[v] = place[lane * V + v];
-            const P out = map_pack<CHANNELS, BY_CHANNEL, u8>(here, copies);
-#pragma unroll
-            for (int v = 0; v < V; ++v) place[lane * V + v] = out.vector[v];
-            __syncwarp();
-            P raw;
-#pragma unroll
-            for (int v = 0; v < V; ++v) raw.vector[v] = place[v * WARP + lane];
-            raw.store(part.to, i, part.packs);
+        }
+        for (u32 round = not_kept; round < part.rounds; ++round) {
+            const u32 i = round * EQUALIZING;
+            if (i + threadIdx.x < part.words) __stcs(to + i, Words::mapped(copies, kept[(round - not_kept) * EQUALIZING], i + threadIdx.x));
         }
         if (threadIdx.x < part.head + part.tail) {
             const i64 at = part.single(threadIdx.x) * CHANNELS;
@@ -367,9 +392,11 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>(), 1024 / block_threads<CHANNELS>())                \
         batch_map8_##NAME(Pictures pictures, const u8* luts, u32 stride) {                                                   \
         map8<CHANNELS, BY_CHANNEL>(pictures, luts, stride);                                                                  \
-    }                                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(512, 2) batch_equalize8_##NAME(Pictures pictures, Rule rule, Sharing s) {  \
-        equalize8<CHANNELS, BY_CHANNEL>(pictures, rule, s);                                                                  \
+    }
+#define EQUALIZE8(NAME, CHANNELS, BY_CHANNEL, ...)                                                                           \
+    extern "C" __global__ void __launch_bounds__(equalizing_threads(BY_CHANNEL), equalizing_blocks(BY_CHANNEL))              \
+        batch_equalize8_##NAME(Pictures pictures, Rule rule, Sharing s) {                                                    \
+        equalize8<CHANNELS, BY_CHANNEL, __VA_ARGS__>(pictures, rule, s);                                                     \
     }
 GLOBAL8(gray, 1, false)
 GLOBAL8(gray_alpha, 2, false)
@@ -377,3 +404,8 @@ GLOBAL8(rgb_luma, 3, false)
 GLOBAL8(rgb_channels, 3, true)
 GLOBAL8(rgba_luma, 4, false)
 GLOBAL8(rgba_channels, 4, true)
+EQUALIZE8(gray, 1, false, Whole8<1, false>)
+EQUALIZE8(gray_alpha, 2, false, Whole8<2, false>)
+EQUALIZE8(rgb_channels, 3, true, Turns8)
+EQUALIZE8(rgba_luma, 4, false, Whole8<4, false>)
+EQUALIZE8(rgba_channels, 4, true, Whole8<4, true>)

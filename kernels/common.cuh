@@ -40,6 +40,29 @@ template <typename S> __device__ __forceinline__ u32 isolated(u32 word, int numb
     return sample;
 }
 
+// Words in shared memory at `from + number * SIZE`, whose address takes one instruction, which the compiler would make two or three.
+template <u32 SIZE> struct SharedWords {
+    u32 from;
+
+    // Returns the word itself and those at steps of `SIZE` bytes behind it.
+    __device__ __forceinline__ explicit SharedWords(const void* first) {
+        asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(from) : "l"(first));
+    }
+    __device__ __forceinline__ u32 address(u32 number) const {
+        u32 at;
+        asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(at) : "r"(number), "n"(SIZE), "r"(from));
+        return at;
+    }
+    __device__ __forceinline__ void add_one(u32 number) const {
+        asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(address(number)) : "memory");
+    }
+    __device__ __forceinline__ u32 operator[](u32 number) const {
+        u32 word;
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address(number)));
+        return word;
+    }
+};
+
 // Y of BT.601 in 16-bit fixed point. The weights add up to 2^16, so that even 16-bit white stays below 2^32.
 __device__ __forceinline__ u32 luma(u32 r, u32 g, u32 b) { return (19595u * r + 38470u * g + 7471u * b + 32768u) >> 16; }
 

@@ -35,10 +35,7 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
         __syncthreads();
     }
     __device__ __forceinline__ void add(int plane, u32 level) const {
-        // One instruction, which the compiler would make two.
-        u32 bytes;
-        asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(level), "n"(COPIES * 4), "r"(threadIdx.x % COPIES * 4));
-        atomicAdd(reinterpret_cast<u32*>(reinterpret_cast<u8*>(words) + plane * (256 * COPIES * 4) + bytes), 1);
+        SharedWords<COPIES * 4>(words + plane * (256 * COPIES) + threadIdx.x % COPIES).add_one(level);
     }
     __device__ __forceinline__ void add(const P& pack) const {
 #pragma unroll

@@ -10,17 +10,21 @@ use crate::gpu::Stream;
 use crate::kernels::{File, Kernels, arguments, kind};
 use crate::workspace::{Pieces, Workspace};
 
-/// Threads of a block, of which a multiprocessor runs two: while one waits, the other goes on.
-const THREADS: u32 = 512;
+/// Returns the threads of a block, and the blocks of a multiprocessor: while some wait, the others go on.
+const fn threads_and_blocks(by_channel: bool) -> (u32, u32) {
+    if by_channel { (512, 2) } else { (384, 3) }
+}
 
 /// What the L2 cache keeps of what has been counted until it is read again, in bytes. That of an H100 has 50 MB.
-const CACHED: u64 = 20 << 20;
+const CACHED: u64 = 24 << 20;
 
 /// Shared memory that the driver keeps for itself in each block.
 const RESERVED: u32 = 1024;
 
-/// Shared memory that the kernels take statically, rounded up.
-const STATIC: u32 = 2304;
+/// Returns the shared memory that the kernels take statically, rounded up.
+const fn taken(by_channel: bool) -> u32 {
+    if by_channel { 5 << 10 } else { 3 << 10 }
+}
 
 /// What a part costs besides its packs, in packs.
 const WAIT: u64 = 1000;
@@ -32,9 +36,10 @@ pub(crate) struct Plan {
     /// Parts of a picture, and packs of a part.
     parts: u32,
     packs: u32,
+    threads: u32,
     /// Rounds of a part that stay in shared memory.
     kept: u32,
-    /// Whether one half of the blocks begins when the other has counted.
+    /// Whether the blocks of a picture begin when those of the one before have counted.
     staggered: bool,
     shared: u32,
     most_shared: u32,
@@ -51,14 +56,14 @@ struct Sharing {
     staggered: u32,
     counts: Address,
     arrived: Address,
-    ready: Address,
-    luts: Address,
 }
 
 impl Plan {
-    /// Returns a plan for these pictures; nothing if the GPU cannot do it, or some cannot be read 16 bytes at a time.
+    /// Returns a plan for these pictures; nothing if the GPU cannot do it, or some cannot be read 16 bytes at a time. The luma of RGB, whose pixels
+    /// lie across words, has no such kernel.
     pub(crate) fn new(kernels: &Kernels, batch: &Batch, per_channel: bool) -> Option<Self> {
-        if !kernels.has_grids || !batch.has_packs() {
+        let is_luma_of_rgb = batch.layout.pixel == Pixel::Rgb && !per_channel;
+        if !kernels.has_grids || !batch.has_packs() || is_luma_of_rgb {
             return None;
         }
         Self::for_size(
@@ -75,35 +80,37 @@ impl Plan {
         (pixel, planes): (Pixel, usize),
         (bytes, number): (u64, u64),
     ) -> Option<Self> {
-        let vectors = if pixel == Pixel::Rgb { 3 } else { 1 };
-        let round = THREADS * vectors * 16;
+        // 16-byte words, of which each thread takes one in a round.
+        let words = if pixel == Pixel::Rgb { 3 } else { 1 };
+        let (threads, blocks) = threads_and_blocks(planes == 3);
+        let round = threads * 16;
         let table = if planes == 3 { 48 << 10 } else { 32 << 10 };
-        let taken = table + if vectors == 1 { 0 } else { round };
-        let most_shared = ((shared + RESERVED) / 2).checked_sub(RESERVED + STATIC)?;
-        let room = most_shared.checked_sub(taken)? / round;
-        let blocks = u64::from(2 * multiprocessors);
+        let most_shared = ((shared + RESERVED) / blocks).checked_sub(RESERVED + taken(planes == 3))?;
+        let room = most_shared.checked_sub(table)? / round;
+        let (blocks, threads_of_block) = (u64::from(blocks * multiprocessors), u64::from(threads));
         // Pictures on the way at a time have to fit in shared memory and cache.
         let held = blocks * u64::from(room * round) + CACHED;
-        let packs = (bytes / u64::from(vectors * 16)).max(1);
-        let most_parts = blocks.min(packs.div_ceil(u64::from(THREADS)));
+        let packs = (bytes / (words * 16)).max(1);
+        let most_parts = blocks.min(packs.div_ceil(threads_of_block));
         let fits = |parts: u64| parts == most_parts || blocks.div_ceil(parts) * bytes <= held;
         let cost = |parts: u64| (number * parts).div_ceil(blocks) * (packs.div_ceil(parts) + WAIT);
-        let half = blocks / 2;
-        let parts = if number > 1 && packs >= half * u64::from(4 * THREADS) && fits(half) {
-            half
+        let of_one = u64::from(multiprocessors);
+        let parts = if number > 1 && packs >= of_one * 4 * threads_of_block && fits(of_one) {
+            of_one
         } else {
             (1..=most_parts).filter(|&parts| fits(parts)).min_by_key(|&parts| cost(parts))?
         };
         let packs_a_part = packs.div_ceil(parts);
         let parts = packs.div_ceil(packs_a_part);
-        let kept = room.min(packs_a_part.div_ceil(u64::from(THREADS)) as u32);
+        let kept = room.min((packs_a_part * words).div_ceil(threads_of_block) as u32);
         Some(Self {
             blocks: (parts * number).min(blocks) as u32,
             parts: u32::try_from(parts).ok().filter(|_| u32::try_from(parts * number).is_ok())?,
             packs: u32::try_from(packs_a_part).ok()?,
+            threads,
             kept,
-            staggered: number > 1 && parts < blocks && parts * 2 >= blocks,
-            shared: taken + kept * round,
+            staggered: number > 1 && parts < blocks && parts >= of_one / 2,
+            shared: table + kept * round,
             most_shared,
         })
     }
@@ -126,9 +133,7 @@ impl Stream {
         let mut pieces = Pieces::default();
         let counts = pieces.add(number * entries * 4);
         let arrived = pieces.add(number * 4);
-        let ready = pieces.add(number * 4);
-        let luts = pieces.add(number * entries);
-        let held = Workspace::new(self, &pieces, ready + number * 4)?;
+        let held = Workspace::new(self, &pieces, arrived + number * 4)?;
         let sharing = Sharing {
             number: batch.number,
             parts: plan.parts,
@@ -137,10 +142,8 @@ impl Stream {
             staggered: plan.staggered.into(),
             counts: held.at(counts),
             arrived: held.at(arrived),
-            ready: held.at(ready),
-            luts: held.at(luts),
         };
-        let launch = Launch { grid: (plan.blocks, 1, 1), block: (THREADS, 1, 1), shared: plan.shared };
+        let launch = Launch { grid: (plan.blocks, 1, 1), block: (plan.threads, 1, 1), shared: plan.shared };
         let name = ("batch_equalize8", kind(batch.layout.pixel, per_channel));
         let pictures = batch.argument();
         let arguments = arguments![pictures, rule, sharing];
@@ -159,9 +162,9 @@ mod tests {
     const GRAY: (Pixel, usize) = (Pixel::Gray, 1);
 
     #[test]
-    fn two_pictures_are_on_the_way_if_they_fit() {
+    fn several_pictures_are_on_the_way_if_they_fit() {
         let plan = Plan::for_size(HOPPER, GRAY, (4096 * 3072, 8)).unwrap();
-        assert_eq!((plan.blocks, plan.parts, plan.staggered), (264, 132, true));
+        assert_eq!((plan.blocks, plan.parts, plan.staggered), (396, 132, true));
         let plan = Plan::for_size(HOPPER, (Pixel::Rgb, 3), (4096 * 3072 * 3, 8)).unwrap();
         assert_eq!((plan.blocks, plan.parts, plan.staggered), (264, 264, false));
     }
@@ -170,11 +173,11 @@ mod tests {
     fn every_pack_belongs_to_a_part() {
         for bytes in [1, 16, 8192, 8208, 99_999, 1920 * 1080, 4096 * 3072, 16_384 * 16_384] {
             for number in [1, 2, 7, 64, 1000] {
-                for kind in [GRAY, (Pixel::Rgb, 1), (Pixel::Rgb, 3), (Pixel::Rgba, 3)] {
+                for kind in [GRAY, (Pixel::Rgb, 3), (Pixel::Rgba, 1), (Pixel::Rgba, 3)] {
                     let plan = Plan::for_size(HOPPER, kind, (bytes, number)).unwrap();
                     let vectors = if kind.0 == Pixel::Rgb { 3 } else { 1 };
                     assert!(u64::from(plan.parts) * u64::from(plan.packs) >= bytes / (16 * vectors));
-                    assert!(plan.blocks <= 264 && plan.shared <= plan.most_shared, "{plan:?}");
+                    assert!(plan.blocks <= 396 && plan.shared <= plan.most_shared, "{plan:?}");
                 }
             }
         }
@@ -183,6 +186,6 @@ mod tests {
     #[test]
     fn a_gpu_with_little_shared_memory_has_no_plan() {
         assert_eq!(Plan::for_size((13, 48 << 10), GRAY, (4096 * 3072, 8)), None);
-        assert!(Plan::for_size((80, 96 << 10), GRAY, (4096 * 3072, 8)).is_some());
+        assert!(Plan::for_size((108, 163 << 10), GRAY, (4096 * 3072, 8)).is_some());
     }
 }

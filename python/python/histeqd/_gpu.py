@@ -18,6 +18,9 @@ def is_on_gpu(given):
     """Return whether an argument is an array in the memory of a CUDA GPU."""
     if type(given) is np.ndarray:
         return False
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(given, torch.Tensor):
+        return given.is_cuda
     device = getattr(given, "__dlpack_device__", None)
     return device is not None and device()[0] in _CUDA
 
@@ -29,9 +32,9 @@ class Library:
 
     def __init__(self, array):
         self.array = array
-        self.device = array.__dlpack_device__()[1]
         self.torch = self._owner("torch", "Tensor")
-        self.cupy = self._owner("cupy", "ndarray")
+        self.cupy = None if self.torch else self._owner("cupy", "ndarray")
+        self.device = array.get_device() if self.torch else array.__dlpack_device__()[1]
         if self.torch:
             self.stream = self.torch.cuda.current_stream(self.device).cuda_stream or _LEGACY
         elif self.cupy:
@@ -46,11 +49,11 @@ class Library:
 
     def borrow(self, given, name):
         """Return what DLPack says of an argument."""
+        if self.torch and type(given) is self.torch.Tensor and given.is_cuda:
+            # It is in the current stream, so there is nothing to wait for, and this is the shortest way.
+            return _histeqd.Borrowed(self.torch.utils.dlpack.to_dlpack(given))
         if not is_on_gpu(given):
             raise TypeError(f"{name}: is not in the memory of the GPU, as array is; move it there")
-        if self.torch and type(given) is self.torch.Tensor and not given.requires_grad:
-            # Both are in the current stream, so there is nothing to wait for, and this is the shortest way.
-            return _histeqd.Borrowed(self.torch._C._to_dlpack(given))
         try:
             capsule = given.__dlpack__(stream=self.stream, max_version=(1, 0))
         except TypeError:  # from before version 1
