@@ -206,7 +206,15 @@ impl Borrowed {
 /// Returns the strides of a tensor without gaps.
 fn contiguous(shape: &[i64]) -> Vec<i64> {
     let mut stride = 1;
-    let mut strides: Vec<_> = shape.iter().rev().map(|&side| { let here = stride; stride *= side.max(1); here }).collect();
+    let mut strides: Vec<_> = shape
+        .iter()
+        .rev()
+        .map(|&side| {
+            let here = stride;
+            stride *= side.max(1);
+            here
+        })
+        .collect();
     strides.reverse();
     strides
 }

@@ -53,16 +53,19 @@ impl Shaped {
         };
         let of_picture = height.0 * width.0 * channels.0;
         let lies = |(side, stride): (i64, i64), apart| side == 1 || stride == apart;
-        let is_dense =
-            lies(channels, 1) && lies(width, channels.0) && lies(height, width.0 * channels.0);
+        let is_dense = lies(channels, 1) && lies(width, channels.0) && lies(height, width.0 * channels.0);
         if !is_dense || (number > 1 && apart < of_picture) {
             return Err(PyValueError::new_err(format!(
                 "{name}: its pictures have gaps, or are channels first; in a GPU they must lie without gaps, channels last: \
                  pass {name}.contiguous(), or a copy in C order"
             )));
         }
-        let layout =
-            Layout { width: width_pixels, height: height_pixels, pixel: pixel(channels_number as usize), depth };
+        let layout = Layout {
+            width: width_pixels,
+            height: height_pixels,
+            pixel: pixel(channels_number as usize),
+            depth,
+        };
         let pitch = if number > 1 { apart } else { of_picture } as u64 * depth.bytes() as u64;
         if !tensor.at.is_multiple_of(depth.bytes() as u64) || layout.pixels() >= 1 << 31 {
             let text = format!("{name}: has pictures of 2**31 pixels or more, or samples at odd addresses");
@@ -112,7 +115,9 @@ fn mask_of(mask: Option<&Borrowed>, pictures: &Shaped) -> PyResult<Option<Mask>>
     let pitch = match (mask.shape.as_slice(), mask.strides.as_slice()) {
         (&[h, w], strides) if (h, w) == (height, width) && dense(strides) => 0,
         (&[n, h, w], &[apart, ref strides @ ..])
-            if (n, h, w) == (i64::from(pictures.number), height, width) && dense(strides) && (n <= 1 || apart >= 0) =>
+            if (n, h, w) == (i64::from(pictures.number), height, width)
+                && dense(strides)
+                && (n <= 1 || apart >= 0) =>
         {
             apart
         }
@@ -274,7 +279,8 @@ pub(crate) fn gpu_apply(
     let has = |planes| check_room(luts, planes * levels, &array.dtype).is_ok();
     if luts.shape.last() != Some(&levels) || !(has(planes) || has(1)) {
         let all = if planes == 1 { String::new() } else { format!(" or ({planes}, {levels})") };
-        let text = format!("lut: is not of the type of array and ({levels},){all} without gaps, as lut() makes");
+        let text =
+            format!("lut: is not of the type of array and ({levels},){all} without gaps, as lut() makes");
         return Err(PyValueError::new_err(text));
     }
     let (luts, is_one) = (luts.at, !has(planes));

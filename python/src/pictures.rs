@@ -1,13 +1,16 @@
 //! The methods on pictures with any strides, on several threads.
 
+use std::ops::Range;
+
 use bytemuck::cast_slice;
+use equalize::clahe::stripes;
 use equalize::colour::Plane;
 use equalize::histogram::{Counted, Tally, add_plane};
-use equalize::{Method, Operation, Pixel, Sample, Scratch, apply, count, lut};
+use equalize::{Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_stripe, lut};
 use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice};
 
 use crate::threads::{share, worthwhile};
-use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked};
+use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked, write};
 
 /// Samples that are copied and changed at a time: few enough to stay in the L2 cache between the two.
 const BAND: usize = 1 << 16;
@@ -167,10 +170,7 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
     let number = batch.out.len_of(Axis(0));
     let threads = worthwhile(task.threads, batch.out.len());
     let whole = matches!(task.operation.method, Method::Clahe(_));
-    let (across, within) = match number >= threads || whole {
-        true => (threads.min(number), 1),
-        false => (1, threads),
-    };
+    let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
     let planes = Planes::Equalized { per_channel: task.operation.per_channel };
     let planes = planes.of(pixel(batch.out.len_of(Axis(3))));
     let start = || Worker {
@@ -182,6 +182,9 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
     share(across, batch.pictures().enumerate(), start, |worker, (at, mut picture)| {
         if whole {
             let Worker { scratch, buffer, .. } = worker;
+            if equalize_in_stripes(&mut picture, &task.operation, within) {
+                return;
+            }
             return picture.change(buffer, |samples, layout| {
                 equalize::equalize(bytes_mut(samples), layout, &task.operation, scratch);
             });
@@ -193,6 +196,44 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
         lut::fill(&task.operation, depth, &counts, task.reference, bytes_mut(&mut worker.luts));
         map(&mut picture, task.operation.per_channel, &worker.luts, within);
     });
+}
+
+/// Equalizes a picture by CLAHE in stripes, of which each thread copies one with the rows around it that it needs. Returns whether it did: it
+/// may be left to one thread.
+fn equalize_in_stripes<S: Sample>(
+    picture: &mut Picture<'_, S>,
+    operation: &Operation,
+    threads: usize,
+) -> bool {
+    let Method::Clahe(clahe) = operation.method else { return false };
+    let layout = layout(&picture.before());
+    let stripes = if threads > 1 { stripes(&layout, operation, &clahe, threads) } else { Vec::new() };
+    if stripes.len() < 2 {
+        return false;
+    }
+    let row = picture.out.len() / layout.height as usize;
+    let samples = |rows: &Range<usize>| rows.start * row..rows.end * row;
+    // Nothing is written before all have read: the results may go where the picture lies.
+    let before = picture.before();
+    let equalized = share(threads, stripes.into_iter(), Vec::new, |done, stripe| {
+        // Pages that are not needed are never touched.
+        let mut copy = vec![S::zeroed(); row * layout.height as usize];
+        let needed = before.slice_axis(Axis(0), Slice::from(stripe.needed.clone()));
+        read(&needed, &mut copy[samples(&stripe.needed)]);
+        equalize_stripe(bytes_mut(&mut copy), &layout, operation, &stripe, &mut Scratch::default());
+        done.push((stripe.rows, copy));
+    });
+    let mut equalized: Vec<_> = equalized.into_iter().flatten().collect();
+    equalized.sort_unstable_by_key(|(rows, _)| rows.start);
+    let mut rest = picture.out.view_mut();
+    let mut targets = Vec::with_capacity(equalized.len());
+    for (rows, copy) in &equalized {
+        let (target, below) = rest.split_at(Axis(0), rows.len());
+        rest = below;
+        targets.push((target, &copy[samples(rows)]));
+    }
+    share(threads, targets.into_iter(), || (), |(), (mut target, samples)| write(samples, &mut target));
+    true
 }
 
 /// Sends pictures through the same LUTs, one for each plane that is equalized.

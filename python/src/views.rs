@@ -2,7 +2,9 @@
 
 use bytemuck::cast_slice_mut;
 use equalize::{Depth, Layout, Pixel, Sample};
-use numpy::ndarray::{ArrayView, ArrayView2, ArrayView3, ArrayViewMut, Axis, Dimension, Ix3, Ix4, Slice};
+use numpy::ndarray::{
+    ArrayView, ArrayView2, ArrayView3, ArrayViewMut, ArrayViewMut3, Axis, Dimension, Ix3, Ix4, Slice,
+};
 
 /// The samples of pictures, and where the results go.
 pub(crate) struct Pair<'a, S, D> {
@@ -63,14 +65,7 @@ impl<S: Sample> Picture<'_, S> {
         buffer.resize(self.out.len(), S::zeroed());
         read(&self.before(), buffer);
         change(buffer, &layout);
-        let mut rows = buffer.chunks_exact(buffer.len() / self.out.len_of(Axis(0)));
-        for mut row in self.out.outer_iter_mut() {
-            let samples = rows.next().unwrap_or_default();
-            match row.as_slice_mut() {
-                Some(row) => row.copy_from_slice(samples),
-                None => row.iter_mut().zip(samples).for_each(|(to, from)| *to = *from),
-            }
-        }
+        write(buffer, &mut self.out.view_mut());
     }
 }
 
@@ -101,6 +96,20 @@ pub(crate) fn read<S: Sample>(picture: &ArrayView3<'_, S>, samples: &mut [S]) {
         match row.as_slice() {
             Some(row) => samples.copy_from_slice(row),
             None => samples.iter_mut().zip(&row).for_each(|(to, from)| *to = *from),
+        }
+    }
+}
+
+/// Copies samples that lie without gaps to a picture, which has as many.
+pub(crate) fn write<S: Sample>(samples: &[S], picture: &mut ArrayViewMut3<'_, S>) {
+    if let Some(target) = picture.as_slice_mut() {
+        return target.copy_from_slice(samples);
+    }
+    let length = samples.len() / picture.len_of(Axis(0));
+    for (mut row, samples) in picture.outer_iter_mut().zip(samples.chunks_exact(length)) {
+        match row.as_slice_mut() {
+            Some(row) => row.copy_from_slice(samples),
+            None => row.iter_mut().zip(samples).for_each(|(to, from)| *to = *from),
         }
     }
 }

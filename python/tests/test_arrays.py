@@ -151,7 +151,7 @@ def test_memory_of_others():
         array = noise(shape, dtype)
         np.testing.assert_array_equal(histeqd.equalize(Image.fromarray(array)), histeqd.equalize(array))
     with pytest.raises(TypeError, match=r"array: is not in the CPU's memory; .*array\.cpu\(\)"):
-        histeqd.equalize(Tensor(picture, (2, 0)))
+        histeqd.equalize(Tensor(picture, (10, 0)))  # kDLROCM
 
 
 def test_other_threads_run_meanwhile():
@@ -196,3 +196,20 @@ def test_threads_after_a_fork():
     if child == 0:
         os._exit(0 if (histeqd.equalize(picture, threads=2) == expected).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("dtype", (np.uint8, np.uint16))
+@pytest.mark.parametrize("shape", [(1200, 1030), (900, 700, 3), (2, 1100, 900)], ids=str)
+def test_threads_share_a_picture(shape, dtype):
+    array = noise(shape, dtype)
+    for method in (histeqd.clahe, lambda a, **options: histeqd.clahe(a, 3.0, (5, 7), **options), histeqd.equalize):
+        expected = method(array, threads=1)
+        for threads in (2, 3, 5):
+            np.testing.assert_array_equal(method(array, threads=threads), expected)
+            in_place = array.copy()
+            method(in_place, out=in_place, threads=threads)
+            np.testing.assert_array_equal(in_place, expected)
+            wide = np.zeros((*shape[:-1], shape[-1] + 1), dtype)
+            turned = array[..., ::-1, :] if len(shape) == 3 and shape[-1] == 3 else array
+            method(turned, out=wide[..., :-1], threads=threads)
+            np.testing.assert_array_equal(wide[..., :-1], method(turned.copy(), threads=1))

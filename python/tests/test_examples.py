@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 from pictures import noise
 from PIL import Image
 
@@ -32,3 +33,20 @@ def test_before_and_after(tmp_path):
     Image.fromarray(noise((40, 60, 3), np.uint8, 1, 0, 99)).save(tmp_path / "in.png")
     run("before_after.py", tmp_path / "in.png", tmp_path / "plot.png")
     assert Image.open(tmp_path / "plot.png").width > 1000
+
+
+def test_a_stack_of_dask(tmp_path):
+    pytest.importorskip("dask.array")
+    stack = noise((21, 40, 50), np.uint16, 1, 100, 900)
+    np.save(tmp_path / "in.npy", stack)
+    run("stack.py", tmp_path / "in.npy", tmp_path / "out.npy")
+    table = histeqd.lut(histeqd.histogram(stack).sum(axis=0))
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), histeqd.apply(stack, table))
+
+
+def test_a_dataset_of_pytorch(tmp_path):
+    pytest.importorskip("torch")
+    for number in range(10):
+        Image.fromarray(noise((40, 60, 3), np.uint8, number, 0, 99)).save(tmp_path / f"{number}.png")
+    found = subprocess.run([sys.executable, EXAMPLES / "dataset.py", tmp_path], check=True, capture_output=True, text=True)
+    assert found.stdout.splitlines() == ["(8, 256, 256, 3) torch.uint8", "(2, 256, 256, 3) torch.uint8"]

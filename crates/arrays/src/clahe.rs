@@ -106,10 +106,10 @@ impl Stream {
     pub(crate) unsafe fn clahe(&self, batch: &Batch, clahe: &Clahe, operation: &Operation) -> Result<()> {
         let layout = &batch.layout;
         let geometry = Geometry::new(layout, clahe);
-        let clip = if clahe.clip_limit.needs_levels(layout.depth) {
+        let clip = if clahe.clip_limit.needs_levels(layout.depth.levels()) {
             AUTO
         } else {
-            let most = Clipping::new(clahe.clip_limit, geometry.area(), layout.depth).most;
+            let most = Clipping::new(clahe.clip_limit, geometry.area(), layout.depth.levels()).most;
             most.map_or(0, |most| u32::try_from(most).unwrap_or(u32::MAX - 1).min(u32::MAX - 1))
         };
         let is_plane = layout.pixel == Pixel::Gray;
@@ -314,7 +314,12 @@ impl Stream {
 
     /// # Safety
     /// As [`Stream::clahe16`].
-    unsafe fn map_cells16(&self, batch: &Batch, task: &Task, (clippings, luts): (Address, Address)) -> Result<()> {
+    unsafe fn map_cells16(
+        &self,
+        batch: &Batch,
+        task: &Task,
+        (clippings, luts): (Address, Address),
+    ) -> Result<()> {
         let kernels = &self.gpu.kernels;
         // 8 bytes an entry, an even number of them.
         let shared = (kernels.shared - (1 << 10)).min(192 << 10);

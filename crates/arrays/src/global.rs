@@ -77,7 +77,7 @@ impl Stream {
     /// `mask` is not for CLAHE.
     ///
     /// # Errors
-    /// If there is too little memory, or the driver fails.
+    /// If there is too little memory, the operation has fewer levels, or the driver fails.
     ///
     /// # Safety
     /// The memory must be as described, in this GPU, and for this stream alone until all that is enqueued is done.
@@ -90,6 +90,9 @@ impl Stream {
     ) -> std::result::Result<(), Error> {
         if batch.number == 0 {
             return Ok(());
+        }
+        if operation.levels.are_fewer(batch.layout.depth) {
+            return Err(Error::FewerLevels);
         }
         // SAFETY: guaranteed by the caller.
         unsafe {

@@ -16,8 +16,15 @@ pub enum Error {
     #[error("{0}")]
     Unavailable(String),
     /// A GPU or driver without memory pools.
-    #[error("this GPU's driver cannot allocate memory in the order of a stream; it takes a driver for CUDA 11.4 or newer")]
+    #[error(
+        "this GPU's driver cannot allocate memory in the order of a stream; it takes a driver for CUDA 11.4 or newer"
+    )]
     NoPools,
+    /// An operation on fewer levels than the depth has.
+    #[error(
+        "pictures with fewer levels than their depth has are not equalized in a GPU's memory; use all levels"
+    )]
+    FewerLevels,
     /// A driver call failed, now or in an earlier launch.
     #[error(transparent)]
     Cuda(#[from] CudaError),

@@ -122,7 +122,13 @@ impl Kernels {
 
     /// Returns a grid of blocks that share pictures and take `pixels_a_block` pixels each, or more if there would be more than `blocks` a
     /// multiprocessor in all; along x, with the pictures along y.
-    pub(crate) fn spread(&self, pixels: u64, number: u32, pixels_a_block: u64, blocks: u32) -> (u32, u32, u32) {
+    pub(crate) fn spread(
+        &self,
+        pixels: u64,
+        number: u32,
+        pixels_a_block: u64,
+        blocks: u32,
+    ) -> (u32, u32, u32) {
         let most = u64::from(blocks * self.multiprocessors) / u64::from(number.max(1));
         (pixels.div_ceil(pixels_a_block).clamp(1, most.max(1)) as u32, number, 1)
     }

@@ -14,6 +14,7 @@ mod dense;
 mod plane;
 mod slots;
 mod sparse;
+mod stripe;
 mod survey;
 mod tiles;
 
@@ -31,6 +32,7 @@ use dense::{Dense, Luts};
 use plane::{PaddedPlane, Rows};
 use slots::Slots;
 use sparse::Sparse;
+pub use stripe::{Stripe, stripes};
 use survey::{Interval, Survey};
 use tiles::Axis;
 pub use tiles::{Between, Clahe, Geometry, Tiles, reflect};
@@ -95,11 +97,11 @@ impl<S> Default for Buffers<S> {
     }
 }
 
-/// Equalizes one plane of a picture with CLAHE, in place.
+/// Equalizes one plane of a picture with CLAHE, in place: all of it, or a stripe.
 pub(super) fn equalize<S: Sample>(
     samples: &mut [S],
     layout: &Layout,
-    plane: Plane,
+    (plane, stripe): (Plane, Option<&Stripe>),
     (clahe, strength, levels): (&Clahe, Strength, Levels),
     buffers: &mut Buffers<S>,
     tally: &mut Tally,
@@ -116,12 +118,13 @@ pub(super) fn equalize<S: Sample>(
     let Some(clipping) = look(&mut plane, &tiles, axes, limit, (slots, survey)) else { return };
     plane.pad(&tiles);
     let entries = survey.most_entries(&tiles) as u64;
+    let bands = stripe.map_or(0..down.runs.len(), |stripe| stripe.bands.clone());
     let task = Task { tiles, clipping, strength, slots, survey, across, down };
     if entries > tiles.entries_allowed() {
-        bands::equalize(&task, &mut plane, sparse);
+        bands::equalize(&task, &mut plane, bands, sparse);
     } else {
         tally.clear();
-        bands::equalize(&task, &mut plane, &mut Dense(luts, tally));
+        bands::equalize(&task, &mut plane, bands, &mut Dense(luts, tally));
     }
     if luts.bytes() + sparse.bytes() > TABLES_KEPT {
         (*luts, *sparse) = (Luts::default(), Sparse::default());
@@ -196,7 +199,14 @@ mod tests {
                     let mut buffers = Buffers::default();
                     let what = (&clahe, Strength::FULL, Levels::All);
                     let gray = Plane::Channel(0);
-                    equalize(&mut samples, &layout, gray, what, &mut buffers, &mut Tally::new(65_536));
+                    equalize(
+                        &mut samples,
+                        &layout,
+                        (gray, None),
+                        what,
+                        &mut buffers,
+                        &mut Tally::new(65_536),
+                    );
                     let promised = Geometry::new(&layout, &clahe).scratch_bytes(&layout);
                     assert!(
                         buffers.bytes() as u64 <= promised,

@@ -41,6 +41,7 @@ pub mod simd;
 mod strength;
 
 pub use byte_order::{ByteOrder, ByteOrders, swap_bytes};
+use clahe::Stripe;
 pub use clahe::{Clahe, Tiles};
 pub use clip::ClipLimit;
 use colour::Plane;
@@ -169,13 +170,40 @@ pub fn equalize_like(
     reference: &[u64],
     scratch: &mut Scratch,
 ) {
-    assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     assert_eq!(reference.len(), operation.reference_length(layout), "the counts of a reference");
+    equalize_bytes(pixels, layout, operation, (reference, None), scratch);
+}
+
+/// Equalizes the rows of a stripe of a picture in place by CLAHE, as [`equalize`] does. The rows that it needs ([`Stripe::needed`]) must be
+/// those of the picture, and what the others hold afterwards is not specified: several stripes are equalized in a copy each.
+///
+/// # Panics
+/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd address, or if the method is not
+/// [`Method::Clahe`].
+pub fn equalize_stripe(
+    pixels: &mut [u8],
+    layout: &Layout,
+    operation: &Operation,
+    stripe: &Stripe,
+    scratch: &mut Scratch,
+) {
+    assert!(matches!(operation.method, Method::Clahe(_)), "only CLAHE has stripes");
+    equalize_bytes(pixels, layout, operation, (&[], Some(stripe)), scratch);
+}
+
+fn equalize_bytes(
+    pixels: &mut [u8],
+    layout: &Layout,
+    operation: &Operation,
+    (reference, stripe): (&[u64], Option<&Stripe>),
+    scratch: &mut Scratch,
+) {
+    assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     match layout.depth {
-        Depth::Eight => equalize_samples::<u8>(pixels, layout, operation, reference, scratch),
+        Depth::Eight => equalize_samples::<u8>(pixels, layout, operation, (reference, stripe), scratch),
         Depth::Sixteen => {
             let samples = bytemuck::cast_slice_mut(pixels);
-            equalize_samples::<u16>(samples, layout, operation, reference, scratch);
+            equalize_samples::<u16>(samples, layout, operation, (reference, stripe), scratch);
         }
     }
     if operation.may_exceed_levels(layout) {
@@ -217,7 +245,7 @@ fn equalize_samples<S: Sample>(
     samples: &mut [S],
     layout: &Layout,
     operation: &Operation,
-    reference: &[u64],
+    (reference, stripe): (&[u64], Option<&Stripe>),
     scratch: &mut Scratch,
 ) {
     let buffers = S::buffers(scratch);
@@ -227,7 +255,7 @@ fn equalize_samples<S: Sample>(
         if let Method::Clahe(clahe) = operation.method {
             let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
             let what = (&clahe, operation.strength, operation.levels);
-            clahe::equalize(samples, layout, plane, what, &mut buffers.clahe, tally);
+            clahe::equalize(samples, layout, (plane, stripe), what, &mut buffers.clahe, tally);
         }
         if let Some(rule) = operation.method.rule(of_plane::<S>(reference, number)) {
             let how = (rule, operation.strength, levels);

@@ -5,6 +5,9 @@ The same bytes as the command ``histeqd`` on every processor, and, for CLAHE, as
 **Arrays.** A picture is a NumPy array of ``uint8`` or ``uint16``, or anything that lends its memory as one: the buffer protocol (``bytearray``,
 ``memoryview``), ``__array_interface__`` (Pillow) or DLPack on the CPU (PyTorch, JAX). Results are NumPy arrays.
 
+Arrays in the memory of an NVIDIA GPU are taken through DLPack (PyTorch, CuPy, JAX): the work goes into the caller's stream, without waiting, and the
+result is an array of the same library on the same GPU. There each picture must lie without gaps, and other arguments must be on that GPU.
+
 =========  ============================================================================================
 ``HW``     gray
 ``HWC``    1 channel: gray; 2: gray, alpha; 3: red, green, blue; 4: red, green, blue, alpha
@@ -19,7 +22,7 @@ Pixels whose alpha is 0 do not count, and alpha is never changed.
 :func:`clahe` needs a picture without gaps: it copies one picture at a time if the *result* has gaps (``out=`` is a crop, say).
 
 **Threads.** ``threads=None`` means as many as there are cores, and fewer for little work: one for each 256 Ki samples at most. A batch is spread
-picture by picture, and a single picture by its rows, except for CLAHE, which takes one thread a picture. Threads end with the call, so the
+picture by picture, and a single picture by its rows, except for CLAHE of 16 bits with ``clip_limit="auto"``. Threads end with the call, so the
 module may be used before and after ``fork``.
 
 **Errors.** ``TypeError`` for what is not an array of a supported dtype, ``ValueError`` for everything else; the message begins with the name of the

@@ -3,6 +3,8 @@
 //! A band is the rows of pixels that lie between the centres of the same two rows of tiles. Bands are done from top to bottom, and a row of
 //! tiles is counted before the first band that needs it overwrites its pixels, so that only two rows of tiles are kept at a time.
 
+use std::ops::Range;
+
 use super::plane::PaddedPlane;
 use super::slots::Slots;
 use super::survey::Survey;
@@ -38,14 +40,16 @@ pub(super) trait TileRows<S> {
     fn equalize(&mut self, task: &Task<'_, S>, plane: &mut PaddedPlane<'_, S>, band: &Band<'_>);
 }
 
-/// Equalizes all bands of a plane.
+/// Equalizes bands of a plane, those with these numbers.
 pub(super) fn equalize<S>(
     task: &Task<'_, S>,
     plane: &mut PaddedPlane<'_, S>,
+    bands: Range<usize>,
     tile_rows: &mut impl TileRows<S>,
 ) {
-    let mut counted = 0;
-    for (number, run) in task.down.runs.iter().enumerate() {
+    let mut counted = task.down.runs[bands.start].first;
+    for number in bands {
+        let run = &task.down.runs[number];
         while counted <= run.second {
             tile_rows.count(task, plane, counted);
             counted += 1;
