@@ -10,6 +10,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use crate::failure::failed;
+
 /// `kDLCUDA` and `kDLCUDAManaged`.
 const CUDA: [i32; 2] = [2, 13];
 
@@ -249,10 +251,10 @@ impl Exported {
         };
         let elements: i64 = shape.iter().product();
         let bytes = elements as u64 * u64::from(bits) / 8;
-        let gpu = Gpu::get(device).map_err(crate::gpu::failed)?;
+        let gpu = Gpu::get(device).map_err(failed)?;
         // SAFETY: the stream is the one that whoever made the pictures named.
-        let entered = unsafe { gpu.stream(stream) }.map_err(crate::gpu::failed)?;
-        let at = entered.allocate(bytes).map_err(crate::gpu::failed)?;
+        let entered = unsafe { gpu.stream(stream) }.map_err(failed)?;
+        let at = entered.allocate(bytes).map_err(failed)?;
         Ok(Self { device, at, shape, code, bits, stream })
     }
 }
@@ -287,10 +289,10 @@ impl Exported {
         }
         let consumer = stream.unwrap_or(1);
         if consumer >= 0 && consumer as usize != this.stream {
-            let gpu = Gpu::get(this.device).map_err(crate::gpu::failed)?;
+            let gpu = Gpu::get(this.device).map_err(failed)?;
             // SAFETY: both are streams of this GPU, as DLPack demands.
             unsafe { gpu.stream(this.stream).and_then(|made| made.then(consumer as usize)) }
-                .map_err(crate::gpu::failed)?;
+                .map_err(failed)?;
         }
         let mut shape = this.shape.clone();
         let tensor = DlTensor {

@@ -3,20 +3,13 @@
 
 use arrays::{Batch, Error, Gpu, Mask, Pictures, Planes, Stream};
 use equalize::{Depth, Layout};
-use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::PyOperation;
 use crate::dlpack::{Borrowed, Exported};
+use crate::failure::failed;
 use crate::views::pixel;
-
-/// Returns the exception for a failure of the GPU.
-pub(crate) fn failed(error: Error) -> PyErr {
-    match error {
-        Error::Cuda(error) if error.is_out_of_memory() => PyMemoryError::new_err(error.to_string()),
-        error => PyRuntimeError::new_err(error.to_string()),
-    }
-}
 
 /// A tensor as pictures: number, height, width, channels.
 struct Shaped {

@@ -7,6 +7,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod dlpack;
+mod failure;
 mod gpu;
 mod pictures;
 mod threads;

@@ -33,6 +33,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Returns pictures that are only read.
+    pub fn to_read(layout: Layout, number: u32, from: Pictures) -> Self {
+        Self { layout, number, from, to: from }
+    }
+
     /// Returns the batch in parts of at most so many pictures, each with the number of its first.
     pub(crate) fn parts(self, most: u64) -> impl Iterator<Item = (u32, Self)> {
         let most = most.clamp(1, u64::from(u32::MAX)) as u32;
@@ -99,5 +104,40 @@ pub struct Mask {
 impl Mask {
     pub(crate) fn skip(self, number: u32) -> Self {
         Self { at: self.at + u64::from(number) * self.pitch, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use equalize::Depth;
+
+    use super::*;
+
+    fn batch(pixel: Pixel, at: Address, pitch: u64) -> Batch {
+        let layout = Layout { width: 5, height: 3, pixel, depth: Depth::Eight };
+        Batch::to_read(layout, 7, Pictures { at, pitch })
+    }
+
+    #[test]
+    fn parts_follow_one_another() {
+        let parts: Vec<_> = batch(Pixel::Gray, 1000, 15).parts(3).collect();
+        let found: Vec<_> = parts.iter().map(|(first, part)| (*first, part.number, part.from.at)).collect();
+        assert_eq!(found, [(0, 3, 1000), (3, 3, 1045), (6, 1, 1090)]);
+    }
+
+    #[test]
+    fn pictures_are_read_by_words_where_reading_and_writing_can_begin_at_a_word_together() {
+        for (pixel, at, pitch, expected) in [
+            (Pixel::Gray, 1001, 15, true),
+            (Pixel::Rgb, 1001, 45, true),
+            (Pixel::Rgba, 1004, 60, true),
+            (Pixel::Rgba, 1001, 60, false),
+            (Pixel::GrayAlpha, 1002, 31, false),
+        ] {
+            let batch = batch(pixel, at, pitch);
+            assert_eq!(batch.has_packs(), expected, "{pixel:?} {at} {pitch}");
+            let apart = Batch { to: Pictures { at: at + 16_001, pitch }, ..batch };
+            assert!(!apart.has_packs());
+        }
     }
 }

@@ -7,9 +7,9 @@ use equalize::clip::Clipping;
 use equalize::{Clahe, Depth, Layout, Operation, Pixel, Strength};
 
 use crate::batch::{Batch, Pictures};
-use crate::global::{colours, range16};
 use crate::gpu::Stream;
-use crate::kernels::{File, arguments};
+use crate::kernels::{File, arguments, range16};
+use crate::rule::colours;
 use crate::workspace::{Pieces, Workspace};
 
 /// Bytes of a workspace that a call may take for a part of a batch.

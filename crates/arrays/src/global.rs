@@ -2,12 +2,13 @@
 #![allow(unsafe_code)]
 
 use cuda::{Address, Launch, Result};
-use equalize::{Depth, Method, Operation, Pixel, Strength};
+use equalize::{Depth, Method, Operation, Pixel};
 
-use crate::batch::{Batch, Mask, Pictures};
+use crate::batch::{Batch, Mask};
 use crate::gpu::{Error, Stream};
-use crate::kernels::{File, arguments, blocks, kind, threads};
+use crate::kernels::{File, arguments, blocks, kind, range16, threads};
 use crate::resident;
+use crate::rule::{Rule, colours};
 use crate::workspace::{Pieces, Workspace};
 
 /// Bytes of a workspace that a call may take for a part of a batch; it needs some per picture.
@@ -41,34 +42,6 @@ impl Planes {
             Self::Channels => pixel.channels(),
             Self::Equalized { per_channel } => colours(pixel, per_channel),
         }
-    }
-}
-
-/// Returns the planes that are equalized.
-pub(crate) const fn colours(pixel: Pixel, per_channel: bool) -> usize {
-    if per_channel && matches!(pixel, Pixel::Rgb | Pixel::Rgba) { 3 } else { 1 }
-}
-
-/// Mirrors `Rule` in `kernels/batch.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Rule {
-    method: u32,
-    strength: u32,
-    low: u32,
-    high: u32,
-    reference: Address,
-}
-
-impl Rule {
-    /// `reference`: the running sums of the reference's counts, if the method has one.
-    pub(crate) fn new(method: Method, strength: Strength, reference: Address) -> Self {
-        let (method, low, high) = match method {
-            Method::Stretch(stretch) => (1, stretch.low, stretch.high),
-            Method::Match => (2, 0, 0),
-            Method::Global | Method::Clahe(_) => (0, 0, 0),
-        };
-        Self { method, strength: strength.in_thousandths(), low, high, reference }
     }
 }
 
@@ -115,10 +88,11 @@ impl Stream {
             };
             let reference = held.as_ref().map_or(0, |held| held.at(running));
             let rule = Rule::new(operation.method, operation.strength, reference);
-            if depth == Depth::Eight && mask.is_none() {
-                if let Some(plan) = resident::Plan::new(&self.gpu.kernels, batch, operation.per_channel) {
-                    return Ok(self.equalize_resident(batch, operation.per_channel, rule, &plan)?);
-                }
+            if depth == Depth::Eight
+                && mask.is_none()
+                && let Some(plan) = resident::Plan::new(&self.gpu.kernels, batch, operation.per_channel)
+            {
+                return Ok(self.equalize_resident(batch, operation.per_channel, rule, &plan)?);
             }
             Ok(self.equalize_in_steps(batch, operation.per_channel, rule, mask)?)
         }
@@ -443,22 +417,5 @@ impl Stream {
         };
         // SAFETY: the arguments match the parameters of batch_map*; the rest is guaranteed by the caller.
         unsafe { kernels.launch(self, kernel, Launch { grid, block: (threads, 1, 1), shared }, arguments) }
-    }
-}
-
-/// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges make up all
-/// 65536 levels.
-pub(crate) fn range16(shared: u32, taken: u32) -> u32 {
-    let mut range = 65_536;
-    while range * 2 > shared - taken {
-        range /= 2;
-    }
-    range
-}
-
-impl Batch {
-    /// Returns pictures that are only read.
-    pub fn to_read(layout: equalize::Layout, number: u32, from: Pictures) -> Self {
-        Self { layout, number, from, to: from }
     }
 }

@@ -5,10 +5,8 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
-use cuda::{Device, Function, Launch, Module, Result};
+use cuda::{Device, Function, Launch, Module, Result, Stream};
 use equalize::Pixel;
-
-use crate::gpu::Stream;
 
 /// Makes an array of pointers to a kernel's arguments.
 macro_rules! arguments {
@@ -154,4 +152,14 @@ pub(crate) const fn threads(pixel: Pixel) -> u32 {
 /// Returns the blocks of so many threads that a multiprocessor holds.
 pub(crate) const fn blocks(pixel: Pixel) -> u32 {
     2048 / threads(pixel)
+}
+
+/// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges make up all
+/// 65536 levels.
+pub(crate) fn range16(shared: u32, taken: u32) -> u32 {
+    let mut range = 65_536;
+    while range * 2 > shared - taken {
+        range /= 2;
+    }
+    range
 }

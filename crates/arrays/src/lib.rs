@@ -13,6 +13,7 @@ mod global;
 mod gpu;
 mod kernels;
 mod resident;
+mod rule;
 mod workspace;
 
 pub use batch::{Batch, Mask, Pictures};

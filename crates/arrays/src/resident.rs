@@ -5,9 +5,9 @@ use cuda::{Address, Launch, Result};
 use equalize::Pixel;
 
 use crate::batch::Batch;
-use crate::global::{Rule, colours};
 use crate::gpu::Stream;
 use crate::kernels::{File, Kernels, arguments, kind};
+use crate::rule::{Rule, colours};
 use crate::workspace::{Pieces, Workspace};
 
 /// Returns the threads of a block, and the blocks of a multiprocessor: while some wait, the others go on.

@@ -38,3 +38,51 @@ def apply_luts(
     per_channel: bool,
     threads: int,
 ) -> None: ...
+
+class Borrowed:
+    def __init__(self, capsule: object) -> None: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+
+class Exported:
+    def __dlpack__(
+        self,
+        *,
+        stream: Optional[int] = None,
+        max_version: Optional[tuple[int, int]] = None,
+        dl_device: Optional[tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> object: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+def gpu_equalize(
+    array: Borrowed,
+    out: Borrowed,
+    has_channels: bool,
+    operation: Operation,
+    mask: Optional[Borrowed],
+    reference: Optional[tuple[Borrowed, bool]],
+    stream: int,
+) -> None: ...
+def gpu_histograms(
+    array: Borrowed,
+    out: Borrowed,
+    has_channels: bool,
+    mask: Optional[Borrowed],
+    per_channel: Optional[bool],
+    bins: int,
+    stream: int,
+) -> None: ...
+def gpu_luts(
+    counts: Borrowed, out: Borrowed, operation: Operation, reference: Optional[Borrowed], stream: int
+) -> None: ...
+def gpu_apply(
+    array: Borrowed, out: Borrowed, has_channels: bool, luts: Borrowed, per_channel: bool, stream: int
+) -> None: ...
+def gpu_empty(device: int, stream: int, shape: list[int], dtype: str) -> Exported: ...
