@@ -99,8 +99,8 @@ impl Managed {
 
     /// Returns the tensor, and whether it must not be written.
     fn tensor(&self) -> PyResult<(&DlTensor, bool)> {
-        // SAFETY: whoever made the capsule keeps what it holds until the deleter is called.
         match self {
+            // SAFETY: whoever made the capsule keeps what it holds until the deleter is called.
             Self::Legacy(managed) => Ok((unsafe { &managed.as_ref().tensor }, false)),
             Self::Versioned(managed) => {
                 // SAFETY: as above; the version comes first in every version.

@@ -148,19 +148,19 @@ fn on_stream(
     .map_err(failed)
 }
 
-/// Enhances the contrast of pictures.
+/// Enhances the contrast of pictures. Arrays come with whether they have channels.
 #[pyfunction]
-#[pyo3(signature = (array, out, has_channels, operation, mask, reference, stream))]
+#[pyo3(signature = (array, out, operation, mask, reference, stream))]
 pub(crate) fn gpu_equalize(
     py: Python<'_>,
-    array: &Borrowed,
+    array: (PyRef<'_, Borrowed>, bool),
     out: &Borrowed,
-    has_channels: bool,
     operation: &PyOperation,
     mask: Option<&Borrowed>,
     reference: Option<(PyRef<'_, Borrowed>, bool)>,
     stream: usize,
 ) -> PyResult<()> {
+    let (array, has_channels) = (&*array.0, array.1);
     let lent = reference.as_ref().map(|(reference, _)| &**reference);
     let device = gpu_of(array, &[(Some(out), "out"), (mask, "mask"), (lent, "reference")])?;
     let pictures = Shaped::new(array, has_channels, "array")?;
@@ -188,17 +188,17 @@ pub(crate) fn gpu_equalize(
 
 /// Counts levels, in `bins` bins, into `out`: number, plane, bin, of 64 bits.
 #[pyfunction]
-#[pyo3(signature = (array, out, has_channels, mask, per_channel, bins, stream))]
+#[pyo3(signature = (array, out, mask, per_channel, bins, stream))]
 pub(crate) fn gpu_histograms(
     py: Python<'_>,
-    array: &Borrowed,
+    array: (PyRef<'_, Borrowed>, bool),
     out: &Borrowed,
-    has_channels: bool,
     mask: Option<&Borrowed>,
     per_channel: Option<bool>,
     bins: u32,
     stream: usize,
 ) -> PyResult<()> {
+    let (array, has_channels) = (&*array.0, array.1);
     let device = gpu_of(array, &[(Some(out), "out"), (mask, "mask")])?;
     let pictures = Shaped::new(array, has_channels, "array")?;
     let mask = mask_of(mask, &pictures)?;
@@ -254,16 +254,16 @@ pub(crate) fn gpu_luts(
 
 /// Sends pictures through LUTs: one for each plane that is equalized, or, with one, all planes through that.
 #[pyfunction]
-#[pyo3(signature = (array, out, has_channels, luts, per_channel, stream))]
+#[pyo3(signature = (array, out, luts, per_channel, stream))]
 pub(crate) fn gpu_apply(
     py: Python<'_>,
-    array: &Borrowed,
+    array: (PyRef<'_, Borrowed>, bool),
     out: &Borrowed,
-    has_channels: bool,
     luts: &Borrowed,
     per_channel: bool,
     stream: usize,
 ) -> PyResult<()> {
+    let (array, has_channels) = (&*array.0, array.1);
     let device = gpu_of(array, &[(Some(out), "out"), (Some(luts), "lut")])?;
     let pictures = Shaped::new(array, has_channels, "array")?;
     let batch = pictures.to_results(out, has_channels)?;

@@ -100,6 +100,10 @@ class Pictures:
         return shape if len(shape) == 4 else (1, *shape)
 
     @property
+    def argument(self):
+        return self.lent, self.has_channels
+
+    @property
     def levels(self):
         return 256 if self.lent.dtype == "u8" else 65536
 
@@ -125,10 +129,10 @@ def equalize(array, operation, reference, mask, out, batch):
     library = pictures.library
     if reference is not None:
         like = Pictures(reference, None, "reference", library)
-        reference = (like.lent, like.has_channels)
+        reference = like.argument
     mask = _mask(mask, library)
     target, result = pictures.into(out)
-    _histeqd.gpu_equalize(pictures.lent, target, pictures.has_channels, operation, mask, reference, library.stream)
+    _histeqd.gpu_equalize(pictures.argument, target, operation, mask, reference, library.stream)
     return library.finished(result)
 
 
@@ -147,9 +151,7 @@ def histogram(array, bins, per_channel, mask, batch):
     counts_shape = (*nhwc[: 1 if is_batch else 0], *([planes] if has_planes else []), bins)
     made, target = library.empty(counts_shape, "i64")
     mask = _mask(mask, library)
-    _histeqd.gpu_histograms(
-        pictures.lent, target, pictures.has_channels, mask, per_channel, bins, library.stream
-    )
+    _histeqd.gpu_histograms(pictures.argument, target, mask, per_channel, bins, library.stream)
     return library.finished(made)
 
 
@@ -172,5 +174,5 @@ def apply(array, table, per_channel, out, batch):
     library = pictures.library
     table = library.borrow(table, "lut")
     target, result = pictures.into(out)
-    _histeqd.gpu_apply(pictures.lent, target, pictures.has_channels, table, per_channel, library.stream)
+    _histeqd.gpu_apply(pictures.argument, target, table, per_channel, library.stream)
     return library.finished(result)

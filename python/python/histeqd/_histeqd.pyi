@@ -62,18 +62,16 @@ class Exported:
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 def gpu_equalize(
-    array: Borrowed,
+    array: tuple[Borrowed, bool],
     out: Borrowed,
-    has_channels: bool,
     operation: Operation,
     mask: Optional[Borrowed],
     reference: Optional[tuple[Borrowed, bool]],
     stream: int,
 ) -> None: ...
 def gpu_histograms(
-    array: Borrowed,
+    array: tuple[Borrowed, bool],
     out: Borrowed,
-    has_channels: bool,
     mask: Optional[Borrowed],
     per_channel: Optional[bool],
     bins: int,
@@ -83,6 +81,6 @@ def gpu_luts(
     counts: Borrowed, out: Borrowed, operation: Operation, reference: Optional[Borrowed], stream: int
 ) -> None: ...
 def gpu_apply(
-    array: Borrowed, out: Borrowed, has_channels: bool, luts: Borrowed, per_channel: bool, stream: int
+    array: tuple[Borrowed, bool], out: Borrowed, luts: Borrowed, per_channel: bool, stream: int
 ) -> None: ...
 def gpu_empty(device: int, stream: int, shape: list[int], dtype: str) -> Exported: ...
