@@ -187,7 +187,7 @@ fn a_mistyped_command_is_guessed() {
     for word in ["histogram", "inbox", "src", "--out", "--devices", "-status"] {
         assert_eq!(meant(word), None);
     }
-    assert!(!meant("worke").is_some_and(|meant| meant.contains("`histeqd worker`")), "nobody means it");
+    assert!(!meant("workerr").is_some_and(|meant| meant.contains("`histeqd worker`")), "nobody means it");
 }
 
 #[test]
