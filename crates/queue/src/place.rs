@@ -93,6 +93,10 @@ impl FromStr for Place {
         if name.is_empty() || name.len() > LONGEST || !name.bytes().all(is_plain) {
             return Err(wrong("its name is none"));
         }
+        // Some versions of the parser take an empty host.
+        if server.rsplit_once('@').map_or(server, |(_, host)| host).is_empty() {
+            return Err(wrong("its host is none"));
+        }
         let server = format!("{scheme}://{server}").parse().map_err(|_| wrong("its host is none"))?;
         Ok(Self { server, name: name.to_owned() })
     }
