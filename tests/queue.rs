@@ -295,10 +295,11 @@ fn a_picture_that_ends_its_worker_again_and_again_is_put_aside_alone() {
     submit(&place, &queue, &format!("in --out out {SLOW} --lease 1s")).exits(0);
     for _ in 0..2 {
         let worker = worker(&place, &queue, "--attempts 2");
-        wait("the slow picture to be the only one left", || {
-            let status = status(&place, &queue);
-            outputs(&place, "out").len() == 2 && status["in_progress"] == 1 && status["waiting"] == 0
-        });
+        // Its temporary file tells that this worker has it.
+        let own = format!("-{}-", worker.pid());
+        let is_begun =
+            || place.tree("out").iter().any(|name| name.starts_with(".histeqd-") && name.contains(&own));
+        wait("the slow picture to be the only one left", || outputs(&place, "out").len() == 2 && is_begun());
         worker.kill();
     }
     work(&place, &queue, "--attempts 2").exits(1);
