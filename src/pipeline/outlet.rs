@@ -120,10 +120,8 @@ impl Outlet for OutputFolder<'_> {
                 Ok((Pending::File(self.begin(&job)?), spill))
             });
         }
-        let mut output = self.begin(&work.job)?;
-        encode(finished, self.target, scratch, cores, output.file())
-            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-        Ok(Taken::Whole(Some(Pending::File(output))))
+        let output = Pending::File(self.begin(&work.job)?);
+        take_whole(output, finished, self.target, scratch, cores)
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
@@ -199,10 +197,8 @@ impl Outlet for OutputBucket<'_> {
                 .stacks
                 .write(&page, finished, self.target, cores, || Ok((self.begin(&job)?, Upload::spill()?)));
         }
-        let mut output = self.begin(&work.job)?;
-        encode(finished, self.target, scratch, cores, output.file())
-            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-        Ok(Taken::Whole(Some(output)))
+        let output = self.begin(&work.job)?;
+        take_whole(output, finished, self.target, scratch, cores)
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
@@ -239,15 +235,25 @@ impl Outlet for StandardOutput<'_> {
             let begin = || Ok((Pending::Stream(Stream::begin()?), Stream::begin()?.into_file()));
             return self.stacks.write(&page, finished, self.target, cores, begin);
         }
-        let mut output = Stream::begin()?;
-        encode(finished, self.target, scratch, cores, output.file())
-            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-        Ok(Taken::Whole(Some(Pending::Stream(output))))
+        take_whole(Pending::Stream(Stream::begin()?), finished, self.target, scratch, cores)
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
         self.stacks.give_up(stack);
     }
+}
+
+/// Encodes a picture that is a file of its own into its output.
+fn take_whole<'o>(
+    mut output: Pending<'o>,
+    finished: &mut Processed,
+    target: &Target,
+    scratch: &mut Vec<u8>,
+    cores: &Cores,
+) -> Result<Taken<'o>, PictureError> {
+    encode(finished, target, scratch, cores, output.file())
+        .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+    Ok(Taken::Whole(Some(output)))
 }
 
 /// Encodes what the devices left in the slot into a file.

@@ -51,6 +51,8 @@ impl Chart {
 pub(super) struct DonePicture {
     /// Its file, or where that went.
     pub(super) input: PathBuf,
+    /// The folder that its file was moved to, perhaps deep below it.
+    pub(super) moved_below: Option<PathBuf>,
     pub(super) output: PathBuf,
     pub(super) device: String,
     pub(super) pixels: u64,
@@ -68,6 +70,7 @@ impl DonePicture {
     pub(super) fn for_tests(bytes_out: u64) -> Self {
         Self {
             input: "in/a.png".into(),
+            moved_below: None,
             output: "out/a.png".into(),
             device: "cpu".into(),
             pixels: 6,

@@ -330,8 +330,10 @@ impl Watching<'_> {
         let seconds = begun.at.elapsed().as_secs_f64();
         self.metrics.done(outcome, bytes_in, seconds, times);
         let Outcome { device, pixels, bytes_out } = *outcome;
+        let (place, moved_below) = self.place_when_done(input);
         self.account.done(DonePicture {
-            input: self.place_when_done(input),
+            input: place,
+            moved_below,
             output: begun.output.clone(),
             device: device.to_owned(),
             pixels,
@@ -367,11 +369,11 @@ impl Watching<'_> {
         }
     }
 
-    /// Returns where an input is going to be once it is done.
-    fn place_when_done(&self, input: &Path) -> PathBuf {
+    /// Returns where an input is going to be once it is done, and the folder that it is moved to, if so.
+    fn place_when_done(&self, input: &Path) -> (PathBuf, Option<PathBuf>) {
         match (&self.service.after, self.placed(input)) {
-            (After::Move(folder), Some(below)) => folder.join(below),
-            _ => input.to_owned(),
+            (After::Move(folder), Some(below)) => (folder.join(below), Some(folder.clone())),
+            _ => (input.to_owned(), None),
         }
     }
 

@@ -3,6 +3,7 @@
 //! One thread of the lowest priority makes them, with memory that pictures in progress do not need at the moment, so that they slow nothing down.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::account::Account;
 use super::activity::DonePicture;
+use crate::beneath::Folder;
 use crate::input;
 use crate::machine::Machine;
 use crate::slot::{Held, SlotPool};
@@ -107,13 +109,14 @@ impl Maker {
             return Ok(preview);
         }
         let picture = self.account.picture(number).ok_or("it is not among the latest pictures any more")?;
-        let DonePicture { input, output, bytes_in, bytes_out, .. } = &picture;
-        let (path, bytes) = match side {
-            Side::Before => (input, *bytes_in),
-            Side::After => (output, *bytes_out),
+        let bytes = match side {
+            Side::Before => picture.bytes_in,
+            Side::After => picture.bytes_out,
         };
+        let file = open(&picture, side, self.account.out());
+        let file = file.map_err(|error| format!("it cannot be read any more: {error}"))?;
         let limits = Limits { max_pixels: self.max_pixels, max_bytes: u64::MAX };
-        let preview = Arc::new(make(path, bytes, &limits, &self.machine.pool)?);
+        let preview = Arc::new(make(file, bytes, &limits, &self.machine.pool)?);
         self.kept.add(number, side, Arc::clone(&preview));
         Ok(preview)
     }
@@ -149,9 +152,19 @@ impl Budget for Spare {
     }
 }
 
+/// Opens a version of a picture. Below the output folder, `out`, and the folder that inputs are moved to, no link is followed.
+fn open(picture: &DonePicture, side: Side, out: &Path) -> io::Result<File> {
+    let beneath =
+        |root: &Path, path: &Path| Folder::of(root, path).and_then(|(folder, name)| folder.read(name));
+    match (side, &picture.moved_below) {
+        (Side::After, _) => beneath(out, &picture.output),
+        (Side::Before, Some(root)) => beneath(root, &picture.input),
+        (Side::Before, None) => input::open(&picture.input),
+    }
+}
+
 /// Makes the preview of a file that has so many bytes, unless it is another by now.
-fn make(path: &Path, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Preview, String> {
-    let mut file = input::open(path).map_err(|error| format!("it cannot be read any more: {error}"))?;
+fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Preview, String> {
     if !file.metadata().is_ok_and(|now| now.is_file() && now.len() == bytes) {
         return Err("it has changed since".into());
     }
@@ -277,7 +290,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::write(&path, bytes).unwrap();
-        make(&path, bytes.len() as u64, &LIMITS, &Arc::new(SlotPool::new(memory)))
+        make(File::open(&path).unwrap(), bytes.len() as u64, &LIMITS, &Arc::new(SlotPool::new(memory)))
     }
 
     fn decoded(preview: &Preview) -> (u32, u32, Vec<u8>) {
@@ -311,7 +324,22 @@ mod tests {
     fn what_cannot_be_shown_is_said() {
         assert_eq!(made(b"P5 2 1 255 ab", 64).unwrap_err(), no_memory());
         assert!(made(b"P5 2000 2000 255 ab", 1 << 24).unwrap_err().contains("pixels"));
-        let gone = make(Path::new("nowhere"), 1, &LIMITS, &Arc::new(SlotPool::new(1 << 20)));
-        assert!(gone.unwrap_err().starts_with("it cannot be read any more"));
+    }
+
+    #[test]
+    fn no_link_is_followed_below_the_output_folder_or_to_what_was_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        ["out", "kept", "in"].into_iter().for_each(|name| fs::create_dir(at(name)).unwrap());
+        fs::write(at("secret"), "another's").unwrap();
+        for name in ["out/a.png", "kept/a.png", "in/a.png"] {
+            std::os::unix::fs::symlink("../secret", at(name)).unwrap();
+        }
+        let picture =
+            DonePicture { input: at("in/a.png"), output: at("out/a.png"), ..DonePicture::for_tests(9) };
+        let moved = DonePicture { input: at("kept/a.png"), moved_below: Some(at("kept")), ..picture.clone() };
+        let opens = |picture, side| open(picture, side, &at("out")).is_ok();
+        assert!(!opens(&picture, Side::After) && !opens(&moved, Side::Before));
+        assert!(opens(&picture, Side::Before), "an input may be a link");
     }
 }
