@@ -24,6 +24,7 @@ macro_rules! module {
     };
     ($name:literal: $($capability:tt $architecture:literal),*) => {
         Module {
+            name: $name,
             ptx: include_str!(concat!("prebuilt/", $name, ".ptx")),
             cubins: &[$(Cubin {
                 capability: $capability,
@@ -56,13 +57,15 @@ pub const BATCH_CLAHE8: Module = module!("batch_clahe8");
 /// CLAHE of batches of 16-bit planes.
 pub const BATCH_CLAHE16: Module = module!("batch_clahe16");
 /// A kernel that traps, to test what a failing GPU costs.
-pub const TRAP: Module = Module { ptx: include_str!("prebuilt/trap.ptx"), cubins: &[] };
+pub const TRAP: Module = Module { name: "trap", ptx: include_str!("prebuilt/trap.ptx"), cubins: &[] };
 /// Published ways of equalization, which the ladder compares with those above.
-pub const LADDER: Module = Module { ptx: include_str!("prebuilt/ladder.ptx"), cubins: &[] };
+pub const LADDER: Module = Module { name: "ladder", ptx: include_str!("prebuilt/ladder.ptx"), cubins: &[] };
 
 /// Some of the kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Module {
+    /// What it is called, which no other is.
+    pub name: &'static str,
     /// Their PTX.
     pub ptx: &'static str,
     cubins: &'static [Cubin],

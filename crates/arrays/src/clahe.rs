@@ -1,14 +1,15 @@
 //! CLAHE of batches.
 #![allow(unsafe_code)]
 
-use cuda::{Address, Launch, Result};
+use cuda::{Address, Launch, Result, arguments};
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
 use equalize::{Clahe, Depth, Layout, Operation, Pixel, Strength};
+use histeqd_kernels::{BATCH_CLAHE8, BATCH_CLAHE16, BATCH_PLANES};
 
 use crate::batch::{Batch, Pictures};
 use crate::gpu::Stream;
-use crate::kernels::{File, arguments, range16};
+use crate::kernels::range16;
 use crate::rule::colours;
 use crate::workspace::{Pieces, Workspace};
 
@@ -221,7 +222,7 @@ impl Stream {
         // `batch_extract*` takes no strength, which is the last argument.
         let arguments = if insert.is_some() { &mut arguments[..] } else { &mut arguments[..4] };
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
-        unsafe { self.gpu.kernels.launch(self, (File::Planes, (step, pixel)), launch, arguments) }
+        unsafe { self.gpu.kernels.loaded.launch(self, (&BATCH_PLANES, (step, pixel)), launch, arguments) }
     }
 
     /// # Safety
@@ -256,17 +257,19 @@ impl Stream {
         let launch = Launch { grid, block: (512, 1, 1), shared: 0 };
         let arguments = arguments![pictures, t, parts, counts, arrived, luts];
         // SAFETY: the arguments match the parameters of batch_tiles8; the rest is guaranteed by the caller.
-        unsafe { kernels.launch(self, (File::Clahe8, ("batch_tiles8", "")), launch, arguments)? };
+        unsafe { kernels.loaded.launch(self, (&BATCH_CLAHE8, ("batch_tiles8", "")), launch, arguments)? };
         if !task.by_cells() {
             let (launch, arguments) = (t.columns(batch.number), arguments![pictures, t, luts, strength]);
             // SAFETY: the arguments match the parameters of batch_direct8; the rest is guaranteed by the caller.
-            return unsafe { kernels.launch(self, (File::Clahe8, ("batch_direct8", "")), launch, arguments) };
+            return unsafe {
+                kernels.loaded.launch(self, (&BATCH_CLAHE8, ("batch_direct8", "")), launch, arguments)
+            };
         }
         let bands = (area / 8192).clamp(1, 6) as u32;
         let launch = Launch { grid: (t.cells() * bands, batch.number, 1), block: (32, 8, 1), shared: 0 };
         let arguments = arguments![pictures, t, luts, bands, strength];
         // SAFETY: the arguments match the parameters of batch_cells8; the rest is guaranteed by the caller.
-        unsafe { kernels.launch(self, (File::Clahe8, ("batch_cells8", "")), launch, arguments) }
+        unsafe { kernels.loaded.launch(self, (&BATCH_CLAHE8, ("batch_cells8", "")), launch, arguments) }
     }
 
     /// # Safety
@@ -295,18 +298,20 @@ impl Stream {
         let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
         let arguments = arguments![pictures, clip, area, occurs, arrived, clippings];
         // SAFETY: the arguments match the parameters of batch_clippings16; the rest is guaranteed by the caller.
-        unsafe { kernels.launch(self, (File::Clahe16, ("batch_clippings16", "")), launch, arguments)? };
+        unsafe {
+            kernels.loaded.launch(self, (&BATCH_CLAHE16, ("batch_clippings16", "")), launch, arguments)?
+        };
 
         let launch = Launch { grid: (blocks as u32, 1, 1), block: (1024, 1, 1), shared: capacity * 2 };
         let pictures_in_all = batch.number;
         let arguments = arguments![pictures, pictures_in_all, t, clippings, capacity, spill, luts];
         // SAFETY: the arguments match the parameters of batch_tiles16; the rest is guaranteed by the caller.
-        unsafe { kernels.launch(self, (File::Clahe16, ("batch_tiles16", "")), launch, arguments)? };
+        unsafe { kernels.loaded.launch(self, (&BATCH_CLAHE16, ("batch_tiles16", "")), launch, arguments)? };
         if !task.by_cells() {
             let (launch, arguments) = (t.columns(batch.number), arguments![pictures, t, luts, strength]);
-            let kernel = (File::Clahe16, ("batch_direct16", ""));
+            let kernel = (&BATCH_CLAHE16, ("batch_direct16", ""));
             // SAFETY: the arguments match the parameters of batch_direct16; the rest is guaranteed by the caller.
-            return unsafe { kernels.launch(self, kernel, launch, arguments) };
+            return unsafe { kernels.loaded.launch(self, kernel, launch, arguments) };
         }
         // SAFETY: guaranteed by the caller.
         unsafe { self.map_cells16(batch, task, (clippings, luts)) }
@@ -329,6 +334,6 @@ impl Stream {
         let launch = Launch { grid: (t.cells() * bands, batch.number, 1), block: (32, 32, 1), shared };
         let arguments = arguments![pictures, t, clippings, luts, bands, capacity, strength];
         // SAFETY: the arguments match the parameters of batch_cells16; the rest is guaranteed by the caller.
-        unsafe { kernels.launch(self, (File::Clahe16, ("batch_cells16", "")), launch, arguments) }
+        unsafe { kernels.loaded.launch(self, (&BATCH_CLAHE16, ("batch_cells16", "")), launch, arguments) }
     }
 }

@@ -1,12 +1,13 @@
 //! The methods that have one LUT for a plane: counts, LUTs that follow from them, and pictures sent through LUTs.
 #![allow(unsafe_code)]
 
-use cuda::{Address, Launch, Result};
+use cuda::{Address, Launch, Result, arguments};
 use equalize::{Depth, Method, Operation, Pixel};
+use histeqd_kernels::{BATCH_GLOBAL8, BATCH_GLOBAL16};
 
 use crate::batch::{Batch, Mask};
 use crate::gpu::{Error, Stream};
-use crate::kernels::{File, arguments, blocks, kind, range16, threads};
+use crate::kernels::{blocks, kind, range16, threads};
 use crate::resident;
 use crate::rule::{Rule, colours};
 use crate::workspace::{Pieces, Workspace};
@@ -161,7 +162,7 @@ impl Stream {
             unsafe {
                 self.count(&batch, planes, mask.map(|mask| mask.skip(first)), counts)?;
                 let arguments = arguments![counts, levels, bins, to];
-                self.gpu.kernels.launch(self, (File::Global16, name), launch, arguments)?;
+                self.gpu.kernels.loaded.launch(self, (&BATCH_GLOBAL16, name), launch, arguments)?;
             }
         }
         Ok(())
@@ -259,7 +260,7 @@ impl Stream {
                 self.count(&part, planes, None, counts + u64::from(first) * u64::from(size) * 4)?;
             }
             let arguments = arguments![counts, number, size, to];
-            self.gpu.kernels.launch(self, (File::Global16, ("batch_total", "")), launch, arguments)
+            self.gpu.kernels.loaded.launch(self, (&BATCH_GLOBAL16, ("batch_total", "")), launch, arguments)
         }
     }
 
@@ -286,7 +287,12 @@ impl Stream {
                     let grid = kernels.spread(pixels, batch.number, 1 << 16, blocks(layout.pixel));
                     let launch = Launch { grid, block: (threads, 1, 1), shared: 0 };
                     let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride];
-                    kernels.launch(self, (File::Global8, ("batch_count8", kind)), launch, arguments)?;
+                    kernels.loaded.launch(
+                        self,
+                        (&BATCH_GLOBAL8, ("batch_count8", kind)),
+                        launch,
+                        arguments,
+                    )?;
                 }
                 Depth::Sixteen => {
                     let taken = if layout.pixel == Pixel::Rgb { 24 << 10 } else { 1 << 10 };
@@ -299,7 +305,12 @@ impl Stream {
                         shared: range * 2,
                     };
                     let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride, range];
-                    kernels.launch(self, (File::Global16, ("batch_count16", kind)), launch, arguments)?;
+                    kernels.loaded.launch(
+                        self,
+                        (&BATCH_GLOBAL16, ("batch_count16", kind)),
+                        launch,
+                        arguments,
+                    )?;
                 }
             }
             if planes != Planes::Channels || !layout.pixel.has_alpha() {
@@ -311,10 +322,10 @@ impl Stream {
             let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
             let arguments = arguments![pictures, channels, mask_at, mask_pitch, counts, stride];
             let kernel = match layout.depth {
-                Depth::Eight => (File::Global8, ("batch_count_alpha8", "")),
-                Depth::Sixteen => (File::Global16, ("batch_count_alpha16", "")),
+                Depth::Eight => (&BATCH_GLOBAL8, ("batch_count_alpha8", "")),
+                Depth::Sixteen => (&BATCH_GLOBAL16, ("batch_count_alpha16", "")),
             };
-            kernels.launch(self, kernel, launch, arguments)
+            kernels.loaded.launch(self, kernel, launch, arguments)
         }
     }
 
@@ -337,7 +348,7 @@ impl Stream {
             let name = (if wide { "batch_luts_of_sums8" } else { "batch_luts8" }, "");
             let arguments = arguments![counts, rule, planes, luts];
             // SAFETY: the arguments match the parameters of batch_luts8; the rest is guaranteed by the caller.
-            return unsafe { kernels.launch(self, (File::Global8, name), launch, arguments) };
+            return unsafe { kernels.loaded.launch(self, (&BATCH_GLOBAL8, name), launch, arguments) };
         }
         let mut pieces = Pieces::default();
         let running = pieces.add(all as u64 * 65_536 * 8);
@@ -348,7 +359,7 @@ impl Stream {
         unsafe {
             self.run_up((counts, wide), all, depth, running)?;
             let arguments = arguments![running, rule, planes, luts];
-            kernels.launch(self, (File::Global16, ("batch_luts16", "")), launch, arguments)
+            kernels.loaded.launch(self, (&BATCH_GLOBAL16, ("batch_luts16", "")), launch, arguments)
         }
     }
 
@@ -369,7 +380,7 @@ impl Stream {
             let name = ("batch_running8", "");
             // SAFETY: the arguments match the parameters of batch_running8; the rest is guaranteed by the caller.
             return unsafe {
-                kernels.launch(self, (File::Global16, name), launch, arguments![counts, running])
+                kernels.loaded.launch(self, (&BATCH_GLOBAL16, name), launch, arguments![counts, running])
             };
         }
         let mut pieces = Pieces::default();
@@ -383,9 +394,9 @@ impl Stream {
         };
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
         unsafe {
-            kernels.launch(self, (File::Global16, (first, "")), launch, arguments![counts, sums])?;
+            kernels.loaded.launch(self, (&BATCH_GLOBAL16, (first, "")), launch, arguments![counts, sums])?;
             let arguments = arguments![counts, sums, running];
-            kernels.launch(self, (File::Global16, (second, "")), launch, arguments)
+            kernels.loaded.launch(self, (&BATCH_GLOBAL16, (second, "")), launch, arguments)
         }
     }
 
@@ -404,18 +415,20 @@ impl Stream {
         let (kernel, grid, shared) = match layout.depth {
             Depth::Eight => {
                 let grid = kernels.spread(pixels, batch.number, 1 << 14, blocks(layout.pixel));
-                ((File::Global8, ("batch_map8", kind)), grid, 0)
+                ((&BATCH_GLOBAL8, ("batch_map8", kind)), grid, 0)
             }
             Depth::Sixteen if fits && pixels > PIXELS_A_TABLE => {
                 let grid = kernels.spread(pixels, batch.number, PIXELS_A_TABLE, 1);
-                ((File::Global16, ("batch_map16_shared", kind)), grid, LEVELS16_BYTES)
+                ((&BATCH_GLOBAL16, ("batch_map16_shared", kind)), grid, LEVELS16_BYTES)
             }
             Depth::Sixteen => {
                 let grid = kernels.spread(pixels, batch.number, 1 << 13, blocks(layout.pixel));
-                ((File::Global16, ("batch_map16", kind)), grid, 0)
+                ((&BATCH_GLOBAL16, ("batch_map16", kind)), grid, 0)
             }
         };
         // SAFETY: the arguments match the parameters of batch_map*; the rest is guaranteed by the caller.
-        unsafe { kernels.launch(self, kernel, Launch { grid, block: (threads, 1, 1), shared }, arguments) }
+        unsafe {
+            kernels.loaded.launch(self, kernel, Launch { grid, block: (threads, 1, 1), shared }, arguments)
+        }
     }
 }

@@ -1,46 +1,7 @@
-//! The kernels of one GPU, loaded when they are needed.
-#![allow(unsafe_code)]
+//! The kernels of one GPU.
 
-use std::collections::HashMap;
-use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
-
-use cuda::{Device, Function, Launch, Module, Result, Stream};
+use cuda::{Device, LoadedKernels, Result};
 use equalize::Pixel;
-
-/// Makes an array of pointers to a kernel's arguments.
-macro_rules! arguments {
-    ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<std::ffi::c_void>()),*] };
-}
-pub(crate) use arguments;
-
-/// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less the most that a kernel takes statically.
-const USUAL_SHARED: u32 = 6 << 10;
-
-/// The files of kernels.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum File {
-    Global8,
-    Global16,
-    Planes,
-    Clahe8,
-    Clahe16,
-}
-
-impl File {
-    const fn module(self) -> histeqd_kernels::Module {
-        match self {
-            Self::Global8 => histeqd_kernels::BATCH_GLOBAL8,
-            Self::Global16 => histeqd_kernels::BATCH_GLOBAL16,
-            Self::Planes => histeqd_kernels::BATCH_PLANES,
-            Self::Clahe8 => histeqd_kernels::BATCH_CLAHE8,
-            Self::Clahe16 => histeqd_kernels::BATCH_CLAHE16,
-        }
-    }
-}
-
-/// A kernel's name in two parts: what it does, and the kind of pixels if there is a kernel for each.
-pub(crate) type Name = (&'static str, &'static str);
 
 /// The kernels of one GPU, and its limits.
 pub(crate) struct Kernels {
@@ -49,14 +10,7 @@ pub(crate) struct Kernels {
     pub(crate) shared: u32,
     /// Whether all blocks of a grid can be made to run at once.
     pub(crate) has_grids: bool,
-    capability: (u32, u32),
-    loaded: Mutex<Loaded>,
-}
-
-#[derive(Default)]
-struct Loaded {
-    modules: HashMap<File, Module>,
-    functions: HashMap<Name, Function>,
+    pub(crate) loaded: LoadedKernels,
 }
 
 impl Kernels {
@@ -65,57 +19,8 @@ impl Kernels {
             multiprocessors: device.multiprocessors()?,
             shared: device.shared_memory()?,
             has_grids: device.has_grids_and_pools()?.0,
-            capability: device.compute_capability()?,
-            loaded: Mutex::default(),
+            loaded: LoadedKernels::new(device)?,
         })
-    }
-
-    fn function(&self, file: File, name: Name, shared: u32) -> Result<Function> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = loaded.functions.get(&name) {
-            return Ok(*function);
-        }
-        let module = match loaded.modules.get(&file) {
-            Some(module) => *module,
-            None => Module::load(&file.module(), self.capability)?,
-        };
-        loaded.modules.insert(file, module);
-        let function =
-            module.function(&[name.0, name.1].concat(), if shared > USUAL_SHARED { shared } else { 0 })?;
-        loaded.functions.insert(name, function);
-        Ok(function)
-    }
-
-    /// Launches a kernel, always with the same shared memory.
-    ///
-    /// # Safety
-    /// As [`Function::launch`].
-    pub(crate) unsafe fn launch(
-        &self,
-        stream: &Stream,
-        (file, name): (File, Name),
-        launch: Launch,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
-        let function = self.function(file, name, launch.shared)?;
-        // SAFETY: guaranteed by the caller.
-        unsafe { function.launch(stream, launch, arguments) }
-    }
-
-    /// Launches a kernel so that all its blocks run at once. Its shared memory may differ from launch to launch, up to the `most`.
-    ///
-    /// # Safety
-    /// As [`Function::launch`].
-    pub(crate) unsafe fn launch_together(
-        &self,
-        stream: &Stream,
-        (file, name): (File, Name),
-        (launch, most): (Launch, u32),
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
-        let function = self.function(file, name, most)?;
-        // SAFETY: guaranteed by the caller.
-        unsafe { function.launch_together(stream, launch, arguments) }
     }
 
     /// Returns a grid of blocks that share pictures and take `pixels_a_block` pixels each, or more if there would be more than `blocks` a

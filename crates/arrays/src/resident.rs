@@ -1,12 +1,13 @@
 //! Global equalization at depth 8 in one launch: blocks keep what they have counted in shared memory until the LUT is there.
 #![allow(unsafe_code)]
 
-use cuda::{Address, Launch, Result};
+use cuda::{Address, Launch, Result, arguments};
 use equalize::Pixel;
+use histeqd_kernels::BATCH_GLOBAL8;
 
 use crate::batch::Batch;
 use crate::gpu::Stream;
-use crate::kernels::{File, Kernels, arguments, kind};
+use crate::kernels::{Kernels, kind};
 use crate::rule::{Rule, colours};
 use crate::workspace::{Pieces, Workspace};
 
@@ -42,7 +43,6 @@ pub(crate) struct Plan {
     /// Whether the blocks of a picture begin when those of the one before have counted.
     staggered: bool,
     shared: u32,
-    most_shared: u32,
 }
 
 /// Mirrors `Sharing` in `kernels/batch_global8.cu`.
@@ -85,8 +85,8 @@ impl Plan {
         let (threads, blocks) = threads_and_blocks(planes == 3);
         let round = threads * 16;
         let table = if planes == 3 { 48 << 10 } else { 32 << 10 };
-        let most_shared = ((shared + RESERVED) / blocks).checked_sub(RESERVED + taken(planes == 3))?;
-        let room = most_shared.checked_sub(table)? / round;
+        let most = ((shared + RESERVED) / blocks).checked_sub(RESERVED + taken(planes == 3))?;
+        let room = most.checked_sub(table)? / round;
         let (blocks, threads_of_block) = (u64::from(blocks * multiprocessors), u64::from(threads));
         // Pictures on the way at a time have to fit in shared memory and cache.
         let held = blocks * u64::from(room * round) + CACHED;
@@ -111,7 +111,6 @@ impl Plan {
             kept,
             staggered: number > 1 && parts < blocks && parts >= of_one / 2,
             shared: table + kept * round,
-            most_shared,
         })
     }
 }
@@ -147,9 +146,8 @@ impl Stream {
         let name = ("batch_equalize8", kind(batch.layout.pixel, per_channel));
         let pictures = batch.argument();
         let arguments = arguments![pictures, rule, sharing];
-        let (kernels, launch) = (&self.gpu.kernels, (launch, plan.most_shared));
         // SAFETY: the arguments match the parameters of batch_equalize8; the rest is guaranteed by the caller.
-        unsafe { kernels.launch_together(self, (File::Global8, name), launch, arguments) }
+        unsafe { self.gpu.kernels.loaded.launch_together(self, (&BATCH_GLOBAL8, name), launch, arguments) }
     }
 }
 
@@ -177,7 +175,7 @@ mod tests {
                     let plan = Plan::for_size(HOPPER, kind, (bytes, number)).unwrap();
                     let vectors = if kind.0 == Pixel::Rgb { 3 } else { 1 };
                     assert!(u64::from(plan.parts) * u64::from(plan.packs) >= bytes / (16 * vectors));
-                    assert!(plan.blocks <= 396 && plan.shared <= plan.most_shared, "{plan:?}");
+                    assert!(plan.blocks <= 396 && plan.shared <= plan.shared, "{plan:?}");
                 }
             }
         }

@@ -5,6 +5,8 @@
 //! unused until it has waited for it.
 #![allow(unsafe_code)]
 
+mod kernels;
+
 use std::ffi::{CStr, CString, c_uint, c_void};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -15,6 +17,8 @@ use cudarc::driver::sys::{
     self, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUevent_flags as EventFlags,
     CUfunction_attribute as FunctionAttribute, CUresult,
 };
+
+pub use kernels::{KernelName, LoadedKernels};
 
 /// A failed driver call.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -76,7 +80,7 @@ pub fn driver_version() -> Result<u32> {
 }
 
 /// A GPU that the driver shows.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Device(CUdevice);
 
 impl Device {
@@ -414,7 +418,7 @@ impl Drop for Event {
 }
 
 /// Loaded code. It is never unloaded.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Module(pub sys::CUmodule);
 
 // SAFETY: the driver's modules may be used from any thread.
@@ -443,22 +447,16 @@ impl Module {
         Ok(Self(unsafe { result::module::load_data(ptx.as_ptr().cast()) }?))
     }
 
-    /// Looks up one of its kernels and allows it `shared` bytes of dynamic shared memory.
-    pub fn function(self, name: &str, shared: u32) -> Result<Function> {
+    /// Looks up one of its kernels.
+    pub fn function(self, name: &str) -> Result<Function> {
         let name = CString::new(name).expect("names of kernels have no zeros");
         // SAFETY: modules are never unloaded.
-        let function = unsafe { result::module::get_function(self.0, name) }?;
-        if shared > 0 {
-            let most = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            // SAFETY: the function is the one just got.
-            unsafe { result::function::set_function_attribute(function, most, shared as i32) }?;
-        }
-        Ok(Function(function))
+        Ok(Function(unsafe { result::module::get_function(self.0, name) }?))
     }
 }
 
 /// A kernel.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Function(sys::CUfunction);
 
 // SAFETY: the driver's functions may be used from any thread.
@@ -478,6 +476,13 @@ pub struct Launch {
 }
 
 impl Function {
+    /// Allows it so many bytes of dynamic shared memory.
+    fn allow_shared(self, bytes: u32) -> Result<()> {
+        let most = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: modules are never unloaded, and so the function is there.
+        Ok(unsafe { result::function::set_function_attribute(self.0, most, bytes as i32) }?)
+    }
+
     /// Launches it in a stream.
     ///
     /// # Safety

@@ -53,7 +53,7 @@ impl Gpu {
         let context = Context::new(device)?;
         let (stream, bytes) = (Stream::new()?, picture.pixels());
         let gpu = Self {
-            kernels: LadderKernels::new(device.multiprocessors()?)?,
+            kernels: LadderKernels::new(device)?,
             own: Own::new(device, &stream)?,
             timer: Timer::new()?,
             pictures: Memory::new(Place::Device, COPIES * bytes)?,

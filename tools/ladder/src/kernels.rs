@@ -3,15 +3,13 @@
 //! The launches are safe because [`Memory`] lives until the process ends and is never exposed as a slice.
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::c_void;
 
 use super::cuda::{Memory, Texture, variable};
-use lanes::gpu::driver::{Function, Launch, Module, Result, Stream};
+use lanes::gpu::driver::{Device, Launch, LoadedKernels, Result, Stream};
 use lanes::gpu::kernels::{Tiling, arguments};
 
-const PTX: &str = histeqd_kernels::LADDER.ptx;
+use histeqd_kernels::LADDER;
 
 /// Bytes of 256 counts or LUT entries.
 pub(super) const TABLE_BYTES: usize = 256 * 4;
@@ -60,29 +58,19 @@ pub(super) enum TileLutsIn {
 
 /// The kernels of one GPU.
 pub(super) struct LadderKernels {
-    module: Module,
-    functions: RefCell<HashMap<&'static str, Function>>,
+    loaded: LoadedKernels,
     multiprocessors: u32,
 }
 
 impl LadderKernels {
-    /// Loads the kernels for the current GPU.
-    pub(super) fn new(multiprocessors: u32) -> Result<Self> {
-        Ok(Self { module: Module::from_ptx(PTX)?, functions: RefCell::default(), multiprocessors })
+    /// Returns the kernels for a GPU, whose context is current.
+    pub(super) fn new(device: Device) -> Result<Self> {
+        Ok(Self { loaded: LoadedKernels::new(device)?, multiprocessors: device.multiprocessors()? })
     }
 
     /// Returns the memory of the LUT in constant memory.
     pub(super) fn constant_lut(&self) -> Result<Memory> {
-        Ok(variable(self.module, "ladder_constant_lut")?.part(0, TABLE_BYTES))
-    }
-
-    fn function(&self, name: &'static str) -> Result<Function> {
-        if let Some(function) = self.functions.borrow().get(name) {
-            return Ok(*function);
-        }
-        let function = self.module.function(name, 0)?;
-        self.functions.borrow_mut().insert(name, function);
-        Ok(function)
+        Ok(variable(self.loaded.module(&LADDER)?, "ladder_constant_lut")?.part(0, TABLE_BYTES))
     }
 
     /// # Safety
@@ -94,9 +82,8 @@ impl LadderKernels {
         launch: Launch,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
-        let function = self.function(name)?;
         // SAFETY: the caller's promise; the memory lives until the process ends, and no slice of it exists.
-        unsafe { function.launch(stream, launch, arguments) }
+        unsafe { self.loaded.launch(stream, (&LADDER, (name, "")), launch, arguments) }
     }
 
     /// Adds the histogram of pixels to 256 counts.

@@ -1,32 +1,19 @@
 //! The CUDA kernels: the modules embedded in this program, and a typed launch for each kernel. For the sources see `kernels/`.
 #![allow(unsafe_code)]
 
-/// Makes an array of pointers to a kernel's arguments.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! kernel_arguments {
-    ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<std::ffi::c_void>()),*] };
-}
-
 mod clahe;
-mod file;
 mod jpeg_scan;
 mod planes;
 
-use std::collections::HashMap;
-use std::ffi::c_void;
-use std::sync::{Mutex, OnceLock, PoisonError};
-
 pub use clahe::{ClaheMemory, Route, Tiling};
-use file::File;
+pub use cuda::arguments;
 pub use jpeg_scan::{Scan, ScanMemory, Verdict};
-pub use kernel_arguments as arguments;
 
-use super::driver::{Address, Device, Function, Launch, Module, Result, Stream};
+use super::driver::{Address, Device, Launch, LoadedKernels, Result, Stream};
 use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel, Strength};
-
-/// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less the most that a kernel takes statically.
-const USUAL_SHARED: u32 = 24 << 10;
+#[cfg(feature = "faults")]
+use histeqd_kernels::TRAP;
+use histeqd_kernels::{GLOBAL8, GLOBAL16};
 
 /// The size of 65536 16-bit LUT entries or counters, in bytes.
 const LEVELS16_BYTES: u32 = 128 << 10;
@@ -199,61 +186,15 @@ impl Limits {
     }
 }
 
-/// A kernel's name in two parts: what it does, and the kind of pixels if there is a kernel for each.
-type Name = (&'static str, &'static str);
-
 /// The kernels of one GPU.
 pub struct Kernels {
     pub limits: Limits,
-    /// The GPU's compute capability.
-    capability: (u32, u32),
-    modules: [OnceLock<Module>; 7],
-    functions: Mutex<HashMap<Name, Function>>,
+    loaded: LoadedKernels,
 }
 
 impl Kernels {
     pub fn new(device: Device) -> Result<Self> {
-        Ok(Self {
-            limits: Limits::of(device)?,
-            capability: device.compute_capability()?,
-            modules: Default::default(),
-            functions: Mutex::default(),
-        })
-    }
-
-    fn module(&self, file: File) -> Result<Module> {
-        let place = &self.modules[file as usize];
-        if let Some(module) = place.get() {
-            return Ok(*module);
-        }
-        let module = file.load(self.capability)?;
-        Ok(*place.get_or_init(|| module))
-    }
-
-    fn function(&self, file: File, name: Name, shared: u32) -> Result<Function> {
-        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = functions.get(&name) {
-            return Ok(*function);
-        }
-        let function = self
-            .module(file)?
-            .function(&[name.0, name.1].concat(), if shared > USUAL_SHARED { shared } else { 0 })?;
-        functions.insert(name, function);
-        Ok(function)
-    }
-
-    /// # Safety
-    /// As [`Function::launch`].
-    unsafe fn launch(
-        &self,
-        stream: &Stream,
-        (file, name): (File, Name),
-        launch: Launch,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
-        let function = self.function(file, name, launch.shared)?;
-        // SAFETY: guaranteed by the caller.
-        unsafe { function.launch(stream, launch, arguments) }
+        Ok(Self { limits: Limits::of(device)?, loaded: LoadedKernels::new(device)? })
     }
 
     /// Returns a launch of blocks of `threads` threads that take pack after pack of a span, at most `blocks` blocks per multiprocessor.
@@ -340,7 +281,7 @@ impl Kernels {
         let launch = self.spread(kind, Depth::Eight, span, (kind.threads(), blocks));
         let (Span { at, pixels, .. }, name) = (span, ("histogram8", kind.suffix()));
         // SAFETY: the arguments match the parameters of histogram8_*; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, next]) }
+        unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, next]) }
     }
 
     /// # Safety
@@ -356,9 +297,9 @@ impl Kernels {
         let (Span { at, pixels, .. }, name) = (span, ("histogram8", "_large"));
         // SAFETY: the arguments match the parameters of histogram8_large; the rest is guaranteed by the caller.
         unsafe {
-            self.launch(
+            self.loaded.launch(
                 stream,
-                (File::Global8, name),
+                (&GLOBAL8, name),
                 launch,
                 arguments![at, pixels, counts, next, handed_out],
             )
@@ -405,9 +346,9 @@ impl Kernels {
             let name = ("apply8", "_large");
             // SAFETY: the arguments match the parameters of apply8_large; the rest is guaranteed by the caller.
             return unsafe {
-                self.launch(
+                self.loaded.launch(
                     stream,
-                    (File::Global8, name),
+                    (&GLOBAL8, name),
                     launch,
                     arguments![at, pixels, counts, strength, handed_out],
                 )
@@ -416,7 +357,7 @@ impl Kernels {
         let name = ("apply8", kind.suffix());
         // SAFETY: the arguments match the parameters of apply8_*; the rest is guaranteed by the caller.
         unsafe {
-            self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, strength])
+            self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, strength])
         }
     }
 
@@ -447,7 +388,7 @@ impl Kernels {
         let launch = self.spread(kind, Depth::Eight, span, spread);
         let (Span { at, pixels, .. }, name) = (span, ("map8", kind.suffix()));
         // SAFETY: the arguments match the parameters of map8_*; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, luts]) }
+        unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, luts]) }
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].
@@ -470,7 +411,7 @@ impl Kernels {
         let (name, from) = (("histogram16", kind.suffix()), selector(byte_orders.from));
         let arguments = arguments![at, pixels, from, counts, range];
         // SAFETY: the arguments match the parameters of histogram16_*; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Global16, name), launch, arguments) }
+        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
     }
 
     /// # Safety
@@ -480,7 +421,7 @@ impl Kernels {
         let (Tables { counts, luts, .. }, strength) = (*tables, strength.in_thousandths());
         // SAFETY: the arguments match the parameters of lut16; the rest is guaranteed by the caller.
         unsafe {
-            self.launch(stream, (File::Global16, ("lut16", "")), launch, arguments![counts, strength, luts])
+            self.loaded.launch(stream, (&GLOBAL16, ("lut16", "")), launch, arguments![counts, strength, luts])
         }
     }
 
@@ -497,14 +438,14 @@ impl Kernels {
         };
         let (name, orders) = ((name, kind.suffix()), Selectors::new(byte_orders));
         // SAFETY: the arguments match the parameters of apply16_*; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, orders, luts]) }
+        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments![at, pixels, orders, luts]) }
     }
 
     /// Makes a kernel fail, and the whole context with it.
     #[cfg(feature = "faults")]
     pub fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
-        unsafe { self.launch(stream, (File::Trap, ("trap", "")), line(1, 1), &mut []) }
+        unsafe { self.loaded.launch(stream, (&TRAP, ("trap", "")), line(1, 1), &mut []) }
     }
 }
 
@@ -517,4 +458,23 @@ fn is_large(kind: Kind, span: Span) -> bool {
 fn line(blocks: u64, threads: u32) -> Launch {
     let blocks = u32::try_from(blocks.max(1)).expect("fewer blocks than pixels, which are fewer than 2^31");
     Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GpuEngine;
+    use super::super::driver::Module;
+    use histeqd_kernels::{CLAHE8, CLAHE16, GLOBAL8, GLOBAL16, JPEG_SCAN, PLANES};
+
+    #[test]
+    fn the_driver_takes_what_is_compiled_for_its_gpu() {
+        let Some(engine) = GpuEngine::open_or_skip() else { return };
+        let capability = engine.kernels.loaded.capability();
+        let refused = std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value == "1");
+        for module in [GLOBAL8, GLOBAL16, PLANES, CLAHE8, CLAHE16, JPEG_SCAN] {
+            let Some(cubin) = module.cubin(capability) else { continue };
+            assert_eq!(Module::from_cubin(&cubin).is_err(), refused);
+            Module::load(&module, capability).unwrap();
+        }
+    }
 }

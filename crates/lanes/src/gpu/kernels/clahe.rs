@@ -1,10 +1,11 @@
 //! The launches of the CLAHE kernels.
 
-use super::{File, Kernels, Launch, Limits, Selectors, Span, arguments, line, selector};
+use super::{Kernels, Launch, Limits, Selectors, Span, arguments, line, selector};
 use crate::gpu::driver::{Address, Result, Stream};
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
 use equalize::{Depth, Layout};
+use histeqd_kernels::{CLAHE8, CLAHE16};
 
 /// At depth 8, tiles of fewer pixels are interpolated directly from their LUTs.
 const LEAST_CELL: usize = 2048;
@@ -174,12 +175,12 @@ impl Kernels {
         let launch = line(memory.tiles * u64::from(parts), 512);
         let arguments = arguments![plane, t, parts, counts, arrived, luts];
         // SAFETY: the arguments match the parameters of clahe_tiles8; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Clahe8, ("clahe_tiles8", "")), launch, arguments)? };
+        unsafe { self.loaded.launch(stream, (&CLAHE8, ("clahe_tiles8", "")), launch, arguments)? };
         if !memory.route.by_cells {
             let name = ("clahe_direct8", "");
             // SAFETY: the arguments match the parameters of clahe_direct8; the rest is guaranteed by the caller.
             return unsafe {
-                self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts])
+                self.loaded.launch(stream, (&CLAHE8, name), columns(&t), arguments![plane, t, luts])
             };
         }
         let area = t.tile_width as usize * t.tile_height as usize;
@@ -188,7 +189,7 @@ impl Kernels {
         let launch = Launch { block: (32, 8, 1), ..line(cells, 256) };
         let arguments = arguments![plane, t, luts, bands];
         // SAFETY: the arguments match the parameters of clahe_cells8; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Clahe8, ("clahe_cells8", "")), launch, arguments) }
+        unsafe { self.loaded.launch(stream, (&CLAHE8, ("clahe_cells8", "")), launch, arguments) }
     }
 
     /// # Safety
@@ -208,20 +209,20 @@ impl Kernels {
         let launch = Launch { shared: capacity * 2, ..line(u64::from(memory.blocks), 1024) };
         let arguments = arguments![at, t, from, spread_from, spread, capacity, counts, luts];
         // SAFETY: the arguments match the parameters of clahe_tiles16; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Clahe16, ("clahe_tiles16", "")), launch, arguments)? };
+        unsafe { self.loaded.launch(stream, (&CLAHE16, ("clahe_tiles16", "")), launch, arguments)? };
         if memory.cells.is_none() {
             let (name, arguments) = (("clahe_direct16", ""), arguments![at, t, orders, luts]);
             // SAFETY: the arguments match the parameters of clahe_direct16; the rest is guaranteed by the caller.
-            return unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments) };
+            return unsafe { self.loaded.launch(stream, (&CLAHE16, name), columns(&t), arguments) };
         }
         let tables = luts + memory.tile_luts_bytes();
         let launch = Launch { grid: (32, t.tiles_x + 1, t.tiles_y + 1), ..line(32, 1024) };
         let name = ("clahe_tables16", "");
         // SAFETY: the arguments match the parameters of clahe_tables16; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Clahe16, name), launch, arguments![t, luts, tables])? };
+        unsafe { self.loaded.launch(stream, (&CLAHE16, name), launch, arguments![t, luts, tables])? };
         let (name, arguments) = (("clahe_cells16", ""), arguments![at, t, orders, tables]);
         // SAFETY: the arguments match the parameters of clahe_cells16; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments) }
+        unsafe { self.loaded.launch(stream, (&CLAHE16, name), columns(&t), arguments) }
     }
 }
 

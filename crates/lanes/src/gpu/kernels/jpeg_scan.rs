@@ -2,9 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{File, Kernels, Launch, arguments};
+use super::{Kernels, Launch, arguments};
 use crate::gpu::driver::{Address, Result, Stream};
 use codec::{BaselineScan, CanonicalCode};
+use histeqd_kernels::JPEG_SCAN;
 
 /// Bytes of data that one thread walks. `PIECE` in the kernels.
 const PIECE: u32 = 256;
@@ -183,12 +184,12 @@ impl Kernels {
             let launch = shape((most.div_ceil(THREADS), pictures, 1));
             let arguments = arguments![at, starts, ends, counts, round];
             // SAFETY: the arguments match the parameters of jpeg_scan_round; the rest is guaranteed by the caller.
-            unsafe { self.launch(stream, (File::JpegScan, ("jpeg_scan_round", "")), launch, arguments)? };
+            unsafe { self.loaded.launch(stream, (&JPEG_SCAN, ("jpeg_scan_round", "")), launch, arguments)? };
         }
         let arguments = arguments![at, starts, ends, counts, verdicts];
         let name = ("jpeg_scan_verdict", "");
         // SAFETY: the arguments match the parameters of jpeg_scan_verdict; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::JpegScan, name), shape((pictures, 1, 1)), arguments) }
+        unsafe { self.loaded.launch(stream, (&JPEG_SCAN, name), shape((pictures, 1, 1)), arguments) }
     }
 }
 

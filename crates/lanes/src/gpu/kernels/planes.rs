@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 
-use super::{File, Kernels, Selectors, Span, arguments, line};
+use super::{Kernels, Selectors, Span, arguments, line};
 use crate::gpu::driver::{Address, Result, Stream};
 use equalize::{Depth, Layout, Pixel, Strength};
+use histeqd_kernels::PLANES;
 
 /// The number of luma among the channels. `LUMA` in the kernels.
 const LUMA: u32 = u32::MAX;
@@ -74,6 +75,6 @@ impl Kernels {
         };
         let blocks = pixels.div_ceil(4096).min(u64::from(4 * self.limits.multiprocessors));
         // SAFETY: guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Planes, (step, pixel)), line(blocks, 512), arguments) }
+        unsafe { self.loaded.launch(stream, (&PLANES, (step, pixel)), line(blocks, 512), arguments) }
     }
 }
