@@ -25,7 +25,7 @@ use lanes::Order;
 pub use picture::{Content, Pass, Picture, Processed, QueuedJob};
 use planes::{luma_of, separate};
 pub(crate) use stack::Done;
-pub use stack::{Page, Stack};
+pub use stack::{Page, Stack, StackId};
 
 /// The slots that a split picture takes at once: its own, and one for each plane.
 pub const SLOTS_OF_SPLIT: usize = 1 + PLANES;

@@ -16,7 +16,7 @@ use crate::reference::Reference;
 use crate::slot::ParkedId;
 use crate::source::{self, Job, Plan, Skip};
 use crate::stop::Stop;
-use crate::task::{Page, Pass, QueuedJob, Stack};
+use crate::task::{Page, Pass, QueuedJob, StackId};
 use equalize::{Layout, Levels, Operation};
 
 /// Lists the pictures to process. As a group is counted whole, pictures that are done already are done again if any of their group is not.
@@ -108,8 +108,8 @@ pub struct Groups {
 struct State {
     /// By folder, or all under an empty path.
     groups: HashMap<PathBuf, Group>,
-    /// Files of several pages, by where their stacks are in memory.
-    files: HashMap<usize, Group>,
+    /// Files of several pages.
+    files: HashMap<StackId, Group>,
     /// Whether no group will be complete any more.
     is_abandoned: bool,
 }
@@ -165,7 +165,7 @@ impl Groups {
     pub fn go_on_without(&self, job: &Job, page: Option<&Page>, breaks: bool) -> Complete {
         let mut state = self.lock();
         if let Some(page) = page {
-            state.files.remove(&key_of_stack(&page.stack));
+            state.files.remove(&page.stack.id());
         }
         if self.is_for_files() || state.is_abandoned {
             return Complete::default();
@@ -198,7 +198,7 @@ impl Groups {
             if group.left > 0 {
                 return Complete::default();
             }
-            let file = state.files.remove(&key_of_stack(&page.stack)).unwrap_or_default();
+            let file = state.files.remove(&page.stack.id()).unwrap_or_default();
             if self.is_for_files() {
                 drop(state);
                 return self.complete(file);
@@ -242,15 +242,10 @@ impl Groups {
 impl State {
     fn file(&mut self, page: &Page) -> &mut Group {
         let pages = page.stack.pages.len();
-        self.files.entry(key_of_stack(&page.stack)).or_insert_with(|| Group::of(pages))
+        self.files.entry(page.stack.id()).or_insert_with(|| Group::of(pages))
     }
 
     fn group(&mut self, key: Option<PathBuf>) -> &mut Group {
         self.groups.entry(key.unwrap_or_default()).or_insert_with(|| Group::of(1))
     }
-}
-
-/// Returns what tells one stack from another as long as both are under way: where it is in memory.
-fn key_of_stack(stack: &Arc<Stack>) -> usize {
-    Arc::as_ptr(stack) as usize
 }

@@ -4,17 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::PictureError;
-use crate::task::{Page, Stack};
+use crate::task::{Page, Stack, StackId};
 use codec::Decoded;
 use equalize::{Depth, Levels, Pixel};
-
-/// What tells one stack from another as long as both are under way: where it is in memory.
-type Key = usize;
 
 /// The counts so far of every file some of whose pages have been counted.
 #[derive(Default)]
 pub(super) struct Sums {
-    open: Mutex<HashMap<Key, Sum>>,
+    open: Mutex<HashMap<StackId, Sum>>,
 }
 
 /// The counts of some pages of a file.
@@ -39,7 +36,7 @@ impl Sums {
             return Err(PictureError::OwnRange);
         }
         let kind = (decoded.layout.pixel, decoded.layout.depth, decoded.levels());
-        let key = Arc::as_ptr(&page.stack) as Key;
+        let key = page.stack.id();
         let mut open = self.lock();
         let sum = open.entry(key).or_insert_with(|| Sum { kind, counts: vec![0; counts.len()], pages: 0 });
         if sum.kind != kind {
@@ -55,10 +52,10 @@ impl Sums {
 
     /// Forgets the counts of a file.
     pub(super) fn give_up(&self, stack: &Arc<Stack>) {
-        self.lock().remove(&(Arc::as_ptr(stack) as Key));
+        self.lock().remove(&stack.id());
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Sum>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<StackId, Sum>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

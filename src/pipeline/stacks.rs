@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::PictureError;
 use crate::publish::{Pending, PublishError};
-use crate::task::{Page, Processed, Stack};
+use crate::task::{Page, Processed, Stack, StackId};
 use codec::{Cores, Target};
 
 /// What an outlet made of a picture or page.
@@ -21,14 +21,7 @@ pub enum Taken<'a> {
 /// The outputs whose pages have not all come yet.
 #[derive(Default)]
 pub(super) struct StackOutputs<'a> {
-    open: Mutex<HashMap<Key, Arc<StackOutput<'a>>>>,
-}
-
-/// What tells one stack from another as long as both are under way: where it is in memory.
-type Key = usize;
-
-fn key_of(stack: &Arc<Stack>) -> Key {
-    Arc::as_ptr(stack) as usize
+    open: Mutex<HashMap<StackId, Arc<StackOutput<'a>>>>,
 }
 
 /// An output that is written page by page.
@@ -80,7 +73,7 @@ impl<'a> StackOutputs<'a> {
 
     /// Forgets the output of a stack; if it is not complete, nothing of it is left.
     pub(super) fn give_up(&self, stack: &Arc<Stack>) {
-        self.lock().remove(&key_of(stack));
+        self.lock().remove(&stack.id());
     }
 
     fn output_of(
@@ -89,15 +82,15 @@ impl<'a> StackOutputs<'a> {
         begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
     ) -> Result<Arc<StackOutput<'a>>, PublishError> {
         let mut open = self.lock();
-        if let Some(output) = open.get(&key_of(stack)) {
+        if let Some(output) = open.get(&stack.id()) {
             return Ok(Arc::clone(output));
         }
         let output = Arc::new(StackOutput::new(begin()?)?);
-        open.insert(key_of(stack), Arc::clone(&output));
+        open.insert(stack.id(), Arc::clone(&output));
         Ok(output)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<StackOutput<'a>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<StackId, Arc<StackOutput<'a>>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

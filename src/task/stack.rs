@@ -48,6 +48,10 @@ pub struct Stack {
     state: Mutex<State>,
 }
 
+/// What tells one stack from another as long as both are under way: where it is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StackId(usize);
+
 struct State {
     /// How many pages have been opened.
     opened: usize,
@@ -66,6 +70,11 @@ pub(crate) struct Done {
 }
 
 impl Stack {
+    /// Returns what tells it from other stacks that are under way.
+    pub fn id(self: &Arc<Self>) -> StackId {
+        StackId(Arc::as_ptr(self) as usize)
+    }
+
     /// Gives up the file. Returns whether that is news.
     pub(crate) fn give_up(&self) -> bool {
         let mut state = self.lock();

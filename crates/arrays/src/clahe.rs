@@ -299,8 +299,8 @@ impl Stream {
         let arguments = arguments![pictures, clip, area, occurs, arrived, clippings];
         // SAFETY: the arguments match the parameters of batch_clippings16; the rest is guaranteed by the caller.
         unsafe {
-            kernels.loaded.launch(self, (&BATCH_CLAHE16, ("batch_clippings16", "")), launch, arguments)?
-        };
+            kernels.loaded.launch(self, (&BATCH_CLAHE16, ("batch_clippings16", "")), launch, arguments)?;
+        }
 
         let launch = Launch { grid: (blocks as u32, 1, 1), block: (1024, 1, 1), shared: capacity * 2 };
         let pictures_in_all = batch.number;
