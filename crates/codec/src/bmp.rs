@@ -10,6 +10,7 @@ use image::codecs::bmp::BmpDecoder;
 use image::error::{DecodingError, UnsupportedErrorKind};
 use image::{ColorType, ImageDecoder, ImageError};
 
+use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes, Resolution};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use equalize::{Depth, Layout, Pixel};
@@ -93,23 +94,24 @@ impl<'a> Source<'a> {
             icc,
         })
     }
+}
 
-    pub(super) fn layout(&self) -> Layout {
+impl Describe for Source<'_> {
+    fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Returns whether the colours are a palette of grays, so that the picture should become gray.
-    pub(super) fn is_gray(&self) -> bool {
+    fn is_gray(&self) -> bool {
         self.gray
     }
 
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(super) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         MetadataBytes { native: 0, carried: self.icc.map_or(0, <[u8]>::len) as u64 }
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels.
-    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+impl Decode for Source<'_> {
+    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         self.decoder.read_image(slot).map_err(decode_error)?;
         let native = AnyNative::Bmp(Native { density: self.density });
         let resolution = self.density.and_then(|density| {

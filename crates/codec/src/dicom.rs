@@ -15,8 +15,9 @@ use std::fs::File;
 use std::sync::Arc;
 
 use super::budget::Budget;
+use super::decode::{Decode, Describe, Wanted};
 use super::depth::to_eight_bits;
-use super::mapped::{self, Purpose, Rows};
+use super::mapped::{self, Rows};
 use super::metadata::MetadataBytes;
 use super::reader::Reader;
 use super::{
@@ -193,36 +194,32 @@ impl<'a> Source<'a> {
         let reduces = target.eight_bit && deep && description.palette.is_none();
         Ok(Self { data, known, frame, is_first, reduces })
     }
+}
 
-    /// Returns the frames of the file, if there are several and this is the first.
-    pub(super) fn take_frames(&mut self) -> Option<Frames> {
+impl Describe for Source<'_> {
+    fn take_pages(&mut self) -> Option<super::pages::Source> {
         let has_more = std::mem::take(&mut self.is_first) && self.known.description.frames > 1;
-        has_more.then(|| Frames { known: Arc::clone(&self.known) })
+        has_more.then(|| super::pages::Source::Dicom(Frames { known: Arc::clone(&self.known) }))
     }
 
-    /// Returns the layout of the levels.
-    pub(super) fn layout(&self) -> Layout {
+    fn layout(&self) -> Layout {
         let layout = self.known.description.layout();
         Layout { depth: if self.reduces { Depth::Eight } else { layout.depth }, ..layout }
     }
 
-    /// Returns the bytes of slot that are needed beyond those of the levels.
-    pub(super) fn other_bytes(&self) -> u64 {
+    fn beyond_bytes(&self) -> u64 {
         self.known.description.layout().bytes() - self.layout().bytes()
     }
 
-    /// Returns the form of samples that are no levels.
-    pub(super) fn mapped(&self) -> Option<mapped::Form> {
+    fn mapped(&self) -> Option<mapped::Form> {
         self.known.description.form()
     }
 
-    /// Returns whether samples become levels that have fewer bits.
-    pub(super) fn reduces(&self) -> bool {
+    fn reduces(&self) -> bool {
         self.reduces
     }
 
-    /// Returns the bytes of heap that decoding takes.
-    pub(super) fn heap_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         let description = &self.known.description;
         let frame = self.known.fragments.as_ref().map_or(0, |fragments| {
             let decoder = pixels::decoder_bytes(description);
@@ -231,21 +228,17 @@ impl<'a> Source<'a> {
         pixels::rows_bytes(description) + frame
     }
 
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(super) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         let set = &self.known.set;
         let carried = set.value(tags::ICC).map_or(0, <[u8]>::len) as u64;
         MetadataBytes { native: metadata_bytes(set), carried }
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels.
-    pub(super) fn decode(
-        self,
-        slot: &mut [u8],
-        purpose: Purpose,
-        cores: &Cores,
-    ) -> Result<Payload, CodecError> {
-        let Self { data, known, frame, .. } = &self;
+impl Decode for Source<'_> {
+    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let &Wanted { purpose, cores, .. } = wanted;
+        let Self { data, known, frame, .. } = &*self;
         let description = &known.description;
         let mut layout = description.layout();
         let rows = match &known.fragments {

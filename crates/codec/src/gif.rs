@@ -12,6 +12,7 @@ use ::gif::{
 };
 
 use super::animation::{self, Animation, Canvas, Delay, Disposal, Place};
+use super::decode::{Decode, Describe, Wanted};
 use super::foreign::FRAMES;
 use super::metadata::{Metadata, MetadataBytes};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
@@ -63,28 +64,30 @@ impl<'a> Source<'a> {
         let stacked = animation::stacked(frame, delays.len())?;
         Ok(Self { bytes, frame, stacked, animation: Animation { delays, plays } })
     }
+}
 
-    pub(super) fn layout(&self) -> Layout {
+impl Describe for Source<'_> {
+    fn layout(&self) -> Layout {
         self.stacked
     }
 
-    /// Returns the number of frames.
-    pub(super) fn frames(&self) -> usize {
+    fn frames(&self) -> usize {
         self.animation.frames()
     }
 
     /// Returns the bytes of heap for the canvas and a copy of it, for a frame as indices and as colours, and for delays.
-    pub(super) fn heap_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         (2 * Canvas::HEAP + 1 + 4) * self.frame.pixels() + self.animation.bytes()
     }
 
     /// Returns the bytes of the metadata once it is decoded: parts of the file.
-    pub(super) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         MetadataBytes { native: 0, carried: self.bytes.len() as u64 }
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels of all frames.
-    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+impl Decode for Source<'_> {
+    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let mut options = DecodeOptions::new();
         // A frame may be larger than the canvas.
         let most = NonZeroU64::new(4 * self.frame.pixels() + (1 << 20)).unwrap_or(NonZeroU64::MIN);

@@ -3,6 +3,7 @@
 
 use hayro_jpeg2000::{ColorSpace, DecodeSettings, DecoderContext, Image};
 
+use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes};
 use super::samples::rescale;
 use super::{CodecError, Format, Limits, Native, Other, Payload};
@@ -67,24 +68,25 @@ impl<'a> Source<'a> {
         };
         Ok(Self { image, layout: size.layout(pixel), icc })
     }
+}
 
-    pub(super) fn layout(&self) -> Layout {
+impl Describe for Source<'_> {
+    fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(super) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         MetadataBytes { native: 0, carried: self.icc.as_ref().map_or(0, Vec::len) as u64 }
     }
 
-    /// Returns the bytes of heap that decoding takes.
-    pub(super) fn heap_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         self.layout.pixels().saturating_mul(A_SAMPLE * self.layout.pixel.channels() as u64)
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels.
-    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
-        let Self { image, layout, icc } = self;
+impl Decode for Source<'_> {
+    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let Self { image, layout, icc } = *self;
         let mut context = DecoderContext::default();
         let decoded = image.decode(&mut context).map_err(malformed)?;
         let (planes, channels) = (decoded.components(), layout.pixel.channels());

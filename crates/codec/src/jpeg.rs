@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use super::decode::{Decode, Describe};
 use super::foreign::TO_RGB;
 use super::metadata::{MetadataBytes, Resolution, icc_fits};
 use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
@@ -186,18 +187,17 @@ enum Form {
 /// An opened JPEG of any kind.
 pub(super) enum Opened<'a> {
     Usual(Box<Source<'a>>),
-    Deep(DeepSource<'a>),
-    Cmyk(CmykSource<'a>),
+    Other(Box<dyn Decode + 'a>),
 }
 
 /// Reads the structure of a whole file, without decoding it.
 pub(super) fn open<'a>(bytes: &'a [u8], target: &Target) -> Result<Opened<'a>, CodecError> {
     let markers = Markers::scan(bytes)?;
     if markers.is_deep() {
-        return DeepSource::new(bytes, markers, target).map(Opened::Deep);
+        return Ok(Opened::Other(Box::new(DeepSource::new(bytes, markers, target)?)));
     }
     if markers.components.len() == 4 {
-        return CmykSource::new(bytes, markers).map(Opened::Cmyk);
+        return Ok(Opened::Other(Box::new(CmykSource::new(bytes, markers)?)));
     }
     Source::open(bytes, markers, target).map(|source| Opened::Usual(Box::new(source)))
 }
@@ -254,25 +254,9 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub(super) fn layout(&self) -> Layout {
-        let pixel = if self.form == Form::Rgb { Pixel::Rgb } else { Pixel::Gray };
-        Layout { width: self.markers.width, height: self.markers.height, pixel, depth: Depth::Eight }
-    }
-
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(super) fn metadata(&self) -> MetadataBytes {
-        self.markers.metadata_bytes()
-    }
-
     /// Returns the bytes of the chroma planes in a slot.
     pub(super) fn chroma_bytes(&self) -> u64 {
         if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
-    }
-
-    /// Returns the most bytes of heap that decoding takes: for a copy of a scan without its stuffed bytes, for the chroma, and for all
-    /// coefficients of a picture in several scans.
-    pub(super) fn heap_bytes(&self) -> u64 {
-        self.in_memory(self.wanted()) + self.bytes.len() as u64
     }
 
     /// Returns the workspace for a progressive picture's coefficients. The wanted ones are copied out while the whole workspace is still in
@@ -437,6 +421,28 @@ impl<'a> Source<'a> {
             lost_profile,
             lost_xmp,
         }
+    }
+}
+
+impl Describe for Source<'_> {
+    fn layout(&self) -> Layout {
+        let pixel = if self.form == Form::Rgb { Pixel::Rgb } else { Pixel::Gray };
+        Layout { width: self.markers.width, height: self.markers.height, pixel, depth: Depth::Eight }
+    }
+
+    fn metadata(&self) -> MetadataBytes {
+        self.markers.metadata_bytes()
+    }
+
+    /// Returns the most bytes of heap that decoding takes: for a copy of a scan without its stuffed bytes, for the chroma, and for all
+    /// coefficients of a picture in several scans.
+    fn heap_bytes(&self) -> u64 {
+        self.in_memory(self.wanted()) + self.bytes.len() as u64
+    }
+
+    /// Its coefficients are those that are decoded, and its output is about as long as a scan.
+    fn encoder_bytes(&self, to: Format, _layout: &Layout) -> Option<u64> {
+        (to == Format::Jpeg).then(|| self.heap_bytes())
     }
 }
 

@@ -4,6 +4,7 @@
 use jxl_oxide::image::ExtraChannelInfo;
 use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
 
+use super::decode::{Decode, Describe, Wanted};
 use super::exif::upright;
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use super::{CodecError, Format, Limits, Native, Other, Payload, tiff};
@@ -57,23 +58,24 @@ impl Source {
         let metadata = metadata(&image)?;
         Ok(Self { image, layout, others, is_premultiplied: alpha == Some(true), metadata })
     }
+}
 
-    pub(super) fn layout(&self) -> Layout {
+impl Describe for Source {
+    fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(super) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         MetadataBytes { native: 0, carried: self.metadata.bytes() }
     }
 
-    /// Returns the most bytes of heap that decoding takes.
-    pub(super) fn heap_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         samples_bytes(&self.layout, self.others).saturating_add(BESIDE)
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels.
-    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+impl Decode for Source {
+    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let layout = self.layout;
         let render = self.image.render_frame(0).map_err(malformed)?;
         let mut stream = if layout.pixel.has_alpha() { render.stream() } else { render.stream_no_alpha() };

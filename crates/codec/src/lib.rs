@@ -58,6 +58,7 @@ mod animation;
 mod bmp;
 mod budget;
 mod cores;
+mod decode;
 mod deflate;
 mod depth;
 mod dicom;

@@ -9,18 +9,18 @@ use source::Source;
 use super::animation;
 use super::budget::{Budget, Unbounded};
 use super::cores::Cores;
+use super::decode::Wanted;
 use super::foreign;
 use super::format;
 use super::guard::guard;
 use super::input;
 use super::levels::Scale;
 use super::mapped::{self, Purpose};
-use super::metadata::MetadataBytes;
 use super::pages::{Pages, Place};
 use super::uncounted::{self, Mask, Uncounted};
 use super::{
-    CodecError, CompressedJpeg, Decoded, Format, LINE, LevelCount, Limits, Payload, Range, Target,
-    WorkspaceNeeds, bmp, dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
+    CodecError, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds,
+    bmp, dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
 };
 use equalize::colour::to_gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
@@ -116,20 +116,19 @@ fn open_one<'a>(
         |reason| CodecError::malformed(format, reason),
         move || match format {
             Format::Pnm if pfm::is_pfm(buffer) => {
-                Ok((Source::Pfm(pfm::Source::open(file, buffer, limits, budget, target.no_data)?), 0))
+                let pfm = pfm::Source::open(file, buffer, limits, budget, target.no_data)?;
+                Ok((Source::of(pfm), 0))
             }
-            Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
+            Format::Pnm => Ok((Source::of(pnm::Source::open(file, buffer, limits, budget)?), 0)),
             Format::Tiff => {
                 let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-                Ok((
-                    Source::Tiff(tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?),
-                    0,
-                ))
+                let tiff = tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?;
+                Ok((Source::of(tiff), 0))
             }
             Format::Dicom => {
                 let place = if let Some(Place::Dicom(place)) = place { Some(place) } else { None };
                 let dicom = dicom::Source::open(file, buffer, limits, budget, target, place)?;
-                Ok((Source::Dicom(Box::new(dicom)), 0))
+                Ok((Source::of(dicom), 0))
             }
             _ => {
                 let bytes = input::read_rest(file, buffer, limits, budget)?;
@@ -143,12 +142,13 @@ fn open_one<'a>(
             }
         },
     )?;
-    let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
+    let gray = target.gray || source.facts().is_gray();
     let output = target.format_for(format);
     let written = target.layout_for(source.visible_in(gray));
     let (range, levels) = (target.range, target.levels);
-    let no_data = target.no_data.or(source.no_data()).filter(|_| source.mapped().is_none());
-    let pages = source.take_pages().map(|source| Pages::new(source, format, output)).transpose()?;
+    let no_data = target.no_data.or(source.facts().no_data()).filter(|_| source.facts().mapped().is_none());
+    let pages = source.facts_mut().take_pages();
+    let pages = pages.map(|source| Pages::new(source, format, output)).transpose()?;
     if pages.is_none() && page.is_none() {
         input::check_length(length, limits)?;
     }
@@ -187,17 +187,16 @@ fn open_whole<'a>(
     target: &Target,
 ) -> Result<Source<'a>, CodecError> {
     match format {
-        Format::Png => png::Source::open(bytes).map(Source::Png),
+        Format::Png => png::Source::open(bytes).map(Source::of),
         Format::Jpeg => jpeg::open(bytes, target).map(|opened| match opened {
             jpeg::Opened::Usual(jpeg) => Source::Jpeg(jpeg),
-            jpeg::Opened::Deep(jpeg) => Source::DeepJpeg(jpeg),
-            jpeg::Opened::Cmyk(jpeg) => Source::CmykJpeg(jpeg),
+            jpeg::Opened::Other(jpeg) => Source::Other(jpeg),
         }),
-        Format::Bmp => bmp::Source::open(bytes).map(Source::Bmp),
-        Format::WebP => webp::Source::open(bytes).map(Source::WebP),
-        Format::Gif => gif::Source::open(bytes).map(Source::Gif),
-        Format::JpegXl => jxl::Source::open(bytes, limits).map(|jxl| Source::JpegXl(Box::new(jxl))),
-        Format::Jpeg2000 => jp2::Source::open(bytes, limits).map(|jp2| Source::Jpeg2000(Box::new(jp2))),
+        Format::Bmp => bmp::Source::open(bytes).map(Source::of),
+        Format::WebP => webp::Source::open(bytes).map(Source::of),
+        Format::Gif => gif::Source::open(bytes).map(Source::of),
+        Format::JpegXl => jxl::Source::open(bytes, limits).map(Source::of),
+        Format::Jpeg2000 => jp2::Source::open(bytes, limits).map(Source::of),
         Format::Pnm | Format::Tiff | Format::Dicom => unreachable!("read in parts"),
     }
 }
@@ -224,7 +223,7 @@ impl Opened<'_> {
 
     /// Returns the number of frames, if the picture is an animation: its frames lie below each other. Otherwise 1.
     pub fn frames(&self) -> usize {
-        self.source.frames()
+        self.source.facts().frames()
     }
 
     /// Returns the layout of one frame of the output.
@@ -235,10 +234,7 @@ impl Opened<'_> {
     /// Returns the bytes that the samples take in the file that a [`PageWriter`](super::PageWriter) writes, if that is known before they are
     /// written.
     pub fn stored_page_bytes(&self) -> Option<u64> {
-        match &self.source {
-            Source::Tiff(tiff) => tiff.stored_bytes(&self.written, self.restored().is_some()),
-            _ => None,
-        }
+        self.source.facts().stored_bytes(&self.written, self.restored().is_some())
     }
 
     /// Returns the layout that the pixels will have in the slot, if some do not count; otherwise it may have no alpha.
@@ -272,41 +268,24 @@ impl Opened<'_> {
     /// Returns how far past a multiple of a cache line's 64 bytes the pixels should start: as far as they do in the file, so that whole
     /// lines can be copied from one to the other.
     pub fn lead(&self) -> usize {
-        match &self.source {
-            _ if self.may_hide() => 0,
-            Source::Pnm(pnm) => pnm.lead() % LINE,
-            Source::Tiff(tiff) => tiff.lead(),
-            _ => 0,
-        }
+        if self.may_hide() { 0 } else { self.source.facts().lead() }
     }
 
     /// Returns the bytes of heap that decoding takes beyond small change and what the budget allowed: for metadata, a JPEG's coefficients and
     /// the like. It is no less than what encoding takes later, because memory is only released in between.
     pub fn heap_bytes(&self) -> u64 {
-        let decoder = match &self.source {
-            Source::Jpeg(jpeg) => jpeg.heap_bytes(),
-            Source::DeepJpeg(jpeg) => jpeg.heap_bytes(),
-            Source::CmykJpeg(jpeg) => jpeg.heap_bytes(),
-            Source::Tiff(tiff) => tiff.heap_bytes(),
-            Source::WebP(webp) => webp.heap_bytes(),
-            Source::Gif(gif) => gif.heap_bytes(),
-            Source::JpegXl(jxl) => jxl.heap_bytes(),
-            Source::Jpeg2000(jp2) => jp2.heap_bytes(),
-            Source::Png(png) => png.heap_bytes(),
-            Source::Pfm(pfm) => pfm.heap_bytes(),
-            Source::Dicom(dicom) => dicom.heap_bytes(),
-            Source::Pnm(_) | Source::Bmp(_) => 0,
-        };
+        let facts = self.source.facts();
+        let decoder = facts.heap_bytes();
         let restored = self.restored();
         let kept = restored.map_or(0, |form| form.kept_bytes(self.written.pixels()));
-        let encoder = match (restored, &self.source, self.output) {
-            (Some(form), _, _) => tiff::bytes_of_rows(form.row_bytes(&self.written)),
-            // Its coefficients are those that are decoded, and its output is about as long as a scan.
-            (None, Source::Jpeg(_), Format::Jpeg) => decoder,
-            (None, Source::Tiff(tiff), Format::Tiff) => tiff.encoder_bytes(&self.written),
-            (None, _, to) => encoder_bytes(to, &self.written_frame()),
+        let encoder = match restored {
+            Some(form) => tiff::bytes_of_rows(form.row_bytes(&self.written)),
+            None => {
+                let own = facts.encoder_bytes(self.output, &self.written);
+                own.unwrap_or_else(|| encoder_bytes(self.output, &self.written_frame()))
+            }
         };
-        let metadata = self.metadata_bytes();
+        let metadata = facts.metadata();
         let hidden = if self.may_hide() { uncounted::heap_bytes(&self.layout()) } else { 0 };
         let mask = self.mask.as_ref().map_or(0, Mask::heap_bytes);
         kept + hidden + mask + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
@@ -317,7 +296,7 @@ impl Opened<'_> {
         let has_place = match self.output {
             Format::Tiff => self.format != Format::Dicom,
             Format::Pnm => self.format == Format::Pnm,
-            Format::Dicom => !matches!(&self.source, Source::Dicom(dicom) if dicom.reduces()),
+            Format::Dicom => !self.source.facts().reduces(),
             Format::Png
             | Format::Jpeg
             | Format::Bmp
@@ -326,30 +305,14 @@ impl Opened<'_> {
             | Format::JpegXl
             | Format::Jpeg2000 => false,
         };
-        let is_reduced = self.written.depth != self.source.layout().depth;
-        self.source.mapped().filter(|_| has_place && !is_reduced)
+        let facts = self.source.facts();
+        let is_reduced = self.written.depth != facts.layout().depth;
+        facts.mapped().filter(|_| has_place && !is_reduced)
     }
 
     /// Returns the bytes of heap that the picture's metadata takes until it is encoded.
     pub fn metadata_heap_bytes(&self) -> u64 {
-        self.metadata_bytes().encoded(self.output)
-    }
-
-    fn metadata_bytes(&self) -> MetadataBytes {
-        match &self.source {
-            Source::Png(png) => png.metadata(),
-            Source::Jpeg(jpeg) => jpeg.metadata(),
-            Source::DeepJpeg(jpeg) => jpeg.metadata(),
-            Source::CmykJpeg(jpeg) => jpeg.metadata(),
-            Source::Tiff(tiff) => tiff.metadata(),
-            Source::Bmp(bmp) => bmp.metadata(),
-            Source::WebP(webp) => webp.metadata(),
-            Source::Gif(gif) => gif.metadata(),
-            Source::JpegXl(jxl) => jxl.metadata(),
-            Source::Dicom(dicom) => dicom.metadata(),
-            Source::Jpeg2000(jp2) => jp2.metadata(),
-            Source::Pnm(_) | Source::Pfm(_) => MetadataBytes::default(),
-        }
+        self.source.facts().metadata().encoded(self.output)
     }
 
     /// Returns the workspace that makes decoding faster.
@@ -373,13 +336,9 @@ impl Opened<'_> {
         }
         // Colours are made gray in the machine's order.
         let is_stored = self.layout() == self.source_layout();
-        let from = match &self.source {
-            Source::Pnm(pnm) if is_stored => pnm.byte_order(),
-            Source::Png(_) if is_stored => big_endian(&self.source_layout()),
-            _ => ByteOrder::Native,
-        };
+        let from = if is_stored { self.source.facts().byte_order() } else { ByteOrder::Native };
         let to = match self.output {
-            Format::Pnm | Format::Png => big_endian(&self.written),
+            Format::Pnm | Format::Png if self.written.depth == Depth::Sixteen => ByteOrder::BIG_ENDIAN,
             _ => ByteOrder::Native,
         };
         ByteOrders { from, to }
@@ -420,10 +379,11 @@ impl Opened<'_> {
     ) -> Result<Decoded, CodecError> {
         let (format, gray, written) = (self.format, self.gray, self.written);
         let byte_orders = self.byte_orders();
-        let reduces = matches!(&self.source, Source::Dicom(dicom) if dicom.reduces());
+        let reduces = self.source.facts().reduces();
         let (restores, levels) = (self.restored().is_some(), self.levels);
         let purpose = Purpose { range: self.range, gray, restores, levels, reduces };
-        let (stated, no_data, mask) = (self.source.stated(), self.no_data, self.mask.as_ref());
+        let (stated, no_data, mask) = (self.source.facts().stated(), self.no_data, self.mask.as_ref());
+        let wanted = Wanted { byte_order: byte_orders.from, written, output: self.output, purpose, cores };
         let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
         let (whole, slot) = (slot, 0..stored);
         let payload = guard(
@@ -432,20 +392,9 @@ impl Opened<'_> {
             || {
                 let slot = &mut whole[slot];
                 match self.source {
-                    Source::Png(png) => png.decode(slot, byte_orders.from),
                     Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                     Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
-                    Source::DeepJpeg(jpeg) => jpeg.decode(slot),
-                    Source::CmykJpeg(jpeg) => jpeg.decode(slot),
-                    Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
-                    Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
-                    Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
-                    Source::Bmp(bmp) => bmp.decode(slot),
-                    Source::WebP(webp) => webp.decode(slot),
-                    Source::Gif(gif) => gif.decode(slot),
-                    Source::JpegXl(jxl) => jxl.decode(slot),
-                    Source::Dicom(dicom) => dicom.decode(slot, purpose, cores),
-                    Source::Jpeg2000(jp2) => jp2.decode(slot),
+                    Source::Other(other) => other.decode(slot, &wanted),
                 }
             },
         )?;
@@ -489,7 +438,7 @@ impl Opened<'_> {
             (Source::Jpeg(_), LevelCount::Number(..256)) => None,
             (Source::Jpeg(_), _) if self.may_hide() => None,
             (Source::Jpeg(jpeg), _) => jpeg.compressed(target),
-            _ => None,
+            (Source::Other(_), _) => None,
         }
     }
 
@@ -524,18 +473,12 @@ impl Opened<'_> {
 
     /// Returns the layout that the format's decoder delivers.
     fn source_layout(&self) -> Layout {
-        self.source.layout()
+        self.source.facts().layout()
     }
 
     /// Returns the bytes of the pixels as they are in the file.
     fn stored_bytes(&self) -> u64 {
-        let other = match &self.source {
-            Source::Tiff(tiff) => tiff.beyond_bytes(),
-            Source::CmykJpeg(jpeg) => jpeg.beyond_bytes(),
-            Source::Dicom(dicom) => dicom.other_bytes(),
-            _ => 0,
-        };
-        self.source_layout().bytes().saturating_add(other)
+        self.source_layout().bytes().saturating_add(self.source.facts().beyond_bytes())
     }
 
     fn chroma_bytes(&self) -> u64 {
@@ -562,12 +505,4 @@ fn is_invisible(pixels: &[u8], layout: &Layout) -> bool {
     let alpha = layout.pixel_bytes() - layout.depth.bytes();
     layout.pixel.has_alpha()
         && pixels.chunks_exact(layout.pixel_bytes()).all(|pixel| pixel[alpha..].iter().all(|&byte| byte == 0))
-}
-
-/// Returns the byte order of a file whose 16-bit samples have the high byte first.
-const fn big_endian(layout: &Layout) -> ByteOrder {
-    match layout.depth {
-        Depth::Eight => ByteOrder::Native,
-        Depth::Sixteen => ByteOrder::BIG_ENDIAN,
-    }
 }

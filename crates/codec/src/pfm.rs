@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 
 use super::budget::Budget;
-use super::mapped::{self, BAND, Form, Kind, Purpose, Rows};
+use super::decode::{Decode, Describe, Wanted};
+use super::mapped::{self, BAND, Form, Kind, Rows};
 use super::pnm::check_end;
 use super::reader::Reader;
 use super::samples::swap_bytes;
@@ -114,37 +115,39 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub(super) fn layout(&self) -> Layout {
-        self.form().layout(self.header.width, self.header.height)
-    }
-
-    /// Returns the bytes of heap for reading rows.
-    pub(super) fn heap_bytes(&self) -> u64 {
-        mapped::heap_bytes(self, self.header.row_bytes() as usize)
-    }
-
-    /// Decodes into `slot`, which is as long as the levels.
-    pub(super) fn decode(
-        self,
-        slot: &mut [u8],
-        purpose: Purpose,
-        cores: &Cores,
-    ) -> Result<Payload, CodecError> {
-        let Header { width, height, .. } = self.header;
-        let end = self.start + self.header.row_bytes() * u64::from(height);
-        let mut rest = vec![0; self.file.file_bytes().saturating_sub(end).min(64) as usize];
-        self.read_at(&mut rest, end)?;
-        check_end(&rest)?;
-        let (layout, mapped) = mapped::decode(&self, self.form(), (width, height), purpose, slot, cores)?;
-        let native = AnyNative::Pfm(Native { scale: self.header.scale });
-        Ok(Payload { layout, metadata: Metadata::default(), native, mapped: Some(Box::new(mapped)) })
-    }
-
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<(), CodecError> {
         self.file.read_at(into, offset).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => malformed("truncated: samples are missing"),
             _ => error.into(),
         })
+    }
+}
+
+impl Describe for Source<'_> {
+    fn layout(&self) -> Layout {
+        self.form().layout(self.header.width, self.header.height)
+    }
+
+    fn mapped(&self) -> Option<Form> {
+        Some(self.form())
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        mapped::heap_bytes(self, self.header.row_bytes() as usize)
+    }
+}
+
+impl Decode for Source<'_> {
+    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let Header { width, height, .. } = self.header;
+        let end = self.start + self.header.row_bytes() * u64::from(height);
+        let mut rest = vec![0; self.file.file_bytes().saturating_sub(end).min(64) as usize];
+        self.read_at(&mut rest, end)?;
+        check_end(&rest)?;
+        let (layout, mapped) =
+            mapped::decode(&*self, self.form(), (width, height), wanted.purpose, slot, wanted.cores)?;
+        let native = AnyNative::Pfm(Native { scale: self.header.scale });
+        Ok(Payload { layout, metadata: Metadata::default(), native, mapped: Some(Box::new(mapped)) })
     }
 }
 

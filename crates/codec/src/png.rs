@@ -11,6 +11,7 @@ use ::png::{
 };
 
 use super::animation::{self, Animation};
+use super::decode::{Decode, Describe, Wanted};
 use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
 use super::stated::{Place, Stated};
@@ -71,39 +72,46 @@ impl<'a> Source<'a> {
         Ok(Self { bytes, chunks, metadata, frames })
     }
 
+    fn exif_bytes(&self) -> u64 {
+        self.chunks.all(b"eXIf").map(|exif| exif.len() as u64).sum()
+    }
+}
+
+impl Describe for Source<'_> {
     /// Returns the bytes of heap that decoding takes: for rows, and for EXIF, which the `png` crate reads into a buffer and copies.
-    pub(super) fn heap_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
         heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes() + frames
     }
 
-    /// Returns the number of frames.
-    pub(super) fn frames(&self) -> usize {
+    fn frames(&self) -> usize {
         self.frames.as_ref().map_or(1, |frames| frames.animation.frames())
     }
 
-    fn exif_bytes(&self) -> u64 {
-        self.chunks.all(b"eXIf").map(|exif| exif.len() as u64).sum()
-    }
-
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(super) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         MetadataBytes { native: self.chunks.kept_bytes(), carried: self.metadata.bytes() }
     }
 
-    pub(super) fn layout(&self) -> Layout {
+    fn layout(&self) -> Layout {
         self.frames.as_ref().map_or(self.chunks.layout, |frames| frames.stacked)
     }
 
-    /// Returns what is said of the levels of colours.
-    pub(super) fn stated(&self) -> Option<Stated> {
+    fn byte_order(&self) -> ByteOrder {
+        match self.chunks.layout.depth {
+            Depth::Eight => ByteOrder::Native,
+            Depth::Sixteen => ByteOrder::BIG_ENDIAN,
+        }
+    }
+
+    fn stated(&self) -> Option<Stated> {
         self.chunks
             .significant_bits()
             .map(|bits| Stated { top: ((1_u32 << bits) - 1) as u16, place: Place::Either })
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels. 16-bit samples get this byte order.
-    pub(super) fn decode(self, slot: &mut [u8], order: ByteOrder) -> Result<Payload, CodecError> {
+impl Decode for Source<'_> {
+    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let (layout, metadata, kept) = (self.layout(), self.metadata.read(), self.chunks.kept());
         if let Some(frames) = self.frames {
             frames.decode(self.bytes, slot)?;
@@ -137,7 +145,7 @@ impl<'a> Source<'a> {
             }
         }
         if layout.depth == Depth::Sixteen {
-            swap_big_endian(slot, order);
+            swap_big_endian(slot, wanted.byte_order);
         }
         Ok(Payload {
             mapped: None,

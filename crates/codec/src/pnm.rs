@@ -8,10 +8,11 @@ use std::fs::File;
 use std::io::Write;
 
 use super::budget::Budget;
+use super::decode::{Decode, Describe, Wanted};
 use super::input::{HEAD, read_full, read_rest};
 use super::samples::{rescale, swap_big_endian, unpack};
 use super::stated::{Place, Stated};
-use super::{CodecError, Decoded, Format, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
+use super::{CodecError, Decoded, Format, LINE, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
 use equalize::{ByteOrder, Depth, Layout, Pixel};
 
 mod header;
@@ -62,41 +63,58 @@ impl<'a> Source<'a> {
         Ok(Self { header, start, body: &buffer[start..], file })
     }
 
-    pub(super) fn layout(&self) -> Layout {
+    /// Fills `raster` from what has been read already and from the file, and checks that nothing follows.
+    fn read_binary(self, raster: &mut [u8]) -> Result<(), CodecError> {
+        let ready = self.body.len().min(raster.len());
+        raster[..ready].copy_from_slice(&self.body[..ready]);
+        let filled = ready + read_full(self.file, &mut raster[ready..])?;
+        if filled < raster.len() {
+            return Err(malformed(format!(
+                "truncated: only {filled} of {} bytes of pixels are there",
+                raster.len()
+            )));
+        }
+        check_end(&self.body[ready..])?;
+        let mut next = [0; 64];
+        let read = read_full(self.file, &mut next)?;
+        check_end(&next[..read])
+    }
+}
+
+impl Describe for Source<'_> {
+    fn layout(&self) -> Layout {
         self.header.layout
     }
 
     /// Returns what maxval says of the levels, which are spread over the range.
-    pub(super) fn stated(&self) -> Option<Stated> {
+    fn stated(&self) -> Option<Stated> {
         Some(Stated { top: self.header.maxval, place: Place::Spread })
     }
 
-    /// Returns the offset of the pixels in the file if they lie there as they will in the slot; otherwise 0. The header of the output
-    /// usually has the same length.
-    pub(super) fn lead(&self) -> usize {
+    /// The header of the output usually has the same length.
+    fn lead(&self) -> usize {
         let straight = self.header.raster == Raster::Binary
             && self.start.is_multiple_of(self.header.layout.depth.bytes());
-        if straight { self.start } else { 0 }
+        if straight { self.start % LINE } else { 0 }
     }
 
-    /// Returns the byte order that decoding costs least in.
-    pub(super) fn byte_order(&self) -> ByteOrder {
+    fn byte_order(&self) -> ByteOrder {
         match self.header.raster {
             Raster::Binary if self.header.maxval == u16::MAX => ByteOrder::BIG_ENDIAN,
             _ => ByteOrder::Native,
         }
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels. 16-bit samples get this byte order, which is the machine's or that of
-    /// [`Source::byte_order`].
-    pub(super) fn decode(self, slot: &mut [u8], order: ByteOrder) -> Result<Payload, CodecError> {
+impl Decode for Source<'_> {
+    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let Header { layout, raster, maxval, pam, .. } = self.header;
         match raster {
             Raster::Text => check_text_end(read_numbers(self.body, layout.depth, maxval, slot)?)?,
             Raster::TextBits => check_text_end(read_digits(self.body, slot)?)?,
             Raster::Binary => {
                 self.read_binary(slot)?;
-                to_full_range(slot, layout.depth, maxval, order)?;
+                to_full_range(slot, layout.depth, maxval, wanted.byte_order)?;
             }
             Raster::Bits => {
                 // The packed rows go to the end of the slot and are unpacked from there to its front.
@@ -113,23 +131,6 @@ impl<'a> Source<'a> {
             native: AnyNative::Pnm(Native { pam }),
             mapped: None,
         })
-    }
-
-    /// Fills `raster` from what has been read already and from the file, and checks that nothing follows.
-    fn read_binary(self, raster: &mut [u8]) -> Result<(), CodecError> {
-        let ready = self.body.len().min(raster.len());
-        raster[..ready].copy_from_slice(&self.body[..ready]);
-        let filled = ready + read_full(self.file, &mut raster[ready..])?;
-        if filled < raster.len() {
-            return Err(malformed(format!(
-                "truncated: only {filled} of {} bytes of pixels are there",
-                raster.len()
-            )));
-        }
-        check_end(&self.body[ready..])?;
-        let mut next = [0; 64];
-        let read = read_full(self.file, &mut next)?;
-        check_end(&next[..read])
     }
 }
 

@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 use super::LevelCount;
 use super::budget::{Budget, ask};
-use super::mapped::{self, Purpose};
+use super::decode::{Decode, Describe, Wanted};
+use super::mapped;
 use super::metadata::MetadataBytes;
 use super::samples::unpack;
 use super::stated::{Place as Levels, Stated};
@@ -164,14 +165,52 @@ impl<'a> Source<'a> {
         Ok(Self { file, header, directory, start, tool_bytes, company, stack })
     }
 
-    /// Returns the pages of the file, if this is the first of several.
-    pub(super) fn take_stack(&mut self) -> Option<Stack> {
-        self.stack.take()
+    /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
+    pub(super) fn other_bytes(&self) -> u64 {
+        self.header.other_bytes()
     }
 
-    /// Returns the bytes that samples take in a TIFF, as pixels of this layout, if they are not compressed there. Samples that are no levels
-    /// are made again if `restores` is set.
-    pub(super) fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
+    /// Decodes samples that are levels. Returns the channels that are neither colour nor alpha if they are to be kept.
+    fn decode_levels(
+        &self,
+        parts: &Parts<'_>,
+        slot: &mut [u8],
+        keeps_other: bool,
+        cores: &Cores,
+    ) -> Result<Option<Vec<u8>>, CodecError> {
+        let header = &self.header;
+        let layout = header.layout;
+        // The stored samples go to the end of the slot; unpacking and expanding them moves them to its front.
+        let samples = layout.pixels() as usize * header.samples;
+        let start = slot.len() - samples * layout.depth.bytes();
+        let stored = &mut slot[start..];
+        let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
+        parts.read(&mut stored[packed..], cores)?;
+        if header.is_packed() && !header.unpacks_planes() {
+            unpack(stored, packed, layout.width as usize * header.samples, header.bits);
+        }
+        colours::make(slot, start, header, &self.directory)?;
+        let (samples, bytes) = (layout.pixel.channels() + header.others, layout.depth.bytes());
+        let slot = &mut slot[..layout.pixels() as usize * samples * bytes];
+        if header.before_alpha > 0 {
+            let shape = (samples, layout.pixel.colour_channels(), header.before_alpha);
+            other::move_alpha(slot, shape, bytes, false);
+        }
+        let other = match header.others {
+            0 => None,
+            others => other::take_out(slot, &layout, others, keeps_other)?,
+        };
+        colours::convert(pixels_of(&layout, slot), header, &self.directory)?;
+        Ok(other)
+    }
+}
+
+impl Describe for Source<'_> {
+    fn take_pages(&mut self) -> Option<super::pages::Source> {
+        self.stack.take().map(super::pages::Source::Tiff)
+    }
+
+    fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
         if self.header.method.written() != method::Compression::Stored {
             return None;
         }
@@ -184,37 +223,28 @@ impl<'a> Source<'a> {
         row.checked_mul(layout.height.into())
     }
 
-    pub(super) fn layout(&self) -> Layout {
+    fn layout(&self) -> Layout {
         self.header.layout
     }
 
-    /// Returns the form of samples that are no levels.
-    pub(super) fn mapped(&self) -> Option<mapped::Form> {
+    fn mapped(&self) -> Option<mapped::Form> {
         self.header.mapped()
     }
 
     /// Returns the level of pixels without data, if all of their colours have it.
-    pub(super) fn no_data_level(&self) -> Option<f64> {
+    fn no_data(&self) -> Option<f64> {
         header::no_data_level(&self.header, &self.directory)
     }
 
-    /// Returns what is said of the levels of samples.
-    pub(super) fn stated(&self) -> Option<Stated> {
+    fn stated(&self) -> Option<Stated> {
         self.header.stated
     }
 
-    /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
-    pub(super) fn other_bytes(&self) -> u64 {
-        self.header.other_bytes()
-    }
-
-    /// Returns the bytes that samples take in the slot beyond those of the pixels, before they become such.
-    pub(super) fn beyond_bytes(&self) -> u64 {
+    fn beyond_bytes(&self) -> u64 {
         self.header.other_bytes().saturating_add(self.header.spare_bytes())
     }
 
-    /// Returns how far past the start of a cache line the pixels begin, if they lie in the file as they will in the slot; otherwise 0.
-    pub(super) fn lead(&self) -> usize {
+    fn lead(&self) -> usize {
         let header = &self.header;
         let straight = header.method == Method::Stored && header.is_straight() && header.is_direct();
         let start = if straight { self.start } else { 0 };
@@ -226,34 +256,27 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the bytes of heap for reading a strip or tile, or for correcting texts.
-    pub(super) fn heap_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         self.tool_bytes.max(self.other_bytes()).max(tags::heap_bytes(&self.directory))
     }
 
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(super) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         let native = self.directory.bytes_of_values();
         MetadataBytes { native, carried: tags::metadata_bytes(&self.directory) }
     }
 
-    /// Returns the bytes of heap that encoding the picture as a TIFF takes, as pixels of this layout.
-    pub(super) fn encoder_bytes(&self, layout: &Layout) -> u64 {
-        match self.header.other_bytes() {
+    fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
+        let bytes = match self.header.other_bytes() {
             0 => heap_bytes(layout),
             other => other + bytes_of_rows(row_bytes(layout, self.header.others)),
-        }
+        };
+        (to == Format::Tiff).then_some(bytes)
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels and the channels between them that are neither colour nor alpha, with the help of
-    /// idle cores. The layout `written` will be written, in the format `to`.
-    pub(super) fn decode(
-        self,
-        slot: &mut [u8],
-        written: &Layout,
-        to: Format,
-        purpose: Purpose,
-        cores: &Cores,
-    ) -> Result<Payload, CodecError> {
+impl Decode for Source<'_> {
+    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let &Wanted { written, output: to, purpose, cores, .. } = wanted;
         let header = &self.header;
         let parts = Parts::new(&self.file, header, &self.directory)?;
         let was_sparse = parts.is_sparse();
@@ -319,40 +342,6 @@ impl<'a> Source<'a> {
             })),
             mapped,
         })
-    }
-
-    /// Decodes samples that are levels. Returns the channels that are neither colour nor alpha if they are to be kept.
-    fn decode_levels(
-        &self,
-        parts: &Parts<'_>,
-        slot: &mut [u8],
-        keeps_other: bool,
-        cores: &Cores,
-    ) -> Result<Option<Vec<u8>>, CodecError> {
-        let header = &self.header;
-        let layout = header.layout;
-        // The stored samples go to the end of the slot; unpacking and expanding them moves them to its front.
-        let samples = layout.pixels() as usize * header.samples;
-        let start = slot.len() - samples * layout.depth.bytes();
-        let stored = &mut slot[start..];
-        let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
-        parts.read(&mut stored[packed..], cores)?;
-        if header.is_packed() && !header.unpacks_planes() {
-            unpack(stored, packed, layout.width as usize * header.samples, header.bits);
-        }
-        colours::make(slot, start, header, &self.directory)?;
-        let (samples, bytes) = (layout.pixel.channels() + header.others, layout.depth.bytes());
-        let slot = &mut slot[..layout.pixels() as usize * samples * bytes];
-        if header.before_alpha > 0 {
-            let shape = (samples, layout.pixel.colour_channels(), header.before_alpha);
-            other::move_alpha(slot, shape, bytes, false);
-        }
-        let other = match header.others {
-            0 => None,
-            others => other::take_out(slot, &layout, others, keeps_other)?,
-        };
-        colours::convert(pixels_of(&layout, slot), header, &self.directory)?;
-        Ok(other)
     }
 }
 

@@ -7,6 +7,7 @@ use std::io::{Cursor, Write};
 use image_webp::{ColorType, DecodingError, EncodingError, LoopCount, WebPDecoder, WebPEncoder};
 
 use super::animation::{self, Animation};
+use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use super::reader::resize;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
@@ -64,29 +65,30 @@ impl<'a> Source<'a> {
         }
         Ok(Self { decoder, layout, animation, metadata_bytes: metadata_bytes(bytes) })
     }
+}
 
-    pub(super) fn layout(&self) -> Layout {
+impl Describe for Source<'_> {
+    fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(super) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         MetadataBytes { native: 0, carried: self.metadata_bytes }
     }
 
-    /// Returns the number of frames.
-    pub(super) fn frames(&self) -> usize {
+    fn frames(&self) -> usize {
         self.animation.as_ref().map_or(1, Animation::frames)
     }
 
     /// Returns the bytes of the decoder's own buffers: planes or, for RGB, RGBA; for an animation, a canvas besides.
-    pub(super) fn heap_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         let pixels = animation::frame_of(&self.layout, self.frames()).pixels();
         4 * pixels + self.animation.as_ref().map_or(0, |animation| 8 * pixels + animation.bytes())
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels.
-    pub(super) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+impl Decode for Source<'_> {
+    fn decode(mut self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         match &self.animation {
             None => self.decoder.read_image(slot).map_err(decode_error)?,
             Some(animation) => {

@@ -3,6 +3,7 @@
 use super::libjpeg::Reader;
 use super::markers::Markers;
 use super::{coding, decode_error, plane_size};
+use crate::decode::{Decode, Describe, Wanted};
 use crate::metadata::MetadataBytes;
 use crate::{CodecError, Native, Other, Payload, inks};
 use equalize::{Depth, Layout, Pixel};
@@ -19,33 +20,34 @@ impl<'a> CmykSource<'a> {
         let reader = Reader::new(bytes).map_err(decode_error)?;
         Ok(Self { markers, reader })
     }
+}
 
-    pub(crate) fn layout(&self) -> Layout {
+impl Describe for CmykSource<'_> {
+    fn layout(&self) -> Layout {
         let Markers { width, height, .. } = self.markers;
         Layout { width, height, pixel: Pixel::Rgb, depth: Depth::Eight }
     }
 
-    /// Returns the bytes that samples take in the slot beyond those of the pixels, before they become such.
-    pub(crate) fn beyond_bytes(&self) -> u64 {
+    fn beyond_bytes(&self) -> u64 {
         self.layout().pixels()
     }
 
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(crate) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         MetadataBytes { native: 0, ..self.markers.metadata_bytes() }
     }
 
     /// Returns the bytes of heap that decoding takes: for all coefficients of a picture in several scans.
-    pub(crate) fn heap_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         let Markers { width, height, ref components, .. } = self.markers;
         if !self.markers.progressive && self.markers.scans == 1 {
             return 0;
         }
         coding::heap_bytes(components.iter().map(|&factors| plane_size(width, height, components, factors)))
     }
+}
 
-    /// Decodes into `slot`, which is as long as the inks.
-    pub(crate) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+impl Decode for CmykSource<'_> {
+    fn decode(mut self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         self.reader.read_inks(slot).map_err(decode_error)?;
         let mut metadata = self.markers.metadata();
         // Adobe's programs store what ink leaves of the light, and say who they are.

@@ -4,6 +4,7 @@
 use super::coding::deep::{self, Planes, Trouble};
 use super::markers::{FrameComponent, Markers};
 use super::{coding, malformed, plane_size};
+use crate::decode::{Decode, Describe, Wanted};
 use crate::metadata::MetadataBytes;
 use crate::samples::rescale;
 use crate::{CodecError, Format, Native, Other, Payload, Target};
@@ -36,26 +37,28 @@ impl<'a> DeepSource<'a> {
         let ycbcr = is_ycbcr(&markers);
         Ok(Self { bytes, markers, ycbcr })
     }
+}
 
-    pub(crate) fn layout(&self) -> Layout {
+impl Describe for DeepSource<'_> {
+    fn layout(&self) -> Layout {
         let Markers { width, height, bits, ref components, .. } = self.markers;
         let pixel = if components.len() == 1 { Pixel::Gray } else { Pixel::Rgb };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         Layout { width, height, pixel, depth }
     }
 
-    /// Returns the bytes of the metadata once it is decoded.
-    pub(crate) fn metadata(&self) -> MetadataBytes {
+    fn metadata(&self) -> MetadataBytes {
         MetadataBytes { native: 0, ..self.markers.metadata_bytes() }
     }
 
     /// Returns the bytes of heap that decoding takes: for a copy of a scan without its stuffed bytes, and all samples.
-    pub(crate) fn heap_bytes(&self) -> u64 {
+    fn heap_bytes(&self) -> u64 {
         self.bytes.len() as u64 + planes_bytes(&self.markers)
     }
+}
 
-    /// Decodes into `slot`, which is as long as the pixels.
-    pub(crate) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+impl Decode for DeepSource<'_> {
+    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let layout = self.layout();
         let planes = deep::read(self.bytes).map_err(trouble)?;
         let most = (1 << planes.bits) - 1;

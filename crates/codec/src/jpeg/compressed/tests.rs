@@ -1,6 +1,7 @@
 use super::super::libjpeg::{self, Frame, Space, Tables};
 use super::super::markers::{Density, Factors};
 use super::*;
+use crate::decode::Describe;
 
 const SAMPLINGS: [(Sampling, &[(u8, u8)]); 5] = [
     (Sampling::Gray, &[(1, 1)]),

@@ -1,0 +1,107 @@
+//! What is asked of every format that is read.
+
+use std::fmt::Debug;
+
+use super::cores::Cores;
+use super::mapped::{self, Purpose};
+use super::metadata::MetadataBytes;
+use super::stated::Stated;
+use super::{CodecError, Format, Payload, pages};
+use equalize::{ByteOrder, Layout};
+
+/// A picture whose header has been read: what it is, and what decoding it takes.
+pub(super) trait Describe: Debug {
+    /// Returns the layout that the decoder delivers.
+    fn layout(&self) -> Layout;
+
+    /// Returns the bytes of the metadata once it is decoded.
+    fn metadata(&self) -> MetadataBytes {
+        MetadataBytes::default()
+    }
+
+    /// Returns the number of frames that lie below each other.
+    fn frames(&self) -> usize {
+        1
+    }
+
+    /// Returns the most bytes of heap that decoding takes beyond small change.
+    fn heap_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Returns the bytes of heap that encoding pixels of this layout takes, if the format is one that keeps more of this picture than its pixels.
+    fn encoder_bytes(&self, _to: Format, _layout: &Layout) -> Option<u64> {
+        None
+    }
+
+    /// Returns the bytes that samples take in the slot beyond those of the pixels, before they become such.
+    fn beyond_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Returns the bytes that the samples take in the file that is written, as pixels of this layout, if that is known before. Samples that
+    /// are no levels are made again if `restores` is set.
+    fn stored_bytes(&self, _layout: &Layout, _restores: bool) -> Option<u64> {
+        None
+    }
+
+    /// Returns how far past the start of a cache line the pixels begin, if they lie in the file as they will in the slot; otherwise 0.
+    fn lead(&self) -> usize {
+        0
+    }
+
+    /// Returns the byte order that decoding 16-bit samples costs least in.
+    fn byte_order(&self) -> ByteOrder {
+        ByteOrder::Native
+    }
+
+    /// Returns whether the colours are a palette of grays, so that the picture should become gray.
+    fn is_gray(&self) -> bool {
+        false
+    }
+
+    /// Returns the pages of the file, the first time, if there are several and this is the first.
+    fn take_pages(&mut self) -> Option<pages::Source> {
+        None
+    }
+
+    /// Returns the level of samples that are none, as the file says, if samples are levels.
+    fn no_data(&self) -> Option<f64> {
+        None
+    }
+
+    /// Returns what the file says of the levels of samples that are levels.
+    fn stated(&self) -> Option<Stated> {
+        None
+    }
+
+    /// Returns the form of samples that are no levels.
+    fn mapped(&self) -> Option<mapped::Form> {
+        None
+    }
+
+    /// Returns whether samples become levels of fewer bits.
+    fn reduces(&self) -> bool {
+        false
+    }
+}
+
+/// A picture that the processor decodes.
+pub(super) trait Decode: Describe {
+    /// Decodes into `slot`, which is as long as the pixels and what samples take beyond them.
+    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError>;
+}
+
+/// What a picture is decoded for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'w> {
+    /// The byte order that 16-bit samples get: the machine's, or that of [`Describe::byte_order`].
+    pub(super) byte_order: ByteOrder,
+    /// The layout and the format that will be written.
+    pub(super) written: Layout,
+    pub(super) output: Format,
+    /// What becomes of samples that are no levels.
+    pub(super) purpose: Purpose,
+    /// Idle ones may help.
+    pub(super) cores: &'w Cores,
+}
