@@ -6,7 +6,7 @@ use super::cores::Cores;
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
 use super::stated::Stated;
-use super::{CodecError, Format, Payload, pages};
+use super::{CodecError, Format, Payload};
 use equalize::{ByteOrder, Layout};
 
 /// A picture whose header has been read: what it is, and what decoding it takes.
@@ -58,11 +58,6 @@ pub(super) trait Describe: Debug {
     /// Returns whether the colours are a palette of grays, so that the picture should become gray.
     fn is_gray(&self) -> bool {
         false
-    }
-
-    /// Returns the pages of the file, the first time, if there are several and this is the first.
-    fn take_pages(&mut self) -> Option<pages::Source> {
-        None
     }
 
     /// Returns the level of samples that are none, as the file says, if samples are levels.

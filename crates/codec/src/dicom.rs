@@ -194,14 +194,15 @@ impl<'a> Source<'a> {
         let reduces = target.eight_bit && deep && description.palette.is_none();
         Ok(Self { data, known, frame, is_first, reduces })
     }
+
+    /// Returns the frames of the file, the first time, if there are several and this is the first.
+    pub(super) fn take_pages(&mut self) -> Option<Frames> {
+        let has_more = std::mem::take(&mut self.is_first) && self.known.description.frames > 1;
+        has_more.then(|| Frames { known: Arc::clone(&self.known) })
+    }
 }
 
 impl Describe for Source<'_> {
-    fn take_pages(&mut self) -> Option<super::pages::Source> {
-        let has_more = std::mem::take(&mut self.is_first) && self.known.description.frames > 1;
-        has_more.then(|| super::pages::Source::Dicom(Frames { known: Arc::clone(&self.known) }))
-    }
-
     fn layout(&self) -> Layout {
         let layout = self.known.description.layout();
         Layout { depth: if self.reduces { Depth::Eight } else { layout.depth }, ..layout }

@@ -16,7 +16,7 @@ use super::guard::guard;
 use super::input;
 use super::levels::Scale;
 use super::mapped::{self, Purpose};
-use super::pages::{Pages, Place};
+use super::pages::{self, Pages, Place};
 use super::uncounted::{self, Mask, Uncounted};
 use super::{
     CodecError, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds,
@@ -111,24 +111,29 @@ fn open_one<'a>(
         input::check_length(length, limits)?;
     }
     let place = page.map(|(pages, index)| pages.place(index));
-    let (mut source, file_bytes) = guard(
+    let (source, file_bytes, pages) = guard(
         format,
         |reason| CodecError::malformed(format, reason),
         move || match format {
             Format::Pnm if pfm::is_pfm(buffer) => {
                 let pfm = pfm::Source::open(file, buffer, limits, budget, target.no_data)?;
-                Ok((Source::of(pfm), 0))
+                Ok((Source::of(pfm), 0, None))
             }
-            Format::Pnm => Ok((Source::of(pnm::Source::open(file, buffer, limits, budget)?), 0)),
+            Format::Pnm => {
+                let pnm = pnm::Source::open(file, buffer, limits, budget)?;
+                Ok((Source::of(pnm), 0, None))
+            }
             Format::Tiff => {
                 let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-                let tiff = tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?;
-                Ok((Source::of(tiff), 0))
+                let mut tiff = tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?;
+                let pages = tiff.take_pages().map(pages::Source::Tiff);
+                Ok((Source::of(tiff), 0, pages))
             }
             Format::Dicom => {
                 let place = if let Some(Place::Dicom(place)) = place { Some(place) } else { None };
-                let dicom = dicom::Source::open(file, buffer, limits, budget, target, place)?;
-                Ok((Source::of(dicom), 0))
+                let mut dicom = dicom::Source::open(file, buffer, limits, budget, target, place)?;
+                let pages = dicom.take_pages().map(pages::Source::Dicom);
+                Ok((Source::of(dicom), 0, pages))
             }
             _ => {
                 let bytes = input::read_rest(file, buffer, limits, budget)?;
@@ -138,7 +143,7 @@ fn open_one<'a>(
                     _ => {}
                 }
                 let bytes = &*bytes;
-                Ok((open_whole(format, bytes, limits, target)?, bytes.len() as u64))
+                Ok((open_whole(format, bytes, limits, target)?, bytes.len() as u64, None))
             }
         },
     )?;
@@ -147,7 +152,6 @@ fn open_one<'a>(
     let written = target.layout_for(source.visible_in(gray));
     let (range, levels) = (target.range, target.levels);
     let no_data = target.no_data.or(source.facts().no_data()).filter(|_| source.facts().mapped().is_none());
-    let pages = source.facts_mut().take_pages();
     let pages = pages.map(|source| Pages::new(source, format, output)).transpose()?;
     if pages.is_none() && page.is_none() {
         input::check_length(length, limits)?;

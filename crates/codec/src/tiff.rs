@@ -203,13 +203,14 @@ impl<'a> Source<'a> {
         colours::convert(pixels_of(&layout, slot), header, &self.directory)?;
         Ok(other)
     }
+
+    /// Returns the pages of the file, the first time, if this is the first of several.
+    pub(super) fn take_pages(&mut self) -> Option<Stack> {
+        self.stack.take()
+    }
 }
 
 impl Describe for Source<'_> {
-    fn take_pages(&mut self) -> Option<super::pages::Source> {
-        self.stack.take().map(super::pages::Source::Tiff)
-    }
-
     fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
         if self.header.method.written() != method::Compression::Stored {
             return None;

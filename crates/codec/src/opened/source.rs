@@ -26,14 +26,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// As [`Source::facts`], to take pages out.
-    pub(super) fn facts_mut(&mut self) -> &mut dyn Describe {
-        match self {
-            Self::Jpeg(jpeg) => &mut **jpeg,
-            Self::Other(other) => &mut **other,
-        }
-    }
-
     /// Returns the layout of the pixels in the slot, which are `gray` or what the decoder delivers.
     pub(super) fn layout_in(&self, gray: bool) -> Layout {
         in_gray(self.facts().layout(), gray)
