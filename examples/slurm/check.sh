@@ -2,16 +2,19 @@
 # Runs both examples under Slurm and compares what they make with a local run: examples/slurm/check.sh [HISTEQD]
 #
 # Starts a cluster of its own, with all its nodes on this machine, in a temporary folder, and stops it. Needs munge, slurmctld, slurmd, slurm-client and
-# nats-server, but neither root nor systemd; says so and does nothing where one of them is missing, unless HISTEQD_REQUIRE_SERVERS is set.
+# nats-server, but neither root nor systemd; says so and does nothing where one of them is missing, and fails then if HISTEQD_REQUIRE_SERVERS is set.
 set -euo pipefail
 histeqd=$(realpath "${1:-target/release/histeqd}")
 cd "$(dirname "$0")/../.."
 PATH=$PATH:/usr/sbin
-for program in munged mungekey slurmctld slurmd sbatch nats-server; do
-    command -v "$program" >/dev/null && continue
-    echo "examples/slurm/check.sh: skipped, because $program is missing" >&2
+skip() {
+    echo "examples/slurm/check.sh: skipped, because $1" >&2
     [ -z "${HISTEQD_REQUIRE_SERVERS:-}" ] && exit 0 || exit 1
+}
+for program in munged mungekey slurmctld slurmd sbatch nats-server; do
+    command -v "$program" >/dev/null || skip "$program is missing"
 done
+getent hosts "$(hostname)" >/dev/null || skip "this machine does not know its own name, $(hostname)"
 
 place=$(mktemp -d)
 started=()
