@@ -1,21 +1,16 @@
 #!/bin/sh
 # Installs, upgrades, removes and purges a Debian package in a root of its own: packaging/check-deb.sh FILE.deb
 #
-# As root; needs debootstrap. The root is kept in target/debian-root for the next time.
+# As root; needs debootstrap. The root is left in target/debian-root, to look at.
 set -eu
 package=$(realpath "$1")
 cd "$(dirname "$0")/.."
 root=$PWD/target/debian-root
-if ! [ -e "$root/complete" ]; then
-    rm -rf "$root"
-    debootstrap --variant=minbase bookworm "$root" >/dev/null
-    touch "$root/complete"
-fi
+rm -rf "$root"
+cp -a "$(packaging/debian-base.sh)" "$root"
 within() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
 fail() { echo "$package: $1" >&2 && exit 1; }
 
-within apt-get purge -qq -y histeqd >/dev/null 2>&1 || true
-rm -rf "$root/var/lib/histeqd" "$root/tmp/in" "$root/tmp/out"
 cp "$package" "$root/tmp/histeqd.deb"
 cp -r examples/inbox "$root/tmp/in"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the pictures of README and of the documentation: histeqd's outputs beside its inputs, with their histograms.
 
-usage: docs/make-pictures.py [HISTEQD]        needs: pip install numpy pillow; HISTEQD is target/release/histeqd by default
+usage: benches/make_pictures.py [HISTEQD]        needs: pip install numpy pillow; HISTEQD is target/release/histeqd by default
 
 Writes docs/before-after.jpg, docs/photograph.jpg, docs/stretch-match.jpg, docs/measured.jpg and docs/clahe.jpg. docs/rocket.jpg is scikit-image's rocket.jpg (SpaceX,
 CC0) made smaller; docs/landsat.png is a piece of a band of Landsat 8 (USGS, public domain), samples as in geotrellis' lc8-utm-1.tif (Apache-2.0).

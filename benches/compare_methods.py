@@ -2,7 +2,7 @@
 """Prints the tables of docs/methods.md: a series whose frames differ in exposure, --method match beside scikit-image and rio-hist, and --method stretch beside
 GDAL, ImageJ and numpy's percentiles.
 
-usage: docs/compare-methods.py [HISTEQD]        needs: pip install numpy pillow scikit-image rio-hist, and gdal_translate (apt install gdal-bin);
+usage: benches/compare_methods.py [HISTEQD]        needs: pip install numpy pillow scikit-image rio-hist, and gdal_translate (apt install gdal-bin);
 HISTEQD is target/release/histeqd by default
 """
 import subprocess, sys, tempfile
