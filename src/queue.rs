@@ -7,11 +7,11 @@
 //! The queue says what is to be done, never what was: that is what the outputs say. So it may vanish, and a message may be delivered twice.
 
 mod account;
+mod begun;
 mod message;
 mod report;
 mod roots;
 mod submit;
-mod taken;
 mod work;
 
 use histeqd_queue::QueueError;

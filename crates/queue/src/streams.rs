@@ -182,7 +182,7 @@ impl Streams {
     }
 
     /// Adds a dead letter, in the place of one of its name.
-    pub(crate) async fn bury(&self, name: &str, payload: Vec<u8>) -> Result<(), QueueError> {
+    pub(crate) async fn add_dead(&self, name: &str, payload: Vec<u8>) -> Result<(), QueueError> {
         let sent = self.context.publish(self.place.dead_subject(name), payload.into()).await;
         match sent {
             Ok(sent) => sent.await.map(drop).map_err(|why| self.unpublished(&why)),
