@@ -9,9 +9,11 @@
 mod account;
 mod begun;
 mod message;
+mod outgoing;
 mod report;
 mod roots;
 mod submit;
+mod watch;
 mod work;
 
 use histeqd_queue::QueueError;
@@ -20,6 +22,7 @@ use crate::error::Error;
 
 pub use report::{describe, retry};
 pub use submit::submit;
+pub use watch::watch;
 pub use work::work;
 
 /// Returns what an error of the queue means for the run.

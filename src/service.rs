@@ -14,7 +14,7 @@ mod account;
 mod activity;
 mod answers;
 mod finished_inputs;
-mod folders;
+pub(crate) mod folders;
 mod follow;
 mod gate;
 mod gone;

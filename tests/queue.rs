@@ -2,6 +2,7 @@
 
 mod chaos;
 mod server;
+mod watching;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -280,8 +280,7 @@ impl BegunMessages {
     fn dead(&self, message: &Message, picture: &Picture, reason: String, deliveries: u64) -> Letter {
         warn!("failed: {}: {reason}", Shown(&picture.input));
         lock(&self.state).failed += 1;
-        let alone = message.about(picture);
-        let name = alone.name();
+        let (alone, name) = (message.about(picture), message.dead_name(picture));
         Dead { reason, worker: self.worker.clone(), deliveries, message: Some(alone), text: None }
             .letter(name)
     }

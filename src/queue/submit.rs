@@ -25,7 +25,8 @@ const LONGEST: usize = 128 * 1024;
 /// How long a server may be gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The pauses while the queue is full or its server gone.
-const PAUSES: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
+pub(super) const PAUSES: Backoff =
+    Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
 
 /// What became of the pictures.
 #[derive(Default)]
@@ -78,7 +79,7 @@ fn told(count: &Count, skipped: &[(PathBuf, Skip)]) -> String {
 }
 
 /// Returns the settings with whole paths, because workers have other current folders.
-fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
+pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
     let whole = |path: &PathBuf| {
         if store::is_url(path) {
             return Err(Error::Usage(format!(
@@ -115,15 +116,14 @@ struct Submission<'a> {
 impl Submission<'_> {
     /// Publishes jobs, and takes those that failed before out of the dead letters.
     fn publish(&self, jobs: Vec<Job>) -> Result<Count, Error> {
-        let dead = self.queue.dead().map_err(|why| unusable(&why))?;
-        let dead: HashMap<_, _> = dead.into_iter().map(|letter| (letter.name.clone(), letter)).collect();
+        let dead = dead_by_name(self.queue).map_err(|why| unusable(&why))?;
         let mut count = Count::default();
         for message in messages(jobs, &self.settings) {
             match self.add(&message)? {
                 Published::Added => {
                     count.published += message.pictures.len();
                     count.messages += 1;
-                    self.forget_dead(&message, &dead)?;
+                    forget_dead(self.queue, &message, &dead).map_err(|why| unusable(&why))?;
                 }
                 Published::Already => count.waiting += message.pictures.len(),
                 // Only a stop ends the wait for room.
@@ -165,21 +165,31 @@ impl Submission<'_> {
             sleep(PAUSES.after(tries));
         }
     }
+}
 
-    fn forget_dead(&self, message: &Message, dead: &HashMap<String, DeadLetter>) -> Result<(), Error> {
-        if dead.is_empty() {
-            return Ok(());
-        }
-        let names = message.pictures.iter().map(|picture| message.about(picture).name());
-        for letter in names.filter_map(|name| dead.get(&name)) {
-            self.queue.forget_dead(letter).map_err(|why| unusable(&why))?;
-        }
-        Ok(())
+/// Takes the dead letters about pictures of a message out, whatever state the pictures were in.
+pub(super) fn forget_dead(
+    queue: &Queue,
+    message: &Message,
+    dead: &HashMap<String, DeadLetter>,
+) -> Result<(), QueueError> {
+    if dead.is_empty() {
+        return Ok(());
     }
+    let mut names = message.pictures.iter().map(|picture| message.dead_name(picture));
+    names.try_for_each(|name| dead.get(&name).map_or(Ok(()), |letter| queue.forget_dead(letter)))
+}
+
+/// Returns the dead letters by their names.
+///
+/// # Errors
+/// When the server does not answer.
+pub(super) fn dead_by_name(queue: &Queue) -> Result<HashMap<String, DeadLetter>, QueueError> {
+    Ok(queue.dead()?.into_iter().map(|letter| (letter.name.clone(), letter)).collect())
 }
 
 /// Returns the jobs as messages: consecutive small pictures together, a large one alone.
-fn messages(jobs: Vec<Job>, settings: &str) -> impl Iterator<Item = Message> {
+pub(super) fn messages(jobs: Vec<Job>, settings: &str) -> impl Iterator<Item = Message> {
     let mut jobs = jobs.into_iter().peekable();
     std::iter::from_fn(move || {
         let first = jobs.next()?;
@@ -197,8 +207,7 @@ fn messages(jobs: Vec<Job>, settings: &str) -> impl Iterator<Item = Message> {
         {
             together.push(job);
         }
-        let picture = |Job { input, output, named, .. }| Picture { input, output, named };
-        Some(Message::new(settings.to_owned(), together.into_iter().map(picture).collect()))
+        Some(Message::new(settings.to_owned(), together.into_iter().map(Picture::of).collect()))
     })
 }
 

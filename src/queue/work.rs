@@ -231,7 +231,7 @@ impl Worker<'_> {
     /// Begins a message, and returns the jobs that are still to do.
     fn begin(&self, taken: Taken, settings: &Settings) -> Vec<Job> {
         let (mut jobs, mut failures) = (Vec::with_capacity(taken.message.pictures.len()), HashMap::new());
-        for Picture { input, output, named } in &taken.message.pictures {
+        for Picture { input, output, named, .. } in &taken.message.pictures {
             match source::single(input.clone(), output.clone(), *named, settings) {
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {}
