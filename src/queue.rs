@@ -8,6 +8,7 @@
 
 mod account;
 mod begun;
+mod follow;
 mod message;
 mod outgoing;
 mod report;

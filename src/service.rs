@@ -15,7 +15,7 @@ mod activity;
 mod answers;
 mod finished_inputs;
 pub(crate) mod folders;
-mod follow;
+pub(crate) mod follow;
 mod gate;
 mod gone;
 mod handle;

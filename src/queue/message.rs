@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use histeqd_queue::Letter;
 use serde::{Deserialize, Deserializer, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher13};
+use store::Url;
 
 use crate::paths::{Shown, as_json};
 use crate::source::Job;
@@ -96,7 +97,7 @@ pub(super) enum MessageError {
     #[error("it is about {0} pictures")]
     Pictures(usize),
     /// A path in it could mean several places.
-    #[error("{} is no absolute path without `.` and `..`", Shown(.0))]
+    #[error("{} is neither an absolute path without `.` and `..` nor the URL of an object", Shown(.0))]
     Path(PathBuf),
 }
 
@@ -228,8 +229,12 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("texts, paths and numbers")
 }
 
-/// Returns whether a path is absolute and goes nowhere but down, and no other text means the same.
+/// Returns whether a path is absolute and goes nowhere but down, or the URL of an object, and no other text means the same.
 fn is_plain(path: &Path) -> bool {
+    if store::is_url(path) {
+        let is_same = |url: Url| !url.key().is_empty() && Path::new(&url.to_string()) == path;
+        return !path.as_os_str().as_bytes().contains(&0) && Url::parse(path).is_ok_and(is_same);
+    }
     let goes_down = |part: &[u8]| !["", ".", ".."].map(str::as_bytes).contains(&part) && !part.contains(&0);
     match path.as_os_str().as_bytes().strip_prefix(b"/") {
         Some(below) => below.split(|&byte| byte == b'/').all(goes_down),
@@ -276,6 +281,9 @@ mod tests {
 
     #[test]
     fn a_message_is_read_back_the_same() {
+        let mut stored = message();
+        stored.pictures[0].input = "s3://b/in box/50%.png".into();
+        assert_eq!(Message::parse(&stored.letter().payload), Ok(stored));
         let named = Picture { named: true, state: "1-2-3".to_owned(), ..picture("c.png") };
         for message in [message(), message().instead(vec![named], 3), message().about(&picture("a.png"))] {
             assert_eq!(Message::parse(&message.letter().payload), Ok(message));
@@ -329,6 +337,15 @@ mod tests {
             "/in//a.png",
             "/in/a.png/",
             "/a\\u0000b",
+            "s3://b",
+            "s3://b/",
+            "s3://b/a/",
+            "s3://b//a.png",
+            "s3://b/in/../a.png",
+            "s3://b/a\\u0000b",
+            "s3://user@b/a.png",
+            "http://host/a.png",
+            "file:///in/a.png",
         ] {
             let why = with("/in/a.png", path);
             assert!(matches!(why, Err(MessageError::Path(_))), "{path}: {why:?}");

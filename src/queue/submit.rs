@@ -47,7 +47,10 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
     let queue = Queue::connect(&place, &access).map_err(|why| unusable(&why))?;
     queue.create(&limits).map_err(|why| unusable(&why))?;
     let scan = || source::scan(&settings, stop);
-    let plan = with_leftovers_removed(&settings.out, usize::MAX, scan).map_err(Error::thread)??;
+    let plan = match store::is_url(&settings.out) {
+        true => scan(),
+        false => with_leftovers_removed(&settings.out, usize::MAX, scan).map_err(Error::thread)?,
+    }?;
     let submission = Submission { queue: &queue, settings: carried, limits, stop };
     let count = submission.publish(plan.jobs)?;
     if stop.asked() {
@@ -81,12 +84,6 @@ fn told(count: &Count, skipped: &[(PathBuf, Skip)]) -> String {
 /// Returns the settings with whole paths, because workers have other current folders.
 pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
     let whole = |path: &PathBuf| {
-        if store::is_url(path) {
-            return Err(Error::Usage(format!(
-                "{}: workers of a queue read and write a shared file system; in object storage several machines share the work by --shard",
-                Shown(path)
-            )));
-        }
         let absolute = std::path::absolute(path).and_then(|path| {
             match path.components().any(|part| part == Component::ParentDir) {
                 true => path.canonicalize(),
@@ -99,8 +96,9 @@ pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error
     if let Some(OrNone::Some(InputFile(file))) = reference {
         *file = whole(file)?;
     }
-    let named = lut.iter_mut().flatten().chain(&mut settings.inputs).chain([&mut settings.out]);
-    for path in named {
+    // A URL is whole.
+    let named = settings.inputs.iter_mut().chain([&mut settings.out]).filter(|path| !store::is_url(path));
+    for path in lut.iter_mut().flatten().chain(named) {
         *path = whole(path)?;
     }
     Ok(settings)

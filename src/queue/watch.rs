@@ -17,6 +17,7 @@ use histeqd_queue::{Limits, Place, Queue};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
+use super::follow::follow;
 use super::message::Picture;
 use super::outgoing::Outgoing;
 use super::submit::with_whole_paths;
@@ -47,7 +48,8 @@ pub fn watch(settings: &Settings, place: &Place, stop: &Stop) -> Result<Exit, Er
     log::start(settings.report.style);
     let settings = with_whole_paths(settings.clone())?;
     let carried = settings.written.carried().map_err(Error::Usage)?;
-    let folders = Folders::of(&settings)?;
+    let is_stored = settings.inputs.iter().any(|input| store::is_url(input));
+    let folders = if is_stored { None } else { Some(Folders::of(&settings)?) };
     let (queue, limits) = (Queue::connect(place, &cli::access()?), Limits::default());
     let queue = queue.map_err(|why| unusable(&why))?;
     queue.create(&limits).map_err(|why| unusable(&why))?;
@@ -61,7 +63,10 @@ pub fn watch(settings: &Settings, place: &Place, stop: &Stop) -> Result<Exit, Er
     // Without a service manager nobody listens.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     let outgoing = Outgoing::new(&queue, limits, carried, settings.service.rescan);
-    Watching::new(&settings, folders, outgoing).run(stop);
+    match folders {
+        Some(folders) => Watching::new(&settings, folders, outgoing).run(stop),
+        None => follow(&settings, outgoing, stop),
+    }
     info!("stopped");
     Ok(Exit::Done)
 }

@@ -20,11 +20,12 @@ use crate::config::{InputFile, OrNone, Report, Request, Settings, Written};
 use crate::device::RequiredDevices;
 use crate::error::{Error, Exit};
 use crate::machine::Machine;
-use crate::pipeline::{OutputFolder, Run};
+use crate::paths::Shown;
+use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Run};
 use crate::progress::Events;
 use crate::publish::Publisher;
 use crate::service::log;
-use crate::source::{self, Job};
+use crate::source::{Job, Objects};
 use crate::stop::Stop;
 use crate::together::Groups;
 use lanes::Order;
@@ -89,6 +90,12 @@ pub fn work(
     Ok(if until_empty && begun.failed() > 0 { Exit::SomeFailed } else { Exit::Done })
 }
 
+/// Returns why the bucket of the outputs cannot be used, unless it can or they go elsewhere.
+fn is_away(settings: &Settings) -> Option<String> {
+    let bucket = OutputBucket::new(settings).transpose()?;
+    bucket.and_then(|bucket| bucket.check()).err().map(|why| why.to_string())
+}
+
 struct Worker<'a> {
     queue: &'a Queue,
     limits: Limits,
@@ -112,10 +119,16 @@ impl Worker<'_> {
             && let Some(first) = self.first()
         {
             let (text, root) = (first.message.settings.clone(), first.root.clone());
-            match self.settings(&text) {
+            match self.settings(&text, &root) {
                 Ok(settings) => {
                     self.held.push_front(first);
-                    done = self.process(&settings, &text, &root, publisher);
+                    done = match is_away(&settings) {
+                        Some(why) => {
+                            self.begun.wait(&why);
+                            Ok(())
+                        }
+                        None => self.process(&settings, &text, &root, publisher),
+                    };
                 }
                 Err(reason) => self.fail_all(first, &reason),
             }
@@ -133,6 +146,10 @@ impl Worker<'_> {
             if self.stop.asked() {
                 return None;
             }
+            if self.begun.waits() {
+                thread::sleep(TICK);
+                continue;
+            }
             if let Some(held) = self.held.pop_front() {
                 return Some(held);
             }
@@ -142,12 +159,16 @@ impl Worker<'_> {
         }
     }
 
-    /// Returns the settings for messages that carry this text.
-    fn settings(&self, text: &str) -> Result<Settings, String> {
+    /// Returns the settings for messages that carry this text, and whose outputs lie in this root.
+    fn settings(&self, text: &str, root: &Path) -> Result<Settings, String> {
         let written = self.written.clone().with_carried(text)?;
+        // With what may be in object storage named, there is memory for that.
+        let (inputs, out) = (self.roots.buckets(), root.to_owned());
+        let request = Request { report: self.report, inputs, out, ..Request::default() };
+        let mut settings = Settings::resolve(written, request)?;
         // Whether outputs can be written may change by itself, as in a service.
-        let request = Request { report: self.report, watch: true, ..Request::default() };
-        Settings::resolve(written, request)
+        settings.watch = true;
+        Ok(settings)
     }
 
     /// Has all messages with the same settings done, until one with others comes.
@@ -160,7 +181,11 @@ impl Worker<'_> {
     ) -> Result<(), Error> {
         let (stop, begun) = (self.stop.clone(), self.begun);
         let machine = Machine::new(settings.memory, settings.threads);
-        let outlet = OutputFolder::new(settings, root, publisher);
+        let (folder, bucket) = (OutputFolder::new(settings, root, publisher), OutputBucket::new(settings)?);
+        let outlet: &dyn Outlet = match &bucket {
+            Some(bucket) => bucket,
+            None => &folder,
+        };
         let (events, told) = Events::queue(WAITING);
         let groups = Groups::new(settings, settings.operation, &[]);
         let roots = Arc::clone(&self.roots);
@@ -175,7 +200,7 @@ impl Worker<'_> {
                 settings,
                 order: Order::Equalize(settings.operation),
                 groups: groups.as_ref(),
-                outlet: &outlet,
+                outlet,
                 machine: &machine,
                 pictures: usize::MAX,
                 have_pages: true,
@@ -231,8 +256,11 @@ impl Worker<'_> {
     /// Begins a message, and returns the jobs that are still to do.
     fn begin(&self, taken: Taken, settings: &Settings) -> Vec<Job> {
         let (mut jobs, mut failures) = (Vec::with_capacity(taken.message.pictures.len()), HashMap::new());
-        for Picture { input, output, named, .. } in &taken.message.pictures {
-            match source::single(input.clone(), output.clone(), *named, settings) {
+        let pictures = &taken.message.pictures;
+        let objects =
+            Objects::find(pictures.iter().flat_map(|picture| [&*picture.input, &*picture.output]), settings);
+        for Picture { input, output, named, .. } in pictures {
+            match objects.job(input.clone(), output.clone(), *named, settings) {
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {}
                 Err(error) => {
@@ -241,6 +269,8 @@ impl Worker<'_> {
             }
         }
         let open: HashSet<_> = jobs.iter().map(|job| job.input.clone()).collect();
+        let fetched = jobs.iter().filter(|job| job.bytes <= settings.limits.max_bytes);
+        store::announce(&settings.storage, fetched.filter_map(|job| job.object.as_ref()));
         self.begun.begin(taken, open, failures);
         jobs
     }
@@ -361,6 +391,9 @@ impl Worker<'_> {
             _ => None,
         };
         let mut files = reference.into_iter().chain(written.lut.iter().flatten());
+        if let Some(url) = files.clone().find(|file| store::is_url(file)) {
+            return Err(format!("{} is a URL, and has to be a file", Shown(url)));
+        }
         files.try_for_each(|file| self.roots.check_input(file)).map_err(|why| why.to_string())
     }
 
