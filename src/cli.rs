@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+#[cfg(feature = "queue")]
+use histeqd_queue::Place;
+
 pub use self::bench::BenchCommand;
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
@@ -180,6 +183,14 @@ pub struct Cli {
     #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite", "shard"])]
     resume: bool,
 
+    /// With --watch: publish what arrives to this queue, and leave the work to `histeqd work`: nats://HOST/NAME
+    ///
+    /// Outputs and the queue tell what is done or waits already; inputs stay where they are, and no ledger is kept. While the queue is full
+    /// or its server away, new pictures wait. See `histeqd submit --help` for who we are to the server.
+    #[cfg(feature = "queue")]
+    #[arg(long, value_name = "URL", requires = "watch", help_heading = "Watching")]
+    queue: Option<Place>,
+
     #[command(flatten)]
     part: Part,
 
@@ -322,6 +333,9 @@ impl WorkerCommand {
 pub enum Invocation {
     /// Equalize pictures.
     Run(Box<Settings>),
+    /// Watch folders, and publish to this queue what arrives.
+    #[cfg(feature = "queue")]
+    Publish(Box<Settings>, Place),
     /// Print this text on standard output.
     Print(String),
     /// Run a subcommand.
@@ -364,6 +378,11 @@ impl Cli {
             written.jpeg = Some(JpegChoice::Cpu);
         }
         self.written.check_effects(&written, kind).map_err(Error::Usage)?;
+        #[cfg(feature = "queue")]
+        if self.queue.is_some() {
+            queue::check_publishing(&self.written, self.split_channels)?;
+            written.overwrite = None;
+        }
         let are_all_files = self.inputs.iter().all(|input| input.is_file() || names_object(input));
         if self.written.prefix_folder == Some(true) && kind == RunKind::Batch && are_all_files {
             return Err(Error::Usage("--prefix-folder has no effect without an input folder".to_owned()));
@@ -396,6 +415,10 @@ impl Cli {
         }
         if self.print_config {
             return Ok(Invocation::Print(written.explained()));
+        }
+        #[cfg(feature = "queue")]
+        if let Some(place) = self.queue {
+            return Ok(Invocation::Publish(Box::new(settings), place));
         }
         Ok(Invocation::Run(Box::new(settings)))
     }

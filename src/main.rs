@@ -20,6 +20,8 @@ use histeqd::{
     config::Durability,
     queue,
 };
+#[cfg(feature = "queue")]
+use histeqd_queue::Place;
 use nix::sys::signal::{SigSet, Signal};
 
 fn main() -> ExitCode {
@@ -40,6 +42,8 @@ fn run() -> Result<Exit, Error> {
         Invocation::Print(text) => print(&text),
         Invocation::Run(settings) if settings.watch => watch(&settings),
         Invocation::Run(settings) => run_pictures(&settings),
+        #[cfg(feature = "queue")]
+        Invocation::Publish(settings, place) => publish(&settings, &place),
         Invocation::Command(Command::Histogram(command)) => count_pictures(*command),
         Invocation::Command(Command::Devices) => print(&device::find::describe()),
         #[cfg(feature = "queue")]
@@ -98,6 +102,13 @@ fn submit(command: SubmitCommand) -> Result<Exit, Error> {
     let (stop, publisher) = (Stop::default(), Arc::new(Publisher::new(Durability::Full)));
     on_signals(&stop, &publisher, None)?;
     queue::submit(command, &stop)
+}
+
+#[cfg(feature = "queue")]
+fn publish(settings: &Settings, place: &Place) -> Result<Exit, Error> {
+    let (stop, publisher) = (Stop::default(), Arc::new(Publisher::new(Durability::Full)));
+    on_signals(&stop, &publisher, None)?;
+    queue::watch(settings, place, &stop)
 }
 
 #[cfg(feature = "queue")]

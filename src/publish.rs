@@ -257,6 +257,11 @@ impl PublishError {
         Self { path: path.to_owned(), source }
     }
 
+    /// Returns the error of an output that object storage does not take, or about which it tells nothing.
+    pub(crate) fn of_store(output: &Path, why: store::Error) -> Self {
+        Self::new(output, io::Error::other(why))
+    }
+
     /// Returns whether there was no space, so that every other output will fail too until there is some.
     fn is_full(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)

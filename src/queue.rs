@@ -7,11 +7,14 @@
 //! The queue says what is to be done, never what was: that is what the outputs say. So it may vanish, and a message may be delivered twice.
 
 mod account;
+mod begun;
+mod follow;
 mod message;
+mod outgoing;
 mod report;
 mod roots;
 mod submit;
-mod taken;
+mod watch;
 mod work;
 
 use histeqd_queue::QueueError;
@@ -20,6 +23,7 @@ use crate::error::Error;
 
 pub use report::{describe, retry};
 pub use submit::submit;
+pub use watch::watch;
 pub use work::work;
 
 /// Returns what an error of the queue means for the run.

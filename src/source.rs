@@ -16,5 +16,5 @@ pub use prefix::Prefixes;
 pub(crate) use scan::is_folder;
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, jpeg_bytes, scan};
 #[cfg(feature = "queue")]
-pub use single::single;
+pub use single::{Objects, single};
 pub use stdin::STANDARD_INPUT;

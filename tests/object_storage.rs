@@ -3,6 +3,7 @@
 mod batch;
 mod faults;
 mod proxy;
+mod queue;
 mod refusals;
 mod server;
 mod watch;

@@ -1,7 +1,9 @@
 //! `histeqd submit` and `work`, with a real server.
 
 mod chaos;
-mod server;
+mod hosts;
+pub(crate) mod server;
+mod watching;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -223,7 +225,7 @@ fn who_can_publish_cannot_make_a_worker_touch_anything_but_its_roots() {
         "other/secret.pgm is below no --root of this worker",
         "root/in/link.pgm is below no --root of this worker, because a link leads out of it",
         "other/4.pgm is below no --root of this worker",
-        "is no absolute path without `.` and `..`",
+        "is neither an absolute path without `.` and `..` nor the URL of an object",
         "root/way is a link, and links below",
         "state is no key that travels",
         "--jpeg gpu needs a GPU",

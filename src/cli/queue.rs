@@ -66,6 +66,30 @@ pub(crate) fn access() -> Result<Access, Error> {
     Access::from_env().map_err(|why| Error::Usage(why.to_string()))
 }
 
+/// Checks the flags of who watches and publishes.
+///
+/// # Errors
+/// A sentence that names a flag that has no effect there.
+pub(super) fn check_publishing(written: &Written, split_channels: bool) -> Result<(), Error> {
+    let of_workers = written.first_of_workers().or(split_channels.then_some("split-channels"));
+    if let Some(flag) = of_workers {
+        return Err(of_workers_only(flag));
+    }
+    if let Some(flag) = written.first_of_services() {
+        return Err(Error::Usage(format!(
+            "--{flag} has no effect with --queue: inputs stay where they are, no ledger is kept, and `histeqd status --queue` tells \
+             what became of them"
+        )));
+    }
+    Ok(())
+}
+
+fn of_workers_only(flag: &str) -> Error {
+    Error::Usage(format!(
+        "--{flag} is for those who do the work, so it has no effect here; give it to `histeqd work`"
+    ))
+}
+
 /// The command line of `histeqd submit`.
 #[derive(Debug, Args)]
 pub struct SubmitCommand {
@@ -102,9 +126,7 @@ impl SubmitCommand {
     /// If the command line, the configuration file or the environment cannot be used.
     pub fn resolve(self) -> Result<(Settings, Place, Access, Limits), Error> {
         if let Some(flag) = self.written.first_of_workers() {
-            return Err(Error::Usage(format!(
-                "--{flag} is for those who do the work, so it has no effect here; give it to `histeqd work`"
-            )));
+            return Err(of_workers_only(flag));
         }
         let config_file = configuration_file(self.config, self.no_config);
         let written = self.written.clone().over(configuration(config_file.as_deref())?);

@@ -1,11 +1,15 @@
 //! The keys that travel with a picture to another machine, which has the rest from its own command line and configuration file.
 
 use super::written::OF_OUTPUTS;
-use super::{JpegChoice, TogetherChoice, Written};
+use super::{JpegChoice, OrNone, TogetherChoice, Written};
 
 /// The keys of who does the work, which therefore have no effect where it is only handed out.
 const OF_WORKERS: [&str; 7] =
     ["durability", "max-pixels", "max-bytes", "threads", "memory", "devices", "device-timeout"];
+
+/// The keys of a service that does the work itself.
+const OF_SERVICES: [&str; 8] =
+    ["after", "on-collision", "failed", "state", "listen", "token-file", "notify", "notify-quiet"];
 
 /// A key that travels beside those that decide what outputs look like.
 const OVERWRITE: &str = "overwrite";
@@ -40,8 +44,17 @@ impl Written {
 
     /// Returns the first of these keys that only has an effect where the work is done.
     pub fn first_of_workers(&self) -> Option<&'static str> {
+        self.first_of(&OF_WORKERS)
+    }
+
+    /// Returns the first of these keys that only has an effect in a service that does the work itself.
+    pub fn first_of_services(&self) -> Option<&'static str> {
+        self.first_of(&OF_SERVICES)
+    }
+
+    fn first_of(&self, keys: &[&'static str]) -> Option<&'static str> {
         let written = self.differing(&Self::default());
-        OF_WORKERS.into_iter().find(|key| written.iter().any(|written| written == key))
+        keys.iter().find(|key| written.iter().any(|written| written == *key)).copied()
     }
 
     fn check_carried(&self) -> Result<(), String> {
@@ -53,6 +66,11 @@ impl Written {
         if matches!(self.together, Some(TogetherChoice::Folder | TogetherChoice::All)) {
             return Err("--together folder and all need to know all pictures, and a worker never does; count them with \
                         `histeqd histogram --counts FILE`, and give the file to --lut"
+                .to_owned());
+        }
+        if matches!(self.mask, Some(OrNone::Some(_))) {
+            return Err("--mask finds the mask of a picture by its path below the input folder, which no worker knows; \
+                        several machines share pictures with masks by --shard"
                 .to_owned());
         }
         Ok(())
@@ -93,7 +111,7 @@ mod tests {
         ] {
             assert!(Written::default().with_carried(text).is_err(), "{text}");
         }
-        for text in ["jpeg = 'gpu'", "together = 'all'", "together = 'folder'"] {
+        for text in ["jpeg = 'gpu'", "together = 'all'", "together = 'folder'", "mask = '/masks'"] {
             assert!(
                 parse(text).carried().is_err() && Written::default().with_carried(text).is_err(),
                 "{text}"

@@ -34,7 +34,7 @@ impl Upload {
     /// # Errors
     /// When its name cannot be one of an object, or there is no room for it among the temporary files.
     pub fn begin(bucket: &Bucket, output: &Path, replaced: Option<Version>) -> Result<Self, PublishError> {
-        let url = Url::parse(output).map_err(|why| PublishError::new(output, io::Error::other(why)))?;
+        let url = Url::parse(output).map_err(|why| PublishError::of_store(output, why))?;
         let file = Self::spill()?;
         let expected = replaced.map_or(Expected::Nothing, Expected::State);
         Ok(Self { file, bucket: bucket.clone(), output: output.to_owned(), url, origin: None, expected })
@@ -99,6 +99,6 @@ impl Upload {
     }
 
     fn failed(&self, why: store::Error) -> PublishError {
-        PublishError::new(&self.output, io::Error::other(why))
+        PublishError::of_store(&self.output, why)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::hash::Hasher;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -10,8 +11,11 @@ use std::path::{Path, PathBuf};
 use histeqd_queue::Letter;
 use serde::{Deserialize, Deserializer, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher13};
+use store::Url;
 
 use crate::paths::{Shown, as_json};
+use crate::source::Job;
+use crate::stamp::Stamp;
 
 /// The version of the text.
 const VERSION: u32 = 1;
@@ -32,6 +36,29 @@ pub(super) struct Picture {
     /// Whether the user named the file itself, so that it has to be a picture.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) named: bool,
+    /// The state of the input when it was submitted. Workers take it as they find it: this only tells a message about another state from
+    /// one that a worker has already.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) state: String,
+}
+
+impl Picture {
+    /// Returns the picture of a job.
+    pub(super) fn of(job: Job) -> Self {
+        let state = state_of(&job);
+        let Job { input, output, named, .. } = job;
+        Self { input, output, named, state }
+    }
+}
+
+/// Returns the state of a job's input; empty if it is gone.
+fn state_of(job: &Job) -> String {
+    let stamp = match &job.object {
+        Some(object) => Some(Stamp::of_object(object.entry())),
+        None => fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, job.lasting_inodes)),
+    };
+    let text = |Stamp { size, mtime_ns, inode }| format!("{size}-{mtime_ns}-{inode}");
+    stamp.map(text).unwrap_or_default()
 }
 
 /// A message of the work.
@@ -70,7 +97,7 @@ pub(super) enum MessageError {
     #[error("it is about {0} pictures")]
     Pictures(usize),
     /// A path in it could mean several places.
-    #[error("{} is no absolute path without `.` and `..`", Shown(.0))]
+    #[error("{} is neither an absolute path without `.` and `..` nor the URL of an object", Shown(.0))]
     Path(PathBuf),
 }
 
@@ -126,20 +153,32 @@ impl Message {
         self.tries.saturating_add(of_message)
     }
 
-    pub(super) fn name(&self) -> String {
-        let mut hasher = SipHasher13::new();
-        let paths = self.pictures.iter().flat_map(|picture| [&picture.input, &picture.output]);
-        let texts = paths.map(|path| path.as_os_str().as_bytes());
-        for text in [self.settings.as_bytes()].into_iter().chain(texts) {
-            hasher.write(&(text.len() as u64).to_le_bytes());
-            hasher.write(text);
-        }
-        let hash = hasher.finish128().as_u128();
+    /// Returns the name of the dead letter about one of its pictures, in whatever state the input is.
+    pub(super) fn dead_name(&self, picture: &Picture) -> String {
+        let stateless = Picture { state: String::new(), ..picture.clone() };
+        self.about(&stateless).name()
+    }
+
+    fn name(&self) -> String {
+        let hash = hash(&self.settings, &self.pictures);
         match self.rounds {
             0 => format!("{hash:032x}"),
             rounds => format!("{hash:032x}-{rounds}"),
         }
     }
+}
+
+/// Returns a number for these pictures in their states, with these settings.
+pub(super) fn hash(settings: &str, pictures: &[Picture]) -> u128 {
+    let mut hasher = SipHasher13::new();
+    let texts = pictures.iter().flat_map(|Picture { input, output, state, .. }| {
+        [input.as_os_str().as_bytes(), output.as_os_str().as_bytes(), state.as_bytes()]
+    });
+    for text in [settings.as_bytes()].into_iter().chain(texts) {
+        hasher.write(&(text.len() as u64).to_le_bytes());
+        hasher.write(text);
+    }
+    hasher.finish128().as_u128()
 }
 
 /// What is kept of a picture that is given up, or of a message that is none.
@@ -190,8 +229,12 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("texts, paths and numbers")
 }
 
-/// Returns whether a path is absolute and goes nowhere but down, and no other text means the same.
+/// Returns whether a path is absolute and goes nowhere but down, or the URL of an object, and no other text means the same.
 fn is_plain(path: &Path) -> bool {
+    if store::is_url(path) {
+        let is_same = |url: Url| !url.key().is_empty() && Path::new(&url.to_string()) == path;
+        return !path.as_os_str().as_bytes().contains(&0) && Url::parse(path).is_ok_and(is_same);
+    }
     let goes_down = |part: &[u8]| !["", ".", ".."].map(str::as_bytes).contains(&part) && !part.contains(&0);
     match path.as_os_str().as_bytes().strip_prefix(b"/") {
         Some(below) => below.split(|&byte| byte == b'/').all(goes_down),
@@ -223,7 +266,12 @@ mod tests {
 
     fn picture(input: impl AsRef<OsStr>) -> Picture {
         let input = Path::new("/in").join(Path::new(input.as_ref()));
-        Picture { output: Path::new("/out").join(input.strip_prefix("/in").unwrap()), input, named: false }
+        Picture {
+            output: Path::new("/out").join(input.strip_prefix("/in").unwrap()),
+            input,
+            named: false,
+            state: String::new(),
+        }
     }
 
     fn message() -> Message {
@@ -233,7 +281,10 @@ mod tests {
 
     #[test]
     fn a_message_is_read_back_the_same() {
-        let named = Picture { named: true, ..picture("c.png") };
+        let mut stored = message();
+        stored.pictures[0].input = "s3://b/in box/50%.png".into();
+        assert_eq!(Message::parse(&stored.letter().payload), Ok(stored));
+        let named = Picture { named: true, state: "1-2-3".to_owned(), ..picture("c.png") };
         for message in [message(), message().instead(vec![named], 3), message().about(&picture("a.png"))] {
             assert_eq!(Message::parse(&message.letter().payload), Ok(message));
         }
@@ -252,7 +303,10 @@ mod tests {
         let single = message().about(&message().pictures[0]);
         let moved = Picture { output: "/other/a.png".into(), ..picture("a.png") };
         let again = message().instead(message().pictures, 1);
-        let all = [other, single, message().about(&moved), again].map(|message| message.name());
+        let mut replaced = message();
+        "1-2-3".clone_into(&mut replaced.pictures[1].state);
+        assert_eq!(replaced.dead_name(&replaced.pictures[1]), message().dead_name(&message().pictures[1]));
+        let all = [other, single, message().about(&moved), again, replaced].map(|message| message.name());
         assert!(all.iter().all(|other| *other != name) && all[1] != all[2], "{all:?}");
         assert_eq!(
             message().instead(Vec::new(), 1).instead(message().pictures, 1).name(),
@@ -283,6 +337,15 @@ mod tests {
             "/in//a.png",
             "/in/a.png/",
             "/a\\u0000b",
+            "s3://b",
+            "s3://b/",
+            "s3://b/a/",
+            "s3://b//a.png",
+            "s3://b/in/../a.png",
+            "s3://b/a\\u0000b",
+            "s3://user@b/a.png",
+            "http://host/a.png",
+            "file:///in/a.png",
         ] {
             let why = with("/in/a.png", path);
             assert!(matches!(why, Err(MessageError::Path(_))), "{path}: {why:?}");

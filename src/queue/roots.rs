@@ -1,14 +1,27 @@
-//! The folders that a worker may read from and write to. Who can publish to a queue cannot make it touch anything else.
+//! The folders, here and in object storage, that a worker may read from and write to. Who can publish to a queue cannot make it touch
+//! anything else.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use store::Url;
+
 use crate::error::Error;
 use crate::paths::{Identity, Shown};
 
 /// The folders of `--root`.
-pub(super) struct Roots(Vec<Root>);
+pub(super) struct Roots {
+    folders: Vec<Root>,
+    buckets: Vec<StoredRoot>,
+}
+
+/// A folder in object storage. The endpoint is that of this worker's environment, whoever publishes.
+struct StoredRoot {
+    url: Url,
+    /// The URL as the folder that outputs are written below.
+    path: PathBuf,
+}
 
 struct Root {
     absolute: PathBuf,
@@ -30,9 +43,14 @@ impl Roots {
     /// Returns those folders.
     ///
     /// # Errors
-    /// When one of them is no folder.
-    pub(super) fn of(folders: &[PathBuf]) -> Result<Self, Error> {
-        let root = |folder: &PathBuf| {
+    /// When one of them is no folder. Those in object storage are only looked at when there is something to do there.
+    pub(super) fn of(roots: &[PathBuf]) -> Result<Self, Error> {
+        let (stored, folders): (Vec<&PathBuf>, Vec<_>) = roots.iter().partition(|root| store::is_url(root));
+        let stored = stored.into_iter().map(|root| {
+            let url = Url::parse(root).map_err(|why| Error::Usage(format!("--root {why}")))?;
+            Ok(StoredRoot { path: url.to_string().into(), url })
+        });
+        let folder = |folder: &PathBuf| {
             let paths =
                 fs::read_dir(folder).and_then(|_| Ok((std::path::absolute(folder)?, folder.canonicalize()?)));
             match paths {
@@ -43,12 +61,31 @@ impl Roots {
                 Err(why) => Err(Error::Usage(format!("--root {} cannot be used: {why}", Shown(folder)))),
             }
         };
-        folders.iter().map(root).collect::<Result<_, _>>().map(Self)
+        let buckets = stored.collect::<Result<_, Error>>()?;
+        Ok(Self { folders: folders.into_iter().map(folder).collect::<Result<_, _>>()?, buckets })
+    }
+
+    /// Returns those in object storage.
+    pub(super) fn buckets(&self) -> Vec<PathBuf> {
+        self.buckets.iter().map(|root| root.path.clone()).collect()
+    }
+
+    /// Returns the folder in object storage that a URL lies in.
+    fn of_url(&self, url: &Path) -> Result<&Path, Outside> {
+        let parsed = Url::parse(url).ok();
+        let around =
+            self.buckets.iter().filter(|root| parsed.as_ref().is_some_and(|url| url.is_in(&root.url)));
+        let closest = around.max_by_key(|root| root.url.key().len());
+        let outside = || Outside { path: url.to_owned(), by_link: false };
+        closest.map(|root| root.path.as_path()).ok_or_else(outside)
     }
 
     /// Returns the folder that an output lies in: what writes it follows no links below that.
     pub(super) fn of_output(&self, output: &Path) -> Result<&Path, Outside> {
-        let around = self.0.iter().filter(|root| output.starts_with(&root.absolute));
+        if store::is_url(output) {
+            return self.of_url(output);
+        }
+        let around = self.folders.iter().filter(|root| output.starts_with(&root.absolute));
         let closest = around.max_by_key(|root| root.absolute.as_os_str().len());
         closest
             .map(|root| root.absolute.as_path())
@@ -57,14 +94,17 @@ impl Roots {
 
     /// Returns whether all of them are still there, and no disk was unmounted.
     pub(super) fn are_there(&self) -> bool {
-        self.0.iter().all(|root| Identity::at(&root.canonical) == root.identity)
+        self.folders.iter().all(|root| Identity::at(&root.canonical) == root.identity)
     }
 
     /// Checks that a file to read lies in one of the folders, wherever links lead.
     pub(super) fn check_input(&self, input: &Path) -> Result<(), Outside> {
-        let as_written = self.0.iter().any(|root| input.starts_with(&root.absolute));
+        if store::is_url(input) {
+            return self.of_url(input).map(drop);
+        }
+        let as_written = self.folders.iter().any(|root| input.starts_with(&root.absolute));
         let really = match input.canonicalize() {
-            Ok(real) => self.0.iter().any(|root| real.starts_with(&root.canonical)),
+            Ok(real) => self.folders.iter().any(|root| real.starts_with(&root.canonical)),
             // Whoever reads it finds out too.
             Err(why) => why.kind() == ErrorKind::NotFound || why.kind() == ErrorKind::PermissionDenied,
         };
@@ -78,6 +118,38 @@ impl Roots {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_below_a_root_in_object_storage_is_touched() {
+        let roots = Roots::of(&["s3://b/scans/", "s3://b/scans/out", "gs://all"].map(PathBuf::from)).unwrap();
+        for (url, root) in [
+            ("s3://b/scans/a.png", "s3://b/scans"),
+            ("s3://b/scans/out/x/a.png", "s3://b/scans/out"),
+            ("s3://b/scans/outer/a.png", "s3://b/scans"),
+            ("gs://all/a.png", "gs://all/"),
+        ] {
+            assert_eq!(roots.of_output(Path::new(url)), Ok(Path::new(root)), "{url}");
+            assert_eq!(roots.check_input(Path::new(url)), Ok(()), "{url}");
+        }
+        for url in [
+            "s3://b/a.png",
+            "s3://b/scanned/a.png",
+            "s3://b/scans/../a.png",
+            "s3://c/scans/a.png",
+            "az://b/scans/a.png",
+            "s3://b@host/scans/a.png",
+            "http://host/b/scans/a.png",
+            "/b/scans/a.png",
+        ] {
+            let is_refused =
+                roots.of_output(Path::new(url)).is_err() && roots.check_input(Path::new(url)).is_err();
+            assert!(is_refused, "{url}");
+        }
+        for root in ["s3://", "http://host/a", "s3://b/../c", "s3://key:secret@b/"] {
+            let why = Roots::of(&[PathBuf::from(root)]).err().map(|why| why.to_string()).unwrap_or_default();
+            assert!(why.starts_with("--root ") && !why.contains("secret"), "{root}: {why}");
+        }
+    }
 
     #[test]
     fn only_what_is_below_a_root_is_touched() {

@@ -25,7 +25,8 @@ const LONGEST: usize = 128 * 1024;
 /// How long a server may be gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The pauses while the queue is full or its server gone.
-const PAUSES: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
+pub(super) const PAUSES: Backoff =
+    Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
 
 /// What became of the pictures.
 #[derive(Default)]
@@ -46,7 +47,10 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
     let queue = Queue::connect(&place, &access).map_err(|why| unusable(&why))?;
     queue.create(&limits).map_err(|why| unusable(&why))?;
     let scan = || source::scan(&settings, stop);
-    let plan = with_leftovers_removed(&settings.out, usize::MAX, scan).map_err(Error::thread)??;
+    let plan = match store::is_url(&settings.out) {
+        true => scan(),
+        false => with_leftovers_removed(&settings.out, usize::MAX, scan).map_err(Error::thread)?,
+    }?;
     let submission = Submission { queue: &queue, settings: carried, limits, stop };
     let count = submission.publish(plan.jobs)?;
     if stop.asked() {
@@ -78,14 +82,8 @@ fn told(count: &Count, skipped: &[(PathBuf, Skip)]) -> String {
 }
 
 /// Returns the settings with whole paths, because workers have other current folders.
-fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
+pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
     let whole = |path: &PathBuf| {
-        if store::is_url(path) {
-            return Err(Error::Usage(format!(
-                "{}: workers of a queue read and write a shared file system; in object storage several machines share the work by --shard",
-                Shown(path)
-            )));
-        }
         let absolute = std::path::absolute(path).and_then(|path| {
             match path.components().any(|part| part == Component::ParentDir) {
                 true => path.canonicalize(),
@@ -98,8 +96,9 @@ fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
     if let Some(OrNone::Some(InputFile(file))) = reference {
         *file = whole(file)?;
     }
-    let named = lut.iter_mut().flatten().chain(&mut settings.inputs).chain([&mut settings.out]);
-    for path in named {
+    // A URL is whole.
+    let named = settings.inputs.iter_mut().chain([&mut settings.out]).filter(|path| !store::is_url(path));
+    for path in lut.iter_mut().flatten().chain(named) {
         *path = whole(path)?;
     }
     Ok(settings)
@@ -115,15 +114,14 @@ struct Submission<'a> {
 impl Submission<'_> {
     /// Publishes jobs, and takes those that failed before out of the dead letters.
     fn publish(&self, jobs: Vec<Job>) -> Result<Count, Error> {
-        let dead = self.queue.dead().map_err(|why| unusable(&why))?;
-        let dead: HashMap<_, _> = dead.into_iter().map(|letter| (letter.name.clone(), letter)).collect();
+        let dead = dead_by_name(self.queue).map_err(|why| unusable(&why))?;
         let mut count = Count::default();
         for message in messages(jobs, &self.settings) {
             match self.add(&message)? {
                 Published::Added => {
                     count.published += message.pictures.len();
                     count.messages += 1;
-                    self.forget_dead(&message, &dead)?;
+                    forget_dead(self.queue, &message, &dead).map_err(|why| unusable(&why))?;
                 }
                 Published::Already => count.waiting += message.pictures.len(),
                 // Only a stop ends the wait for room.
@@ -165,21 +163,31 @@ impl Submission<'_> {
             sleep(PAUSES.after(tries));
         }
     }
+}
 
-    fn forget_dead(&self, message: &Message, dead: &HashMap<String, DeadLetter>) -> Result<(), Error> {
-        if dead.is_empty() {
-            return Ok(());
-        }
-        let names = message.pictures.iter().map(|picture| message.about(picture).name());
-        for letter in names.filter_map(|name| dead.get(&name)) {
-            self.queue.forget_dead(letter).map_err(|why| unusable(&why))?;
-        }
-        Ok(())
+/// Takes the dead letters about pictures of a message out, whatever state the pictures were in.
+pub(super) fn forget_dead(
+    queue: &Queue,
+    message: &Message,
+    dead: &HashMap<String, DeadLetter>,
+) -> Result<(), QueueError> {
+    if dead.is_empty() {
+        return Ok(());
     }
+    let mut names = message.pictures.iter().map(|picture| message.dead_name(picture));
+    names.try_for_each(|name| dead.get(&name).map_or(Ok(()), |letter| queue.forget_dead(letter)))
+}
+
+/// Returns the dead letters by their names.
+///
+/// # Errors
+/// When the server does not answer.
+pub(super) fn dead_by_name(queue: &Queue) -> Result<HashMap<String, DeadLetter>, QueueError> {
+    Ok(queue.dead()?.into_iter().map(|letter| (letter.name.clone(), letter)).collect())
 }
 
 /// Returns the jobs as messages: consecutive small pictures together, a large one alone.
-fn messages(jobs: Vec<Job>, settings: &str) -> impl Iterator<Item = Message> {
+pub(super) fn messages(jobs: Vec<Job>, settings: &str) -> impl Iterator<Item = Message> {
     let mut jobs = jobs.into_iter().peekable();
     std::iter::from_fn(move || {
         let first = jobs.next()?;
@@ -197,8 +205,7 @@ fn messages(jobs: Vec<Job>, settings: &str) -> impl Iterator<Item = Message> {
         {
             together.push(job);
         }
-        let picture = |Job { input, output, named, .. }| Picture { input, output, named };
-        Some(Message::new(settings.to_owned(), together.into_iter().map(picture).collect()))
+        Some(Message::new(settings.to_owned(), together.into_iter().map(Picture::of).collect()))
     })
 }
 

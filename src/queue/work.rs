@@ -11,20 +11,21 @@ use histeqd_queue::{Delivery, Limits, Queue, QueueError};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
+use super::begun::{BegunMessages, Failure, Fault, GONE, Taken};
 use super::message::{Message, Picture};
 use super::roots::Roots;
-use super::taken::{Desk, Failure, Fault, GONE, Taken};
 use super::unusable;
 use crate::cli::{self, WorkCommand};
 use crate::config::{InputFile, OrNone, Report, Request, Settings, Written};
 use crate::device::RequiredDevices;
 use crate::error::{Error, Exit};
 use crate::machine::Machine;
-use crate::pipeline::{OutputFolder, Run};
+use crate::paths::Shown;
+use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Run};
 use crate::progress::Events;
 use crate::publish::Publisher;
 use crate::service::log;
-use crate::source::{self, Job};
+use crate::source::{Job, Objects};
 use crate::stop::Stop;
 use crate::together::Groups;
 use lanes::Order;
@@ -40,7 +41,7 @@ const MOST_HELD: usize = 8;
 /// The pause after the server did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long the end waits for the server to hear how messages ended. What it does not hear is done once more, by a look at the output.
-const LAST_WORDS: Duration = Duration::from_secs(15);
+const SETTLING: Duration = Duration::from_secs(15);
 /// The least patience with the server on behalf of a stop.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -60,8 +61,8 @@ pub fn work(
     let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
     let limits = command.queue.limits();
     queue.create(&limits).map_err(|why| unusable(&why))?;
-    let desk = Arc::new(Desk::new(u64::from(command.attempts.get())));
-    let told = Arc::clone(&desk);
+    let begun = Arc::new(BegunMessages::new(u64::from(command.attempts.get())));
+    let told = Arc::clone(&begun);
     let answer = move || serde_json::to_vec(&told.account()).unwrap_or_default();
     queue.answer(answer).map_err(|why| unusable(&why))?;
     info!("histeqd {}: working on {place}", env!("CARGO_PKG_VERSION"));
@@ -75,18 +76,24 @@ pub fn work(
         roots,
         written,
         report,
-        desk: &desk,
+        begun: &begun,
         until_empty,
         stop,
         held,
         is_silent: false,
     };
     let done = worker.run(publisher);
-    if !queue.finish(LAST_WORDS) {
+    if !queue.finish(SETTLING) {
         warn!("the queue's server does not answer; what is not told is delivered again");
     }
     done?;
-    Ok(if until_empty && desk.failed() > 0 { Exit::SomeFailed } else { Exit::Done })
+    Ok(if until_empty && begun.failed() > 0 { Exit::SomeFailed } else { Exit::Done })
+}
+
+/// Returns why the bucket of the outputs cannot be used, unless it can or they go elsewhere.
+fn is_away(settings: &Settings) -> Option<String> {
+    let bucket = OutputBucket::new(settings).transpose()?;
+    bucket.and_then(|bucket| bucket.check()).err().map(|why| why.to_string())
 }
 
 struct Worker<'a> {
@@ -96,7 +103,7 @@ struct Worker<'a> {
     /// The keys of this machine.
     written: Written,
     report: Report,
-    desk: &'a Desk,
+    begun: &'a BegunMessages,
     until_empty: bool,
     stop: &'a Stop,
     /// Messages that have to wait: for other settings, or for an input that is in progress.
@@ -112,10 +119,16 @@ impl Worker<'_> {
             && let Some(first) = self.first()
         {
             let (text, root) = (first.message.settings.clone(), first.root.clone());
-            match self.settings(&text) {
+            match self.settings(&text, &root) {
                 Ok(settings) => {
                     self.held.push_front(first);
-                    done = self.process(&settings, &text, &root, publisher);
+                    done = match is_away(&settings) {
+                        Some(why) => {
+                            self.begun.wait(&why);
+                            Ok(())
+                        }
+                        None => self.process(&settings, &text, &root, publisher),
+                    };
                 }
                 Err(reason) => self.fail_all(first, &reason),
             }
@@ -123,7 +136,7 @@ impl Worker<'_> {
         if self.stop.asked() {
             info!("stopped");
         }
-        self.held.into_iter().for_each(|taken| self.desk.give_back(taken));
+        self.held.into_iter().for_each(|taken| self.begun.give_back(taken));
         done
     }
 
@@ -132,6 +145,10 @@ impl Worker<'_> {
         loop {
             if self.stop.asked() {
                 return None;
+            }
+            if self.begun.waits() {
+                thread::sleep(TICK);
+                continue;
             }
             if let Some(held) = self.held.pop_front() {
                 return Some(held);
@@ -142,12 +159,16 @@ impl Worker<'_> {
         }
     }
 
-    /// Returns the settings for messages that carry this text.
-    fn settings(&self, text: &str) -> Result<Settings, String> {
+    /// Returns the settings for messages that carry this text, and whose outputs lie in this root.
+    fn settings(&self, text: &str, root: &Path) -> Result<Settings, String> {
         let written = self.written.clone().with_carried(text)?;
+        // With what may be in object storage named, there is memory for that.
+        let (inputs, out) = (self.roots.buckets(), root.to_owned());
+        let request = Request { report: self.report, inputs, out, ..Request::default() };
+        let mut settings = Settings::resolve(written, request)?;
         // Whether outputs can be written may change by itself, as in a service.
-        let request = Request { report: self.report, watch: true, ..Request::default() };
-        Settings::resolve(written, request)
+        settings.watch = true;
+        Ok(settings)
     }
 
     /// Has all messages with the same settings done, until one with others comes.
@@ -158,9 +179,13 @@ impl Worker<'_> {
         root: &Path,
         publisher: &Publisher,
     ) -> Result<(), Error> {
-        let (stop, desk) = (self.stop.clone(), self.desk);
+        let (stop, begun) = (self.stop.clone(), self.begun);
         let machine = Machine::new(settings.memory, settings.threads);
-        let outlet = OutputFolder::new(settings, root, publisher);
+        let (folder, bucket) = (OutputFolder::new(settings, root, publisher), OutputBucket::new(settings)?);
+        let outlet: &dyn Outlet = match &bucket {
+            Some(bucket) => bucket,
+            None => &folder,
+        };
         let (events, told) = Events::queue(WAITING);
         let groups = Groups::new(settings, settings.operation, &[]);
         let roots = Arc::clone(&self.roots);
@@ -168,14 +193,14 @@ impl Worker<'_> {
             thread::Builder::new()
                 .name("queue-events".into())
                 .spawn_scoped(scope, move || {
-                    told.iter().for_each(|event| desk.hear(event, || roots.are_there()));
+                    told.iter().for_each(|event| begun.hear(event, || roots.are_there()));
                 })
                 .map_err(Error::thread)?;
             let run = Run {
                 settings,
                 order: Order::Equalize(settings.operation),
                 groups: groups.as_ref(),
-                outlet: &outlet,
+                outlet,
                 machine: &machine,
                 pictures: usize::MAX,
                 have_pages: true,
@@ -188,7 +213,7 @@ impl Worker<'_> {
             drop(events);
             done
         });
-        self.desk.leave();
+        self.begun.leave();
         done
     }
 
@@ -200,13 +225,13 @@ impl Worker<'_> {
                 return None;
             }
             if !self.roots.are_there() {
-                self.desk.wait(GONE);
+                self.begun.wait(GONE);
             }
-            if self.desk.waits() {
+            if self.begun.waits() {
                 thread::sleep(TICK);
                 continue;
             }
-            let is_next = |taken: &Taken| taken.is_like(text, root) && self.desk.is_free_for(&taken.message);
+            let is_next = |taken: &Taken| taken.is_like(text, root) && self.begun.is_free_for(&taken.message);
             if let Some(place) = self.held.iter().position(is_next) {
                 let jobs = self.held.remove(place).map(|taken| self.begin(taken, settings));
                 match jobs {
@@ -231,8 +256,11 @@ impl Worker<'_> {
     /// Begins a message, and returns the jobs that are still to do.
     fn begin(&self, taken: Taken, settings: &Settings) -> Vec<Job> {
         let (mut jobs, mut failures) = (Vec::with_capacity(taken.message.pictures.len()), HashMap::new());
-        for Picture { input, output, named } in &taken.message.pictures {
-            match source::single(input.clone(), output.clone(), *named, settings) {
+        let pictures = &taken.message.pictures;
+        let objects =
+            Objects::find(pictures.iter().flat_map(|picture| [&*picture.input, &*picture.output]), settings);
+        for Picture { input, output, named, .. } in pictures {
+            match objects.job(input.clone(), output.clone(), *named, settings) {
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {}
                 Err(error) => {
@@ -241,7 +269,9 @@ impl Worker<'_> {
             }
         }
         let open: HashSet<_> = jobs.iter().map(|job| job.input.clone()).collect();
-        self.desk.begin(taken, open, failures);
+        let fetched = jobs.iter().filter(|job| job.bytes <= settings.limits.max_bytes);
+        store::announce(&settings.storage, fetched.filter_map(|job| job.object.as_ref()));
+        self.begun.begin(taken, open, failures);
         jobs
     }
 
@@ -250,7 +280,7 @@ impl Worker<'_> {
         let failure = || Failure { reason: reason.to_owned(), fault: Fault::Passing };
         let failures =
             taken.message.pictures.iter().map(|picture| (picture.input.clone(), failure())).collect();
-        self.desk.begin(taken, HashSet::new(), failures);
+        self.begun.begin(taken, HashSet::new(), failures);
     }
 
     /// Asks the server for a message, and holds it if there is one that can be done. Returns whether there may be more.
@@ -306,14 +336,14 @@ impl Worker<'_> {
         let message = match Message::parse(delivery.payload()) {
             Ok(message) => message,
             Err(why) => {
-                self.desk.refuse_unread(delivery, why.to_string());
+                self.begun.refuse_unread(delivery, why.to_string());
                 return None;
             }
         };
         if let Err(why) = self.check_settings(&message.settings) {
             let refused: Vec<_> =
                 message.pictures.iter().map(|picture| (picture.clone(), why.clone())).collect();
-            self.desk.refuse(delivery, &message, &refused);
+            self.begun.refuse(delivery, &message, &refused);
             return None;
         }
         let refused: Vec<_> = message
@@ -322,22 +352,22 @@ impl Worker<'_> {
             .filter_map(|picture| Some((picture.clone(), self.outside(picture)?)))
             .collect();
         if !refused.is_empty() {
-            self.desk.refuse(delivery, &message, &refused);
+            self.begun.refuse(delivery, &message, &refused);
             return None;
         }
         let root = self.roots.of_output(&message.pictures[0].output).ok()?.to_owned();
         let deliveries = message.deliveries(delivery.deliveries());
         if message.pictures.len() > 1 && (deliveries > 1 || !self.are_alike(&message, &root)) {
-            self.desk.split(delivery, &message);
+            self.begun.split(delivery, &message);
             return None;
         }
-        if deliveries > self.desk.attempts() {
+        if deliveries > self.begun.attempts() {
             let why = format!(
                 "it was begun {} times, and each time its worker was killed or cut off (the kernel's log says if memory ran out)",
                 deliveries - 1
             );
             let refused = [(message.pictures[0].clone(), why)];
-            self.desk.refuse(delivery, &message, &refused);
+            self.begun.refuse(delivery, &message, &refused);
             return None;
         }
         Some(Taken { delivery, message, root })
@@ -361,6 +391,9 @@ impl Worker<'_> {
             _ => None,
         };
         let mut files = reference.into_iter().chain(written.lut.iter().flatten());
+        if let Some(url) = files.clone().find(|file| store::is_url(file)) {
+            return Err(format!("{} is a URL, and has to be a file", Shown(url)));
+        }
         files.try_for_each(|file| self.roots.check_input(file)).map_err(|why| why.to_string())
     }
 

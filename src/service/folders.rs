@@ -9,11 +9,11 @@ use crate::paths::{Shown, are_same};
 use crate::source::Prefixes;
 
 /// The watched folders and the output folder, as absolute paths.
-pub(super) struct Folders {
-    pub(super) watched: Vec<PathBuf>,
-    pub(super) out: PathBuf,
-    pub(super) prefixes: Prefixes,
-    pub(super) options: Options,
+pub(crate) struct Folders {
+    pub(crate) watched: Vec<PathBuf>,
+    pub(crate) out: PathBuf,
+    pub(crate) prefixes: Prefixes,
+    pub(crate) options: Options,
 }
 
 impl Folders {
@@ -21,7 +21,7 @@ impl Folders {
     ///
     /// # Errors
     /// When a folder cannot be used for what the settings say.
-    pub(super) fn of(settings: &Settings) -> Result<Self, Error> {
+    pub(crate) fn of(settings: &Settings) -> Result<Self, Error> {
         let out = absolute(&settings.out)?;
         let mut watched: Vec<PathBuf> = Vec::new();
         for input in &settings.inputs {

@@ -27,7 +27,7 @@ use crate::stop::Stop;
 use lanes::Order;
 
 /// How often the folders are listed unless `--poll` says.
-const POLL: Duration = Duration::from_secs(30);
+pub(crate) const POLL: Duration = Duration::from_secs(30);
 
 /// Follows the folders until asked to stop.
 ///

@@ -127,6 +127,11 @@ impl Watch {
         if self.walks.is_empty() { self.next_check } else { now }
     }
 
+    /// Returns whether a listing is under way.
+    pub fn is_listing(&self) -> bool {
+        !self.walks.is_empty()
+    }
+
     /// Returns what the user should know, since the last call.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)

@@ -1,53 +1,122 @@
-//! One picture whose output is known.
+//! Pictures whose outputs are known.
 
+use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use store::{Bucket, Found, Object, Url};
 
 use super::done::{InputState, Standing};
 use super::filesystem::FileSystem;
 use super::scan::Job;
 use crate::config::{Existing, Settings};
 use crate::error::{PictureError, Refusal};
+use crate::publish::PublishError;
 use crate::record::Digest;
 
 /// Returns the job of making this output of this input; `None` if that was done with these settings. `named` is whether a user named the
 /// input itself.
 ///
 /// # Errors
-/// When the input cannot be taken.
+/// When the input cannot be taken, or a store does not tell what is at the place of the output.
 pub fn single(
     input: PathBuf,
     output: PathBuf,
     named: bool,
     settings: &Settings,
 ) -> Result<Option<Job>, PictureError> {
-    let metadata = fs::metadata(&input).map_err(PictureError::Read)?;
-    if !metadata.is_file() {
-        return Err(Refusal::NotAFile.into());
-    }
-    let lasting_inodes = FileSystem::of(&input).is_ok_and(|own| own.lasting_inodes);
-    let standing = match settings.existing {
-        Existing::Overwrite => Standing::ToDo,
-        Existing::Skip => {
-            let digest = Digest::of(settings.of_outputs().as_bytes());
-            Standing::of(&output, &InputState::of(&metadata, lasting_inodes), digest, settings.times)
+    let objects = Objects::find([input.as_path(), &output], settings);
+    objects.job(input, output, named, settings)
+}
+
+/// What object storage has at the places of some inputs and outputs.
+pub struct Objects(HashMap<PathBuf, Result<(Bucket, Option<Found>), store::Error>>);
+
+impl Objects {
+    /// Looks at those of these paths that are in object storage, many at once.
+    pub fn find<'p>(paths: impl IntoIterator<Item = &'p Path>, settings: &Settings) -> Self {
+        let mut found = HashMap::new();
+        let mut by_bucket: HashMap<String, Vec<(PathBuf, Url)>> = HashMap::new();
+        for path in paths.into_iter().filter(|path| store::is_url(path)) {
+            match Url::parse(path) {
+                Ok(url) => by_bucket.entry(url.bucket().to_owned()).or_default().push((path.to_owned(), url)),
+                Err(why) => drop(found.insert(path.to_owned(), Err(why))),
+            }
         }
-    };
-    if standing == Standing::Done {
-        return Ok(None);
+        for asked in by_bucket.into_values() {
+            let (paths, urls): (Vec<PathBuf>, Vec<Url>) = asked.into_iter().unzip();
+            match settings.storage.bucket(&urls[0]) {
+                Ok(bucket) => {
+                    let told = bucket.heads(urls).map(|told| told.map(|told| (bucket.clone(), told)));
+                    found.extend(paths.into_iter().zip(told));
+                }
+                Err(why) => found.extend(paths.into_iter().map(|path| (path, Err(why.clone())))),
+            }
+        }
+        Self(found)
     }
-    Ok(Some(Job {
-        number: 0,
-        input,
-        output,
-        named,
-        bytes: metadata.len(),
-        lasting_inodes,
-        stamp: None,
-        remakes: standing == Standing::OtherSettings,
-        replaces: true,
-        spooled: None,
-        object: None,
-        replaced: None,
-    }))
+
+    /// As [`single`], of paths that were among those looked at.
+    ///
+    /// # Errors
+    /// As of [`single`].
+    pub fn job(
+        &self,
+        input: PathBuf,
+        output: PathBuf,
+        named: bool,
+        settings: &Settings,
+    ) -> Result<Option<Job>, PictureError> {
+        let (state, object) = self.input(&input)?;
+        let replaced = self.at(&output).map_err(|why| PublishError::of_store(&output, why))?;
+        let digest = || Digest::of(settings.of_outputs().as_bytes());
+        let standing = match (settings.existing, &replaced) {
+            (Existing::Overwrite, _) => Standing::ToDo,
+            (Existing::Skip, Some((_, there))) => Standing::of_object(there, &state, digest()),
+            (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
+            (Existing::Skip, None) => Standing::of(&output, &state, digest(), settings.times),
+        };
+        if standing == Standing::Done {
+            return Ok(None);
+        }
+        Ok(Some(Job {
+            number: 0,
+            input,
+            output,
+            named,
+            bytes: state.stamp.size,
+            lasting_inodes: state.stamp.inode != 0,
+            stamp: None,
+            remakes: standing == Standing::OtherSettings,
+            replaces: true,
+            spooled: None,
+            object,
+            replaced: replaced.map(|(_, there)| there.entry.version),
+        }))
+    }
+
+    fn input(&self, input: &Path) -> Result<(InputState, Option<Arc<Object>>), PictureError> {
+        if !store::is_url(input) {
+            let metadata = fs::metadata(input).map_err(PictureError::Read)?;
+            if !metadata.is_file() {
+                return Err(Refusal::NotAFile.into());
+            }
+            let lasting_inodes = FileSystem::of(input).is_ok_and(|own| own.lasting_inodes);
+            return Ok((InputState::of(&metadata, lasting_inodes), None));
+        }
+        let there = self.at(input).map_err(PictureError::of_store)?;
+        let (bucket, found) = there.ok_or_else(|| PictureError::Read(io::ErrorKind::NotFound.into()))?;
+        Ok((InputState::of_object(&found.entry), Some(Object::new(bucket, found.entry))))
+    }
+
+    /// Returns the object of a path, if there is one.
+    fn at(&self, path: &Path) -> Result<Option<(Bucket, Found)>, store::Error> {
+        match self.0.get(path) {
+            Some(Ok((bucket, found))) => Ok(found.clone().map(|found| (bucket.clone(), found))),
+            Some(Err(why)) => Err(why.clone()),
+            None => Ok(None),
+        }
+    }
 }

@@ -185,6 +185,10 @@ impl Bucket {
         self.runtime.block_on(all.try_for_each(|_| async { Ok(()) })).unwrap();
     }
 
+    pub(super) fn delete(&self, key: &str) {
+        self.runtime.block_on(self.store.delete(&path(key))).unwrap();
+    }
+
     pub(super) fn get(&self, key: &str) -> Vec<u8> {
         let got = async { self.store.get(&path(key)).await?.bytes().await };
         self.runtime.block_on(got).unwrap_or_else(|why| panic!("{key}: {why}")).to_vec()

@@ -1,9 +1,10 @@
 //! A real NATS server for tests.
 
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::harness::{Place, server_or_skip, wait};
@@ -12,9 +13,13 @@ use crate::harness::{Place, server_or_skip, wait};
 pub(crate) struct Server {
     program: PathBuf,
     child: Child,
+    /// The words before the server's own on its command line.
+    prefix: Vec<String>,
+    address: &'static str,
     port: u16,
     flags: Vec<String>,
     folder: PathBuf,
+    starts: usize,
 }
 
 /// Returns the server's program. If there is none, reports a skip, or panics with `HISTEQD_REQUIRE_SERVERS=1`.
@@ -34,19 +39,30 @@ fn program() -> Option<PathBuf> {
 impl Server {
     /// Starts a server in a place, with these further flags, and waits until it answers; `None` where there is no server.
     pub(crate) fn start(place: &Place, flags: &[&str]) -> Option<Self> {
+        Self::start_at(place, Vec::new(), "127.0.0.1", flags)
+    }
+
+    /// As [`Server::start`], but by way of another program, such as one that enters a namespace, and with this address there.
+    pub(crate) fn start_at(
+        place: &Place,
+        prefix: Vec<String>,
+        address: &'static str,
+        flags: &[&str],
+    ) -> Option<Self> {
         let program = program()?;
         // Freed at once; that another program takes it before the server does is as good as impossible.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
         let folder = place.path("");
-        let child = spawn(&program, port, &flags, &folder);
-        let server = Self { program, child, port, flags, folder };
+        let child = spawn(&program, &prefix, address, port, &flags, &folder);
+        let server = Self { program, child, prefix, address, port, flags, folder, starts: 1 };
         server.wait();
         Some(server)
     }
 
     fn wait(&self) {
-        wait("the server to listen", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+        let log = || fs::read_to_string(self.folder.join("server.log")).unwrap_or_default();
+        wait("the server to listen", || log().matches("Server is ready").count() == self.starts);
     }
 
     /// Kills the server.
@@ -57,7 +73,9 @@ impl Server {
 
     /// Starts the server again, with the streams that it had.
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(&self.program, self.port, &self.flags, &self.folder);
+        let Self { program, prefix, address, port, flags, folder, .. } = self;
+        self.child = spawn(program, prefix, address, *port, flags, folder);
+        self.starts += 1;
         self.wait();
     }
 
@@ -69,7 +87,7 @@ impl Server {
 
     /// Returns the address of a queue.
     pub(crate) fn queue(&self, name: &str) -> String {
-        format!("nats://127.0.0.1:{}/{name}", self.port)
+        format!("nats://{}:{}/{name}", self.address, self.port)
     }
 
     /// Publishes a message as any program could that may.
@@ -91,10 +109,19 @@ impl Drop for Server {
     }
 }
 
-fn spawn(program: &PathBuf, port: u16, flags: &Vec<String>, folder: &PathBuf) -> Child {
+fn spawn(
+    program: &Path,
+    prefix: &[String],
+    address: &str,
+    port: u16,
+    flags: &[String],
+    folder: &Path,
+) -> Child {
     let log = || File::options().create(true).append(true).open(folder.join("server.log")).unwrap();
     let port = port.to_string();
-    let mut command = Command::new(program);
-    command.args(["-js", "-sd", "streams", "-a", "127.0.0.1", "-p", &port]).args(flags).current_dir(folder);
+    let mut words = prefix.iter().map(OsStr::new).chain([program.as_os_str()]);
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).args(["-js", "-sd", "streams", "-a", address, "-p", &port]);
+    command.args(flags).current_dir(folder);
     command.stdout(log()).stderr(log()).spawn().unwrap()
 }

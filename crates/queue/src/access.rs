@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use async_nats::ConnectOptions;
 
@@ -16,6 +17,10 @@ const NKEY: &str = "NATS_NKEY";
 const AUTHORITY: &str = "NATS_CA";
 const CERTIFICATE: &str = "NATS_CERT";
 const KEY: &str = "NATS_KEY";
+
+/// How often the server is asked for a sign of life. After two without an answer the connection is made anew: one to a machine that was cut off
+/// may stay silent for minutes after the network is back.
+const PING: Duration = Duration::from_secs(10);
 
 /// Who we are to the server, and whom we trust.
 #[derive(Clone, Default)]
@@ -64,7 +69,7 @@ impl Access {
             let file = file.clone();
             move |source| QueueError::Credentials { variable, file, source }
         };
-        let mut options = ConnectOptions::new().name("histeqd");
+        let mut options = ConnectOptions::new().name("histeqd").ping_interval(PING);
         if let Some((user, password)) = place.user().or_else(|| self.user.clone()) {
             options = options.user_and_password(user, password);
         }

@@ -104,7 +104,7 @@ impl Delivery {
         let Some(acker) = self.acker.take() else { return };
         let (streams, tasks, runtime) = (self.streams.clone(), self.tasks.clone(), self.runtime.clone());
         let settling = async move {
-            if bury(&streams, dead).await {
+            if publish_dead(&streams, dead).await {
                 end(&streams, &acker, fate).await;
             }
             // The lease is kept until now.
@@ -121,10 +121,10 @@ impl Drop for Delivery {
 }
 
 /// Publishes dead letters. Returns whether the server has all of them.
-async fn bury(streams: &Streams, dead: Vec<Letter>) -> bool {
+async fn publish_dead(streams: &Streams, dead: Vec<Letter>) -> bool {
     for Letter { name, payload } in dead {
         let mut tries = 1;
-        while streams.bury(&name, payload.clone()).await.is_err() {
+        while streams.add_dead(&name, payload.clone()).await.is_err() {
             if tries == TRIES {
                 return false;
             }

@@ -133,6 +133,14 @@ impl Queue {
         self.wait(self.streams.stats())
     }
 
+    /// Hands over what each message of the work says, those included that a worker has.
+    ///
+    /// # Errors
+    /// When the server does not answer, or there is no queue.
+    pub fn work(&self, each: impl FnMut(&[u8])) -> Result<(), QueueError> {
+        self.wait(self.streams.work(each))
+    }
+
     /// Returns the dead letters, oldest first.
     ///
     /// # Errors

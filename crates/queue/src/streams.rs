@@ -9,7 +9,7 @@ use async_nats::Client;
 use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
-use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
 
@@ -182,7 +182,7 @@ impl Streams {
     }
 
     /// Adds a dead letter, in the place of one of its name.
-    pub(crate) async fn bury(&self, name: &str, payload: Vec<u8>) -> Result<(), QueueError> {
+    pub(crate) async fn add_dead(&self, name: &str, payload: Vec<u8>) -> Result<(), QueueError> {
         let sent = self.context.publish(self.place.dead_subject(name), payload.into()).await;
         match sent {
             Ok(sent) => sent.await.map(drop).map_err(|why| self.unpublished(&why)),
@@ -211,22 +211,43 @@ impl Streams {
     }
 
     pub(crate) async fn dead(&self) -> Result<Vec<DeadLetter>, QueueError> {
-        let stream = self.stream(self.place.dead()).await?;
-        let (all, before) = (self.place.dead_subject("*"), self.place.dead_subject(""));
-        let (mut letters, mut next) = (Vec::new(), stream.cached_info().state.first_sequence.max(1));
-        loop {
-            let message = match stream.raw_message_builder().sequence(next).next_by_subject(&all).send().await
-            {
-                Ok(message) => message,
-                Err(why) if why.kind() == RawMessageErrorKind::NoMessageFound => return Ok(letters),
-                Err(why) => return Err(QueueError::failed("reading the dead letters", &why)),
-            };
-            next = message.sequence + 1;
+        let (before, mut letters) = (self.place.dead_subject(""), Vec::new());
+        let add = |message: StreamMessage| {
             letters.push(DeadLetter {
                 name: message.subject.strip_prefix(&before).unwrap_or_default().to_owned(),
                 payload: message.payload.to_vec(),
                 sequence: message.sequence,
             });
+        };
+        self.read(self.place.dead(), &self.place.dead_subject("*"), add).await?;
+        Ok(letters)
+    }
+
+    /// Hands over what each message of the work says, those included that a worker has.
+    pub(crate) async fn work(&self, mut each: impl FnMut(&[u8])) -> Result<(), QueueError> {
+        let all = self.place.work_subject("*");
+        self.read(self.place.work(), &all, |message| each(&message.payload)).await
+    }
+
+    /// Reads the messages of a stream, oldest first.
+    async fn read(
+        &self,
+        name: String,
+        subject: &str,
+        mut each: impl FnMut(StreamMessage),
+    ) -> Result<(), QueueError> {
+        let stream = self.stream(name).await?;
+        let mut next = stream.cached_info().state.first_sequence.max(1);
+        loop {
+            let asked = stream.raw_message_builder().sequence(next).next_by_subject(subject).send();
+            match asked.await {
+                Ok(message) => {
+                    next = message.sequence + 1;
+                    each(message);
+                }
+                Err(why) if why.kind() == RawMessageErrorKind::NoMessageFound => return Ok(()),
+                Err(why) => return Err(QueueError::failed("reading the queue", &why)),
+            }
         }
     }
 

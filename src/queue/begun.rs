@@ -1,4 +1,4 @@
-//! The messages that a worker has, and how their pictures end.
+//! The messages that a worker has begun, how often they were tried, and how they end.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -93,15 +93,15 @@ struct State {
     waits: Option<(u32, String, Instant)>,
 }
 
-/// All the messages that a worker has begun.
-pub(super) struct Desk {
+/// The messages that a worker has begun, and what is counted of them.
+pub(super) struct BegunMessages {
     state: Mutex<State>,
     minute: Mutex<Minute>,
     worker: String,
     attempts: u64,
 }
 
-impl Desk {
+impl BegunMessages {
     pub(super) fn new(attempts: u64) -> Self {
         let minute = Mutex::new(Minute::new());
         Self { state: Mutex::default(), minute, worker: account::name(), attempts }
@@ -280,8 +280,7 @@ impl Desk {
     fn dead(&self, message: &Message, picture: &Picture, reason: String, deliveries: u64) -> Letter {
         warn!("failed: {}: {reason}", Shown(&picture.input));
         lock(&self.state).failed += 1;
-        let alone = message.about(picture);
-        let name = alone.name();
+        let (alone, name) = (message.about(picture), message.dead_name(picture));
         Dead { reason, worker: self.worker.clone(), deliveries, message: Some(alone), text: None }
             .letter(name)
     }

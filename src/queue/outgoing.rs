@@ -1,0 +1,155 @@
+//! What a watch publishes, and what it knows of the queue.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use histeqd_queue::{DeadLetter, Limits, Published, Queue, QueueError};
+use tracing::{debug, info, warn};
+
+use super::message::{Dead, Message, Picture, hash};
+use super::submit::{PAUSES, dead_by_name, forget_dead, messages};
+use crate::paths::Shown;
+use crate::source::Job;
+
+/// The messages on their way to the queue, and the pictures that it has already. The queue is asked for these: what this process published
+/// may be gone, and what it did not may be there.
+pub(super) struct Outgoing<'a> {
+    queue: &'a Queue,
+    limits: Limits,
+    /// The settings that travel.
+    settings: String,
+    /// The pictures, each in a state and with settings, that wait, are in progress or were put aside.
+    queued: HashSet<u128>,
+    /// The dead letters by their names.
+    dead: HashMap<String, DeadLetter>,
+    /// When both were read.
+    read: Option<Instant>,
+    /// For how long they are believed to be there.
+    trusted: Duration,
+    unsent: VecDeque<Message>,
+    /// Why nothing is published for now.
+    trouble: Option<String>,
+    tries: u32,
+    next_try: Instant,
+    vanished: bool,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(super) fn new(queue: &'a Queue, limits: Limits, settings: String, trusted: Duration) -> Self {
+        Self {
+            queue,
+            limits,
+            settings,
+            queued: HashSet::new(),
+            dead: HashMap::new(),
+            read: None,
+            trusted,
+            unsent: VecDeque::new(),
+            trouble: None,
+            tries: 0,
+            next_try: Instant::now(),
+            vanished: false,
+        }
+    }
+
+    /// Returns whether more pictures can be added.
+    pub(super) fn has_room(&self, now: Instant) -> bool {
+        self.unsent.is_empty() && self.next_try <= now
+    }
+
+    /// Returns whether the queue had to be made anew since the last call, so that what it had is gone.
+    pub(super) fn take_vanished(&mut self) -> bool {
+        std::mem::take(&mut self.vanished)
+    }
+
+    /// Returns whether the queue has a picture in this state, waiting, in progress or put aside; `None` if it does not answer.
+    pub(super) fn has(&mut self, picture: &Picture) -> Option<bool> {
+        let key = hash(&self.settings, std::slice::from_ref(picture));
+        let is_old =
+            self.read.is_none_or(|read| self.queued.contains(&key) && read.elapsed() >= self.trusted);
+        if is_old && let Err(why) = self.read() {
+            self.hold(&why);
+            return None;
+        }
+        Some(self.queued.contains(&key))
+    }
+
+    fn read(&mut self) -> Result<(), QueueError> {
+        let (mut queued, dead) = (HashSet::new(), dead_by_name(self.queue)?);
+        let mut add = |Message { settings, pictures, .. }: Message| {
+            queued.extend(pictures.iter().map(|picture| hash(&settings, std::slice::from_ref(picture))));
+        };
+        dead.values().filter_map(|letter| Dead::parse(&letter.payload)?.message).for_each(&mut add);
+        // What is no message is the workers' to refuse.
+        self.queue.work(|payload| Message::parse(payload).into_iter().for_each(&mut add))?;
+        (self.queued, self.dead, self.read) = (queued, dead, Some(Instant::now()));
+        Ok(())
+    }
+
+    /// Adds pictures to what is to be published.
+    pub(super) fn add(&mut self, jobs: Vec<Job>) {
+        self.unsent.extend(messages(jobs, &self.settings));
+    }
+
+    /// Publishes as much as the queue takes, and returns the inputs that it has then.
+    pub(super) fn send(&mut self) -> Vec<PathBuf> {
+        let mut sent = Vec::new();
+        while self.next_try <= Instant::now()
+            && let Some(message) = self.unsent.front()
+        {
+            match self.publish(message) {
+                Ok(Published::Full) => self.hold(&"the queue is full; new pictures wait for the workers"),
+                Ok(Published::Added | Published::Already) => {
+                    self.tries = 0;
+                    if self.trouble.take().is_some() {
+                        info!("the queue takes pictures again");
+                    }
+                    let Some(Message { settings, pictures, .. }) = self.unsent.pop_front() else { break };
+                    for picture in pictures {
+                        debug!("submitted: {}", Shown(&picture.input));
+                        self.queued.insert(hash(&settings, std::slice::from_ref(&picture)));
+                        sent.push(picture.input);
+                    }
+                }
+                Err(QueueError::Missing(_)) => self.create(),
+                Err(why) => self.hold(&format_args!("{why}; new pictures wait until it does")),
+            }
+        }
+        sent
+    }
+
+    fn publish(&self, message: &Message) -> Result<Published, QueueError> {
+        let letter = message.letter();
+        let published = self.queue.publish(&letter.name, letter.payload)?;
+        if published == Published::Added {
+            forget_dead(self.queue, message, &self.dead)?;
+        }
+        Ok(published)
+    }
+
+    /// Makes the queue anew.
+    fn create(&mut self) {
+        match self.queue.create(&self.limits) {
+            Ok(()) => {
+                warn!(
+                    "there was no such queue any more, so it is made anew, and what has no output is submitted again"
+                );
+                (self.queued, self.dead, self.read) = Default::default();
+                self.vanished = true;
+            }
+            Err(why) => self.hold(&why),
+        }
+    }
+
+    /// Publishes nothing for a while, and says why unless that is said already.
+    fn hold(&mut self, why: &dyn std::fmt::Display) {
+        let why = why.to_string();
+        if self.trouble.as_ref() != Some(&why) {
+            warn!("{why}");
+            self.trouble = Some(why);
+        }
+        self.tries += 1;
+        self.next_try = Instant::now() + PAUSES.after(self.tries);
+    }
+}

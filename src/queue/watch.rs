@@ -1,0 +1,267 @@
+//! `histeqd --watch --queue`: watches folders, and publishes what arrives instead of doing it.
+//!
+//! ```text
+//!  watch ──▶ settle ──ready──▶ is its output up to date? ──no──▶ does the queue have it? ──no──▶ queue
+//! ```
+//!
+//! There is no ledger: the outputs say what is done, and the queue what waits, is in progress or was put aside. What the queue lost has no
+//! output, so the next listing finds it.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::select;
+use histeqd_queue::{Limits, Place, Queue};
+use sd_notify::NotifyState;
+use tracing::{info, warn};
+
+use super::follow::follow;
+use super::message::Picture;
+use super::outgoing::Outgoing;
+use super::submit::with_whole_paths;
+use super::unusable;
+use crate::cli;
+use crate::config::Settings;
+use crate::error::{Error, Exit, PictureError, Refusal};
+use crate::input;
+use crate::paths::Shown;
+use crate::selection::{output_below, promises_a_picture};
+use crate::service::folders::Folders;
+use crate::service::log;
+use crate::service::notifier::Signal;
+use crate::service::settle::{Ending, Ready, Settle};
+use crate::service::watch::{Note, Watch};
+use crate::source::{self, Batches, Job, Prefixes};
+use crate::stop::Stop;
+use codec::Format;
+
+/// How often the loop checks what no message announces.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Watches folders and publishes their pictures until asked to stop.
+///
+/// # Errors
+/// When the command line makes no sense, or the queue cannot be used at the start. What fails later is waited for.
+pub fn watch(settings: &Settings, place: &Place, stop: &Stop) -> Result<Exit, Error> {
+    log::start(settings.report.style);
+    let settings = with_whole_paths(settings.clone())?;
+    let carried = settings.written.carried().map_err(Error::Usage)?;
+    let is_stored = settings.inputs.iter().any(|input| store::is_url(input));
+    let folders = if is_stored { None } else { Some(Folders::of(&settings)?) };
+    let (queue, limits) = (Queue::connect(place, &cli::access()?), Limits::default());
+    let queue = queue.map_err(|why| unusable(&why))?;
+    queue.create(&limits).map_err(|why| unusable(&why))?;
+    let version = env!("CARGO_PKG_VERSION");
+    info!(
+        "histeqd {version}: submitting to {place}; {}; output {}",
+        settings.in_brief(),
+        Shown(&settings.out)
+    );
+    settings.notes.iter().for_each(|note| warn!("{note}"));
+    // Without a service manager nobody listens.
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+    let outgoing = Outgoing::new(&queue, limits, carried, settings.service.rescan);
+    match folders {
+        Some(folders) => Watching::new(&settings, folders, outgoing).run(stop),
+        None => follow(&settings, outgoing, stop),
+    }
+    info!("stopped");
+    Ok(Exit::Done)
+}
+
+struct Watching<'a> {
+    settings: &'a Settings,
+    out: PathBuf,
+    prefixes: Prefixes,
+    watch: Watch,
+    settle: Settle,
+    outgoing: Outgoing<'a>,
+    outputs: Outputs,
+    /// Whether everything was listed once. Until then, an output that is there may belong to an input that was not found yet.
+    is_listed: bool,
+    /// What was said of an input, so that it is not said again after every listing.
+    told: HashMap<PathBuf, String>,
+}
+
+impl<'a> Watching<'a> {
+    fn new(settings: &'a Settings, folders: Folders, outgoing: Outgoing<'a>) -> Self {
+        let Folders { watched, out, prefixes, options } = folders;
+        let can_collide = settings.target.format.is_some() || watched.len() > 1 && !settings.prefix_folder;
+        Self {
+            settings,
+            out,
+            prefixes,
+            watch: Watch::start(watched, options, Instant::now()),
+            settle: Settle::new(settings.service.settle),
+            outgoing,
+            outputs: Outputs { can_collide, owners: HashMap::new() },
+            is_listed: false,
+            told: HashMap::new(),
+        }
+    }
+
+    fn run(mut self, stop: &Stop) {
+        while !stop.asked() {
+            let signals = self.watch.signals();
+            let signal = select! {
+                recv(signals) -> told => told.ok(),
+                default(self.pause()) => None,
+            };
+            self.look(signal);
+            self.publish_ready();
+        }
+    }
+
+    /// Returns how long there is nothing to do unless a message arrives.
+    fn pause(&self) -> Duration {
+        let now = Instant::now();
+        if self.settle.has_ready() && self.outgoing.has_room(now) {
+            return Duration::ZERO;
+        }
+        let due = self.settle.next_due().unwrap_or(now + TICK);
+        due.min(self.watch.next_turn(now)).saturating_duration_since(now).min(TICK)
+    }
+
+    /// Handles what the watched folders report.
+    fn look(&mut self, signal: Option<Signal>) {
+        let Self { settings, out, prefixes, watch, settle, outputs, .. } = self;
+        let mut is_done = |path: &Path, below: &Path, _| {
+            let output = output_of(out, prefixes, settings, path, below);
+            let job = source::single(path.to_owned(), output.clone(), false, settings);
+            let is_done = matches!(job, Ok(None));
+            if is_done {
+                outputs.claim(&output, path);
+            }
+            is_done
+        };
+        watch.turn(signal, settle, &mut is_done, Instant::now());
+        for path in self.settle.take_gone() {
+            self.told.remove(&path);
+            if let Some(output) = self.output(&path) {
+                self.outputs.release(&output, &path);
+            }
+        }
+        for note in self.watch.take_notes() {
+            match note {
+                Note::Info(note) => info!("{note}"),
+                Note::Warning(note) => warn!("{note}"),
+            }
+        }
+        self.is_listed |= !self.watch.is_listing();
+    }
+
+    fn output(&self, input: &Path) -> Option<PathBuf> {
+        let below = self.watch.below(input)?;
+        Some(output_of(&self.out, &self.prefixes, self.settings, input, below))
+    }
+
+    /// Publishes the files that are ready, as far as the queue takes them.
+    fn publish_ready(&mut self) {
+        let mut jobs = Vec::new();
+        while self.is_listed
+            && self.outgoing.has_room(Instant::now())
+            && jobs.len() < Batches::MAX
+            && let Some(Ready { path, .. }) = self.settle.take()
+        {
+            match self.to_do(&path) {
+                Ok(job) => jobs.push(job),
+                Err(ending) => self.finish(&path, ending),
+            }
+        }
+        self.outgoing.add(jobs);
+        for input in self.outgoing.send() {
+            self.finish(&input, Ending::Good);
+        }
+        if self.outgoing.take_vanished() {
+            self.watch.list_all(Instant::now());
+        }
+    }
+
+    fn finish(&mut self, path: &Path, ending: Ending) {
+        let seen = self.watch.look(path);
+        self.settle.finished(path, ending, seen, Instant::now());
+    }
+
+    /// Returns what is to be done with a file that is ready; if nothing is, how it ends.
+    fn to_do(&mut self, path: &Path) -> Result<Job, Ending> {
+        // It may have been excluded while it waited.
+        let output = self.output(path).filter(|_| self.watch.takes(path)).ok_or(Ending::Good)?;
+        let job = self.job(path, output).map_err(|why| self.refuse(path, &why))?;
+        let job = job.filter(|job| may_be_a_picture(&job.input)).ok_or(Ending::Good)?;
+        match self.outgoing.has(&Picture::of(job.clone())) {
+            Some(false) => Ok(job),
+            Some(true) => Err(Ending::Good),
+            None => Err(Ending::Held),
+        }
+    }
+
+    /// Returns the job of making this output; `None` if it is done.
+    fn job(&mut self, path: &Path, output: PathBuf) -> Result<Option<Job>, PictureError> {
+        if let Some(folder) = self.watch.root_of(&output) {
+            let folder = folder.to_owned();
+            return Err(Refusal::InInputFolder { output, folder }.into());
+        }
+        if let Some(other) = self.outputs.claim(&output, path) {
+            let separable =
+                self.prefixes.is_empty() && self.watch.root_of(&other) != self.watch.root_of(path);
+            return Err(Refusal::SharedOutput { other, output, separable }.into());
+        }
+        source::single(path.to_owned(), output, false, self.settings)
+    }
+
+    fn refuse(&mut self, path: &Path, why: &PictureError) -> Ending {
+        let ending = if why.is_transient() { Ending::Passing } else { Ending::Refused };
+        let why = why.to_string();
+        if self.told.get(path) != Some(&why) {
+            warn!("not submitted: {}: {why}", Shown(path));
+            self.told.insert(path.to_owned(), why);
+        }
+        ending
+    }
+}
+
+/// Returns the output of an input that has this path below its watched folder.
+fn output_of(out: &Path, prefixes: &Prefixes, settings: &Settings, input: &Path, below: &Path) -> PathBuf {
+    out.join(output_below(&prefixes.placed(input, below), settings.target.format))
+}
+
+/// Returns whether a file has the name or the first bytes of a picture. Workers pass the others over, and they never have an output.
+fn may_be_a_picture(path: &Path) -> bool {
+    let head = || {
+        let mut head = Vec::with_capacity(Format::HEAD);
+        input::open(path)?.take(Format::HEAD as u64).read_to_end(&mut head).map(|_| head)
+    };
+    // What cannot be read is for the worker to tell of.
+    promises_a_picture(path) || head().map_or(true, |head| Format::sniff(&head).is_some())
+}
+
+/// Which input an output belongs to, where several may have the same.
+struct Outputs {
+    can_collide: bool,
+    owners: HashMap<PathBuf, PathBuf>,
+}
+
+impl Outputs {
+    /// Gives an output to an input, unless another one has it, which is returned.
+    fn claim(&mut self, output: &Path, input: &Path) -> Option<PathBuf> {
+        if !self.can_collide {
+            return None;
+        }
+        match self.owners.get(output) {
+            Some(owner) => (owner != input).then(|| owner.clone()),
+            None => {
+                self.owners.insert(output.to_owned(), input.to_owned());
+                None
+            }
+        }
+    }
+
+    /// Has an output belong to nobody, if it is this input's.
+    fn release(&mut self, output: &Path, input: &Path) {
+        if self.owners.get(output).is_some_and(|owner| owner == input) {
+            self.owners.remove(output);
+        }
+    }
+}
