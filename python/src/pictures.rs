@@ -6,8 +6,10 @@ use bytemuck::cast_slice;
 use equalize::clahe::stripes;
 use equalize::colour::Plane;
 use equalize::histogram::{Counted, Tally, add_plane};
-use equalize::{Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_stripe, lut};
-use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice};
+use equalize::{
+    ByteOrder, Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_stripe, lut,
+};
+use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice, s};
 
 use crate::threads::{share, worthwhile};
 use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked, write};
@@ -147,6 +149,27 @@ pub(crate) fn histograms<S: Sample>(
     counts
 }
 
+/// Returns the greatest sample of the first `channels` if it is above so many levels. `threads` is as in [`worthwhile`].
+pub(crate) fn beyond<S: Sample>(
+    pictures: &ArrayView4<'_, S>,
+    channels: usize,
+    levels: Levels,
+    threads: usize,
+) -> Option<usize> {
+    if !levels.are_fewer(S::DEPTH) {
+        return None;
+    }
+    let (number, height, width, all) = pictures.dim();
+    let rows = (BAND / (width * all)).max(1);
+    let bands = (0..number).flat_map(|at| (0..height).step_by(rows).map(move |from| (at, from)));
+    let highest = share(worthwhile(threads, pictures.len()), bands, S::zeroed, |highest, (at, from)| {
+        let band = pictures.slice(s![at, from..(from + rows).min(height), .., ..channels]);
+        *highest = band.fold(*highest, |highest, &sample| highest.max(sample));
+    });
+    let highest = highest.into_iter().max()?.level();
+    (highest >= levels.number(S::DEPTH)).then_some(highest)
+}
+
 /// What is done to the pictures of a call.
 pub(crate) struct Task<'a> {
     pub(crate) operation: Operation,
@@ -194,7 +217,8 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
         worker.luts.resize(counts.len(), S::zeroed());
         let depth = layout(&picture.before()).depth;
         lut::fill(&task.operation, depth, &counts, task.reference, bytes_mut(&mut worker.luts));
-        map(&mut picture, task.operation.per_channel, &worker.luts, within);
+        let Operation { per_channel, levels, .. } = task.operation;
+        map(&mut picture, &Through { luts: &worker.luts, per_channel, levels }, within);
     });
 }
 
@@ -236,20 +260,31 @@ fn equalize_in_stripes<S: Sample>(
     true
 }
 
-/// Sends pictures through the same LUTs, one for each plane that is equalized.
-pub(crate) fn apply_luts<S: Sample>(batch: &mut Batch<'_, S>, per_channel: bool, luts: &[S], threads: usize) {
+/// LUTs, one for each plane that is equalized, and how many levels there are before and after.
+pub(crate) struct Through<'a, S> {
+    pub(crate) luts: &'a [S],
+    pub(crate) per_channel: bool,
+    pub(crate) levels: Levels,
+}
+
+/// Sends pictures through the same LUTs.
+pub(crate) fn apply_luts<S: Sample>(batch: &mut Batch<'_, S>, through: &Through<'_, S>, threads: usize) {
     let threads = worthwhile(threads, batch.out.len());
     let number = batch.out.len_of(Axis(0));
     let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
-    share(across, batch.pictures(), || (), |(), mut picture| map(&mut picture, per_channel, luts, within));
+    share(across, batch.pictures(), || (), |(), mut picture| map(&mut picture, through, within));
 }
 
-fn map<S: Sample>(picture: &mut Picture<'_, S>, per_channel: bool, luts: &[S], threads: usize) {
+fn map<S: Sample>(picture: &mut Picture<'_, S>, through: &Through<'_, S>, threads: usize) {
     let (_, width, channels) = picture.out.dim();
     let bands = picture.bands((BAND / (width * channels)).max(1));
     share(threads, bands, Vec::new, |buffer, mut band| {
         band.change(buffer, |samples, layout| {
-            apply(bytes_mut(samples), layout, per_channel, cast_slice(luts));
+            apply(bytes_mut(samples), layout, through.per_channel, cast_slice(through.luts));
+            if layout.pixel.colour_channels() > 1 && !through.per_channel {
+                // Colours go beyond the levels with their luma.
+                through.levels.clamp(bytes_mut(samples), layout, ByteOrder::Native);
+            }
         });
     });
 }
