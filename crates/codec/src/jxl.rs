@@ -6,6 +6,7 @@ use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
 
 use super::exif::upright;
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
+use super::stated::Stated;
 use super::{CodecError, Format, Limits, Native, Other, Payload, tiff};
 use equalize::{Depth, Layout, Pixel};
 
@@ -60,6 +61,11 @@ impl Source {
 
     pub(super) fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// Returns what it says of its levels.
+    pub(super) fn stated(&self) -> Stated {
+        Stated::spread(self.image.image_header().metadata.bit_depth.bits_per_sample())
     }
 
     /// Returns the bytes of the metadata once it is decoded.

@@ -6,6 +6,7 @@ use super::markers::{FrameComponent, Markers};
 use super::{coding, malformed, plane_size};
 use crate::metadata::MetadataBytes;
 use crate::samples::rescale;
+use crate::stated::Stated;
 use crate::{CodecError, Format, Native, Other, Payload, Target};
 use equalize::{Depth, Layout, Pixel};
 
@@ -42,6 +43,11 @@ impl<'a> DeepSource<'a> {
         let pixel = if components.len() == 1 { Pixel::Gray } else { Pixel::Rgb };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         Layout { width, height, pixel, depth }
+    }
+
+    /// Returns what it says of its levels.
+    pub(crate) fn stated(&self) -> Stated {
+        Stated::spread(self.markers.bits.into())
     }
 
     /// Returns the bytes of the metadata once it is decoded.

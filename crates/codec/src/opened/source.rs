@@ -93,16 +93,16 @@ impl Source<'_> {
             Self::Png(png) => png.stated(),
             Self::Pnm(pnm) => pnm.stated(),
             Self::Tiff(tiff) => tiff.stated(),
+            Self::DeepJpeg(jpeg) => Some(jpeg.stated()),
+            Self::JpegXl(jxl) => Some(jxl.stated()),
+            Self::Jpeg2000(jp2) => jp2.stated(),
             Self::Jpeg(_)
-            | Self::DeepJpeg(_)
             | Self::CmykJpeg(_)
             | Self::Pfm(_)
             | Self::Bmp(_)
             | Self::WebP(_)
             | Self::Gif(_)
-            | Self::JpegXl(_)
-            | Self::Dicom(_)
-            | Self::Jpeg2000(_) => None,
+            | Self::Dicom(_) => None,
         }
     }
 
