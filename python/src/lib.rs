@@ -23,7 +23,7 @@ use numpy::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use pictures::{Planes, Task, Through};
+use pictures::{Kept, Planes, Task, Through};
 use views::Pair;
 
 /// How contrast is enhanced: a method, whether each channel is equalized separately, a strength in thousandths, and how many levels samples have if
@@ -203,7 +203,7 @@ fn equalize_pictures(
     reference: Option<PyReadonlyArray2<'_, u64>>,
     threads: usize,
 ) -> PyResult<()> {
-    fn run<S: Sample + Element>(
+    fn run<S: Kept + Element>(
         py: Python<'_>,
         source: Option<&Bound<'_, PyAny>>,
         out: &Bound<'_, PyArray4<S>>,
@@ -253,7 +253,7 @@ fn histograms<'py>(
     levels: Option<u32>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyArray3<u64>>> {
-    fn run<'py, S: Sample + Element>(
+    fn run<'py, S: Kept + Element>(
         py: Python<'py>,
         (array, name): (&Bound<'py, PyArray4<S>>, &str),
         mask: Option<&PyReadonlyArray3<'_, u8>>,

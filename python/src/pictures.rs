@@ -1,6 +1,8 @@
 //! The methods on pictures with any strides, on several threads.
 
+use std::cell::Cell;
 use std::ops::Range;
+use std::thread::LocalKey;
 
 use bytemuck::cast_slice;
 use equalize::clahe::stripes;
@@ -50,14 +52,25 @@ impl Planes {
 /// Counts planes of pictures.
 struct Counter<S> {
     planes: Vec<(Plane, Counted)>,
+    /// One for each plane, and perhaps more from earlier calls.
     tallies: Vec<Tally>,
     gathered: Vec<S>,
 }
 
+impl<S> Default for Counter<S> {
+    fn default() -> Self {
+        Self { planes: Vec::new(), tallies: Vec::new(), gathered: Vec::new() }
+    }
+}
+
 impl<S: Sample> Counter<S> {
-    fn new(planes: Vec<(Plane, Counted)>) -> Self {
-        let tallies = planes.iter().map(|_| Tally::new(S::LEVELS)).collect();
-        Self { planes, tallies, gathered: Vec::new() }
+    /// Makes it one of these planes.
+    fn of(mut self, planes: &[(Plane, Counted)]) -> Self {
+        self.planes.clear();
+        self.planes.extend_from_slice(planes);
+        let number = self.tallies.len().max(planes.len());
+        self.tallies.resize_with(number, || Tally::new(S::LEVELS));
+        self
     }
 
     /// Returns the counts of a picture, one plane after another.
@@ -80,7 +93,7 @@ impl<S: Sample> Counter<S> {
             let mask = mask.map(|mask| mask.slice_axis(Axis(0), rows));
             counter.add(&picture.slice_axis(Axis(0), rows), mask.as_ref());
         };
-        let mut counters = share(threads, parts, || Self::new(self.planes.clone()), add).into_iter();
+        let mut counters = share(threads, parts, || Self::default().of(&self.planes), add).into_iter();
         let mut totals = counters.next().map(|mut counter| counter.totals()).unwrap_or_default();
         for mut counter in counters {
             totals.iter_mut().zip(counter.totals()).for_each(|(total, part)| *total += part);
@@ -110,7 +123,8 @@ impl<S: Sample> Counter<S> {
     }
 
     fn totals(&mut self) -> Vec<u64> {
-        self.tallies.iter_mut().flat_map(|tally| tally.counts().iter().copied()).collect()
+        let tallies = self.tallies.iter_mut().zip(&self.planes);
+        tallies.flat_map(|(tally, _)| tally.counts().iter().copied()).collect()
     }
 }
 
@@ -128,7 +142,7 @@ fn add_planes<S: Sample>(
 }
 
 /// Counts the planes of each picture: number, plane, level. `threads` is as in [`worthwhile`].
-pub(crate) fn histograms<S: Sample>(
+pub(crate) fn histograms<S: Kept>(
     pictures: &ArrayView4<'_, S>,
     mask: Option<&Mask<'_>>,
     planes: Planes,
@@ -140,12 +154,14 @@ pub(crate) fn histograms<S: Sample>(
     let threads = worthwhile(threads, pictures.len());
     let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
     let items = pictures.outer_iter().zip(counts.outer_iter_mut()).enumerate();
-    let start = || Counter::new(planes.clone());
-    share(across, items, start, |counter, (at, (picture, counts)): (_, (_, ArrayViewMut2<'_, u64>))| {
-        let mask = mask.map(|mask| mask.index_axis(Axis(0), at));
-        let found = counter.counts(&picture, mask.as_ref(), within);
-        counts.into_iter().zip(found).for_each(|(to, from)| *to = from);
-    });
+    let start = || Worker::of(&planes);
+    let workers =
+        share(across, items, start, |worker, (at, (picture, counts)): (_, (_, ArrayViewMut2<'_, u64>))| {
+            let mask = mask.map(|mask| mask.index_axis(Axis(0), at));
+            let found = worker.counter.counts(&picture, mask.as_ref(), within);
+            counts.into_iter().zip(found).for_each(|(to, from)| *to = from);
+        });
+    Worker::keep(workers, pictures.len() / number.max(1));
     counts
 }
 
@@ -180,29 +196,68 @@ pub(crate) struct Task<'a> {
     pub(crate) threads: usize,
 }
 
-/// What a thread keeps from picture to picture.
-struct Worker<S> {
+/// What a thread keeps from picture to picture, and the one that calls from call to call: for small pictures, fresh memory takes longer than the
+/// work.
+pub(crate) struct Worker<S> {
     counter: Counter<S>,
     luts: Vec<S>,
     scratch: Scratch,
     buffer: Vec<S>,
 }
 
+/// The largest pictures, in samples, after which it is kept for the next call. It takes a few MiB then.
+const SMALL: usize = 1 << 20;
+
+impl<S> Default for Worker<S> {
+    fn default() -> Self {
+        let (luts, buffer) = (Vec::new(), Vec::new());
+        Self { counter: Counter::default(), luts, scratch: Scratch::default(), buffer }
+    }
+}
+
+/// Samples with a place where the calling thread keeps its worker.
+pub(crate) trait Kept: Sample {
+    /// Returns the place.
+    fn kept() -> &'static LocalKey<Cell<Option<Worker<Self>>>>;
+}
+
+macro_rules! kept {
+    ($($sample:ty)+) => {$(
+        impl Kept for $sample {
+            fn kept() -> &'static LocalKey<Cell<Option<Worker<Self>>>> {
+                thread_local!(static KEPT: Cell<Option<Worker<$sample>>> = const { Cell::new(None) });
+                &KEPT
+            }
+        }
+    )+};
+}
+kept!(u8 u16);
+
+impl<S: Kept> Worker<S> {
+    /// Returns one that counts these planes: the one that was kept, if there is one.
+    fn of(planes: &[(Plane, Counted)]) -> Self {
+        let Self { counter, luts, scratch, buffer } = S::kept().take().unwrap_or_default();
+        Self { counter: counter.of(planes), luts, scratch, buffer }
+    }
+
+    /// Keeps the first of those that worked on pictures of so many samples, which is that of the calling thread.
+    fn keep(workers: Vec<Self>, samples: usize) {
+        if samples <= SMALL {
+            S::kept().set(workers.into_iter().next());
+        }
+    }
+}
+
 /// Enhances the contrast of pictures.
-pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
+pub(crate) fn equalize<S: Kept>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
     let number = batch.out.len_of(Axis(0));
-    let threads = worthwhile(task.threads, batch.out.len());
     let whole = matches!(task.operation.method, Method::Clahe(_));
+    let threads = worthwhile(task.threads, batch.out.len());
     let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
     let planes = Planes::Equalized { per_channel: task.operation.per_channel };
     let planes = planes.of(pixel(batch.out.len_of(Axis(3))));
-    let start = || Worker {
-        counter: Counter::new(if whole { Vec::new() } else { planes.clone() }),
-        luts: Vec::new(),
-        scratch: Scratch::default(),
-        buffer: Vec::new(),
-    };
-    share(across, batch.pictures().enumerate(), start, |worker, (at, mut picture)| {
+    let start = || Worker::of(if whole { &[] } else { &planes });
+    let workers = share(across, batch.pictures().enumerate(), start, |worker, (at, mut picture)| {
         if whole {
             let Worker { scratch, buffer, .. } = worker;
             if equalize_in_stripes(&mut picture, &task.operation, within) {
@@ -220,6 +275,7 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
         let Operation { per_channel, levels, .. } = task.operation;
         map(&mut picture, &Through { luts: &worker.luts, per_channel, levels }, within);
     });
+    Worker::keep(workers, batch.out.len() / number.max(1));
 }
 
 /// Equalizes a picture by CLAHE in stripes, of which each thread copies one with the rows around it that it needs. Returns whether it did: it
