@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Builds the wheel into FOLDER: python/wheel.sh FOLDER
-# After `cargo build --release` it holds the program too, as the command `histeqd`. Needs Rust and Python 3.10 or newer with venv.
+# Builds a wheel into FOLDER: python/wheel.sh FOLDER [INTERPRETER]
+# It is for CPython 3.10 and newer, or, with an interpreter such as python3.14t, which need not be installed, for that one alone: free-threaded
+# CPython needs a wheel of its own. After `cargo build --release` it holds the program too, as the command `histeqd`. Needs Rust and Python 3.10 or
+# newer with venv.
 set -euo pipefail
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
+for_one=()
+if [ $# -gt 1 ]; then for_one=(--interpreter "$2"); fi
 cd "$(dirname "$0")"
 work=$PWD/../target/python
 program=$PWD/../target/release/histeqd
@@ -13,9 +17,9 @@ python3 -m venv "$work/tools"
 rm -rf "$work/built"
 if [ ! -x "$program" ]; then
     echo 'python/wheel.sh: the wheel is without the program, which is not in target/release' >&2
-    exec "$work/tools/bin/maturin" build --quiet --release --locked --out "$folder"
+    exec "$work/tools/bin/maturin" build --quiet --release --locked "${for_one[@]}" --out "$folder"
 fi
-"$work/tools/bin/maturin" build --quiet --release --locked --out "$work/built"
+"$work/tools/bin/maturin" build --quiet --release --locked "${for_one[@]}" --out "$work/built"
 # maturin cannot add a program that is not always there.
 (cd "$work/built" && "$work/tools/bin/wheel" unpack ./*.whl && rm ./*.whl)
 unpacked=$(echo "$work"/built/histeqd-*)

@@ -14,8 +14,8 @@ mod threads;
 mod views;
 
 use bytemuck::cast_slice_mut;
-use equalize::{Clahe, ClipLimit, Depth, Method, Operation, Sample, Strength, Stretch, Tiles, lut};
-use numpy::ndarray::Array2;
+use equalize::{Clahe, ClipLimit, Depth, Levels, Method, Operation, Sample, Strength, Stretch, Tiles, lut};
+use numpy::ndarray::{Array2, Axis};
 use numpy::{
     Element, IntoPyArray, PyArray3, PyArray4, PyArrayMethods, PyReadonlyArray2, PyReadonlyArray3,
     PyUntypedArrayMethods,
@@ -23,10 +23,11 @@ use numpy::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use pictures::{Planes, Task};
+use pictures::{Kept, Planes, Task, Through};
 use views::Pair;
 
-/// How contrast is enhanced: a method, whether each channel is equalized separately, and a strength in thousandths.
+/// How contrast is enhanced: a method, whether each channel is equalized separately, a strength in thousandths, and how many levels samples have if
+/// these are fewer than there is room for.
 #[pyclass(frozen, name = "Operation")]
 struct PyOperation(Operation);
 
@@ -34,21 +35,21 @@ struct PyOperation(Operation);
 impl PyOperation {
     /// One LUT for the whole picture, from its histogram.
     #[staticmethod]
-    fn equalize(per_channel: bool, strength: u16) -> PyResult<Self> {
-        Self::new(Method::Global, per_channel, strength)
+    fn equalize(per_channel: bool, strength: u16, levels: Option<u32>) -> PyResult<Self> {
+        Self::new(Method::Global, per_channel, strength, levels)
     }
 
     /// A straight line between two percentiles, given in parts per million.
     #[staticmethod]
-    fn stretch(low: u32, high: u32, per_channel: bool, strength: u16) -> PyResult<Self> {
-        Self::new(Method::Stretch(Stretch { low, high }), per_channel, strength)
+    fn stretch(low: u32, high: u32, per_channel: bool, strength: u16, levels: Option<u32>) -> PyResult<Self> {
+        Self::new(Method::Stretch(Stretch { low, high }), per_channel, strength, levels)
     }
 
     /// The histogram of a reference.
     #[staticmethod]
     #[pyo3(name = "match")]
-    fn match_reference(per_channel: bool, strength: u16) -> PyResult<Self> {
-        Self::new(Method::Match, per_channel, strength)
+    fn match_reference(per_channel: bool, strength: u16, levels: Option<u32>) -> PyResult<Self> {
+        Self::new(Method::Match, per_channel, strength, levels)
     }
 
     /// A LUT for each tile; no clip limit means automatic, and tiles are a grid or a side.
@@ -59,19 +60,25 @@ impl PyOperation {
         side: Option<u32>,
         per_channel: bool,
         strength: u16,
+        levels: Option<u32>,
     ) -> PyResult<Self> {
         let clip_limit = clip_limit.map_or(ClipLimit::Auto, ClipLimit::Times);
         let tiles = side.map_or(Tiles::Grid { x: grid.0, y: grid.1 }, Tiles::Pixels);
-        Self::new(Method::Clahe(Clahe { clip_limit, tiles }), per_channel, strength)
+        Self::new(Method::Clahe(Clahe { clip_limit, tiles }), per_channel, strength, levels)
     }
 }
 
 impl PyOperation {
-    fn new(method: Method, per_channel: bool, strength: u16) -> PyResult<Self> {
+    fn new(method: Method, per_channel: bool, strength: u16, levels: Option<u32>) -> PyResult<Self> {
         let strength = Strength::thousandths(strength)
             .ok_or_else(|| PyValueError::new_err("strength: is not a number from 0 to 1"))?;
-        Ok(Self(Operation { strength, per_channel, ..Operation::new(method) }))
+        Ok(Self(Operation { method, per_channel, strength, levels: levels_of(levels) }))
     }
+}
+
+/// Returns how many levels there are; without a number, as many as there is room for.
+fn levels_of(number: Option<u32>) -> Levels {
+    number.and_then(|number| u16::try_from(number).ok()).map_or(Levels::All, Levels::First)
 }
 
 /// The samples of an array with four axes, by their type.
@@ -129,11 +136,22 @@ fn in_use(name: &str) -> PyErr {
     PyValueError::new_err(text)
 }
 
-/// Borrows arrays and does `work` on their memory, without the interpreter.
+/// Returns the exception for a sample that is above the highest level.
+fn beyond(name: &str, sample: usize, levels: Levels, depth: Depth) -> PyErr {
+    let levels = levels.number(depth);
+    let text = format!(
+        "{name}: a sample of {sample} is none of {levels} levels, from 0 to {}; pass another number of levels, or leave it out",
+        levels - 1
+    );
+    PyValueError::new_err(text)
+}
+
+/// Borrows arrays and does `work` on their memory, without the interpreter, unless samples of colours are above the levels.
 fn with_pair<S: Sample + Element>(
     py: Python<'_>,
     source: Option<&Bound<'_, PyAny>>,
     out: &Bound<'_, PyArray4<S>>,
+    (levels, threads): (Levels, usize),
     work: impl FnOnce(&mut views::Batch<'_, S>) + Send,
 ) -> PyResult<()> {
     check(out, "out")?;
@@ -152,8 +170,15 @@ fn with_pair<S: Sample + Element>(
     };
     let mut out = out.try_readwrite().map_err(|_| in_use("out"))?;
     let mut batch = Pair { source: source.as_ref().map(|source| source.as_array()), out: out.as_array_mut() };
-    py.detach(|| work(&mut batch));
-    Ok(())
+    let found = py.detach(|| {
+        let colours = views::pixel(batch.out.len_of(Axis(3))).colour_channels();
+        let found = pictures::beyond(&batch.before(), colours, levels, threads);
+        if found.is_none() {
+            work(&mut batch);
+        }
+        found
+    });
+    found.map_or(Ok(()), |sample| Err(beyond("array", sample, levels, S::DEPTH)))
 }
 
 /// Fails unless there is a mask value for each pixel of the pictures.
@@ -178,7 +203,7 @@ fn equalize_pictures(
     reference: Option<PyReadonlyArray2<'_, u64>>,
     threads: usize,
 ) -> PyResult<()> {
-    fn run<S: Sample + Element>(
+    fn run<S: Kept + Element>(
         py: Python<'_>,
         source: Option<&Bound<'_, PyAny>>,
         out: &Bound<'_, PyArray4<S>>,
@@ -189,7 +214,7 @@ fn equalize_pictures(
     ) -> PyResult<()> {
         check_mask(mask, out.shape())?;
         let mask = mask.map(|mask| mask.as_array());
-        with_pair(py, source, out, |batch| {
+        with_pair(py, source, out, (operation.levels, threads), |batch| {
             pictures::equalize(batch, &Task { operation, reference, mask, threads });
         })
     }
@@ -216,33 +241,45 @@ fn equalize_pictures(
 }
 
 /// Counts how often each level occurs: number, plane, level. Without `per_channel`, every channel is counted, alpha included; with it, the
-/// planes that would be equalized.
+/// planes that would be equalized. No sample may be above `levels`.
 #[pyfunction]
-#[pyo3(signature = (array, mask, per_channel, threads))]
+#[pyo3(signature = (array, name, mask, per_channel, levels, threads))]
 fn histograms<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
+    name: &str,
     mask: Option<PyReadonlyArray3<'py, u8>>,
     per_channel: Option<bool>,
+    levels: Option<u32>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyArray3<u64>>> {
-    fn run<'py, S: Sample + Element>(
+    fn run<'py, S: Kept + Element>(
         py: Python<'py>,
-        array: &Bound<'py, PyArray4<S>>,
+        (array, name): (&Bound<'py, PyArray4<S>>, &str),
         mask: Option<&PyReadonlyArray3<'_, u8>>,
         planes: Planes,
-        threads: usize,
+        (levels, threads): (Levels, usize),
     ) -> PyResult<Bound<'py, PyArray3<u64>>> {
-        check(array, "array")?;
+        check(array, name)?;
         check_mask(mask, array.shape())?;
-        let array = array.try_readonly().map_err(|_| in_use("array"))?;
+        let array = array.try_readonly().map_err(|_| in_use(name))?;
         let (array, mask) = (array.as_array(), mask.map(|mask| mask.as_array()));
-        Ok(py.detach(|| pictures::histograms(&array, mask.as_ref(), planes, threads)).into_pyarray(py))
+        let counts = py.detach(|| {
+            let channels = array.len_of(Axis(3));
+            let counted =
+                if planes == Planes::Channels { channels } else { views::pixel(channels).colour_channels() };
+            match pictures::beyond(&array, counted, levels, threads) {
+                Some(sample) => Err(beyond(name, sample, levels, S::DEPTH)),
+                None => Ok(pictures::histograms(&array, mask.as_ref(), planes, threads)),
+            }
+        })?;
+        Ok(counts.into_pyarray(py))
     }
     let planes = per_channel.map_or(Planes::Channels, |per_channel| Planes::Equalized { per_channel });
-    match Typed::of(array, "array")? {
-        Typed::Eight(array) => run(py, array, mask.as_ref(), planes, threads),
-        Typed::Sixteen(array) => run(py, array, mask.as_ref(), planes, threads),
+    let how = (levels_of(levels), threads);
+    match Typed::of(array, name)? {
+        Typed::Eight(array) => run(py, (array, name), mask.as_ref(), planes, how),
+        Typed::Sixteen(array) => run(py, (array, name), mask.as_ref(), planes, how),
     }
 }
 
@@ -294,15 +331,16 @@ fn luts<'py>(
     }
 }
 
-/// Sends pictures through LUTs: one for each plane that is equalized.
+/// Sends pictures of so many levels through LUTs: one for each plane that is equalized, with an entry for each level that there is room for.
 #[pyfunction]
-#[pyo3(signature = (source, out, luts, per_channel, threads))]
+#[pyo3(signature = (source, out, luts, per_channel, levels, threads))]
 fn apply_luts(
     py: Python<'_>,
     source: Option<&Bound<'_, PyAny>>,
     out: &Bound<'_, PyAny>,
     luts: &Bound<'_, PyAny>,
     per_channel: bool,
+    levels: Option<u32>,
     threads: usize,
 ) -> PyResult<()> {
     fn run<S: Sample + Element>(
@@ -311,7 +349,7 @@ fn apply_luts(
         out: &Bound<'_, PyArray4<S>>,
         luts: &Bound<'_, PyAny>,
         per_channel: bool,
-        threads: usize,
+        (levels, threads): (Levels, usize),
     ) -> PyResult<()> {
         let wrong = || PyValueError::new_err("lut: does not have the dtype of array and one entry a level");
         let luts: PyReadonlyArray2<'_, S> = luts.extract().map_err(|_| wrong())?;
@@ -320,11 +358,14 @@ fn apply_luts(
         if luts.len() != planes * S::LEVELS {
             return Err(wrong());
         }
-        with_pair(py, source, out, |batch| pictures::apply_luts(batch, per_channel, luts, threads))
+        with_pair(py, source, out, (levels, threads), |batch| {
+            pictures::apply_luts(batch, &Through { luts, per_channel, levels }, threads);
+        })
     }
+    let how = (levels_of(levels), threads);
     match Typed::of(out, "out")? {
-        Typed::Eight(out) => run(py, source, out, luts, per_channel, threads),
-        Typed::Sixteen(out) => run(py, source, out, luts, per_channel, threads),
+        Typed::Eight(out) => run(py, source, out, luts, per_channel, how),
+        Typed::Sixteen(out) => run(py, source, out, luts, per_channel, how),
     }
 }
 

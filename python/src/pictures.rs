@@ -1,13 +1,17 @@
 //! The methods on pictures with any strides, on several threads.
 
+use std::cell::Cell;
 use std::ops::Range;
+use std::thread::LocalKey;
 
 use bytemuck::cast_slice;
 use equalize::clahe::stripes;
 use equalize::colour::Plane;
 use equalize::histogram::{Counted, Tally, add_plane};
-use equalize::{Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_stripe, lut};
-use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice};
+use equalize::{
+    ByteOrder, Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_stripe, lut,
+};
+use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice, s};
 
 use crate::threads::{share, worthwhile};
 use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked, write};
@@ -48,14 +52,25 @@ impl Planes {
 /// Counts planes of pictures.
 struct Counter<S> {
     planes: Vec<(Plane, Counted)>,
+    /// One for each plane, and perhaps more from earlier calls.
     tallies: Vec<Tally>,
     gathered: Vec<S>,
 }
 
+impl<S> Default for Counter<S> {
+    fn default() -> Self {
+        Self { planes: Vec::new(), tallies: Vec::new(), gathered: Vec::new() }
+    }
+}
+
 impl<S: Sample> Counter<S> {
-    fn new(planes: Vec<(Plane, Counted)>) -> Self {
-        let tallies = planes.iter().map(|_| Tally::new(S::LEVELS)).collect();
-        Self { planes, tallies, gathered: Vec::new() }
+    /// Makes it one of these planes.
+    fn of(mut self, planes: &[(Plane, Counted)]) -> Self {
+        self.planes.clear();
+        self.planes.extend_from_slice(planes);
+        let number = self.tallies.len().max(planes.len());
+        self.tallies.resize_with(number, || Tally::new(S::LEVELS));
+        self
     }
 
     /// Returns the counts of a picture, one plane after another.
@@ -78,7 +93,7 @@ impl<S: Sample> Counter<S> {
             let mask = mask.map(|mask| mask.slice_axis(Axis(0), rows));
             counter.add(&picture.slice_axis(Axis(0), rows), mask.as_ref());
         };
-        let mut counters = share(threads, parts, || Self::new(self.planes.clone()), add).into_iter();
+        let mut counters = share(threads, parts, || Self::default().of(&self.planes), add).into_iter();
         let mut totals = counters.next().map(|mut counter| counter.totals()).unwrap_or_default();
         for mut counter in counters {
             totals.iter_mut().zip(counter.totals()).for_each(|(total, part)| *total += part);
@@ -108,7 +123,8 @@ impl<S: Sample> Counter<S> {
     }
 
     fn totals(&mut self) -> Vec<u64> {
-        self.tallies.iter_mut().flat_map(|tally| tally.counts().iter().copied()).collect()
+        let tallies = self.tallies.iter_mut().zip(&self.planes);
+        tallies.flat_map(|(tally, _)| tally.counts().iter().copied()).collect()
     }
 }
 
@@ -126,7 +142,7 @@ fn add_planes<S: Sample>(
 }
 
 /// Counts the planes of each picture: number, plane, level. `threads` is as in [`worthwhile`].
-pub(crate) fn histograms<S: Sample>(
+pub(crate) fn histograms<S: Kept>(
     pictures: &ArrayView4<'_, S>,
     mask: Option<&Mask<'_>>,
     planes: Planes,
@@ -138,13 +154,36 @@ pub(crate) fn histograms<S: Sample>(
     let threads = worthwhile(threads, pictures.len());
     let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
     let items = pictures.outer_iter().zip(counts.outer_iter_mut()).enumerate();
-    let start = || Counter::new(planes.clone());
-    share(across, items, start, |counter, (at, (picture, counts)): (_, (_, ArrayViewMut2<'_, u64>))| {
-        let mask = mask.map(|mask| mask.index_axis(Axis(0), at));
-        let found = counter.counts(&picture, mask.as_ref(), within);
-        counts.into_iter().zip(found).for_each(|(to, from)| *to = from);
-    });
+    let start = || Worker::of(&planes);
+    let workers =
+        share(across, items, start, |worker, (at, (picture, counts)): (_, (_, ArrayViewMut2<'_, u64>))| {
+            let mask = mask.map(|mask| mask.index_axis(Axis(0), at));
+            let found = worker.counter.counts(&picture, mask.as_ref(), within);
+            counts.into_iter().zip(found).for_each(|(to, from)| *to = from);
+        });
+    Worker::keep(workers, pictures.len() / number.max(1));
     counts
+}
+
+/// Returns the greatest sample of the first `channels` if it is above so many levels. `threads` is as in [`worthwhile`].
+pub(crate) fn beyond<S: Sample>(
+    pictures: &ArrayView4<'_, S>,
+    channels: usize,
+    levels: Levels,
+    threads: usize,
+) -> Option<usize> {
+    if !levels.are_fewer(S::DEPTH) {
+        return None;
+    }
+    let (number, height, width, all) = pictures.dim();
+    let rows = (BAND / (width * all)).max(1);
+    let bands = (0..number).flat_map(|at| (0..height).step_by(rows).map(move |from| (at, from)));
+    let highest = share(worthwhile(threads, pictures.len()), bands, S::zeroed, |highest, (at, from)| {
+        let band = pictures.slice(s![at, from..(from + rows).min(height), .., ..channels]);
+        *highest = band.fold(*highest, |highest, &sample| highest.max(sample));
+    });
+    let highest = highest.into_iter().max()?.level();
+    (highest >= levels.number(S::DEPTH)).then_some(highest)
 }
 
 /// What is done to the pictures of a call.
@@ -157,29 +196,68 @@ pub(crate) struct Task<'a> {
     pub(crate) threads: usize,
 }
 
-/// What a thread keeps from picture to picture.
-struct Worker<S> {
+/// What a thread keeps from picture to picture, and the one that calls from call to call: for small pictures, fresh memory takes longer than the
+/// work.
+pub(crate) struct Worker<S> {
     counter: Counter<S>,
     luts: Vec<S>,
     scratch: Scratch,
     buffer: Vec<S>,
 }
 
+/// The largest pictures, in samples, after which it is kept for the next call. It takes a few MiB then.
+const SMALL: usize = 1 << 20;
+
+impl<S> Default for Worker<S> {
+    fn default() -> Self {
+        let (luts, buffer) = (Vec::new(), Vec::new());
+        Self { counter: Counter::default(), luts, scratch: Scratch::default(), buffer }
+    }
+}
+
+/// Samples with a place where the calling thread keeps its worker.
+pub(crate) trait Kept: Sample {
+    /// Returns the place.
+    fn kept() -> &'static LocalKey<Cell<Option<Worker<Self>>>>;
+}
+
+macro_rules! kept {
+    ($($sample:ty)+) => {$(
+        impl Kept for $sample {
+            fn kept() -> &'static LocalKey<Cell<Option<Worker<Self>>>> {
+                thread_local!(static KEPT: Cell<Option<Worker<$sample>>> = const { Cell::new(None) });
+                &KEPT
+            }
+        }
+    )+};
+}
+kept!(u8 u16);
+
+impl<S: Kept> Worker<S> {
+    /// Returns one that counts these planes: the one that was kept, if there is one.
+    fn of(planes: &[(Plane, Counted)]) -> Self {
+        let Self { counter, luts, scratch, buffer } = S::kept().take().unwrap_or_default();
+        Self { counter: counter.of(planes), luts, scratch, buffer }
+    }
+
+    /// Keeps the first of those that worked on pictures of so many samples, which is that of the calling thread.
+    fn keep(workers: Vec<Self>, samples: usize) {
+        if samples <= SMALL {
+            S::kept().set(workers.into_iter().next());
+        }
+    }
+}
+
 /// Enhances the contrast of pictures.
-pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
+pub(crate) fn equalize<S: Kept>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
     let number = batch.out.len_of(Axis(0));
-    let threads = worthwhile(task.threads, batch.out.len());
     let whole = matches!(task.operation.method, Method::Clahe(_));
+    let threads = worthwhile(task.threads, batch.out.len());
     let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
     let planes = Planes::Equalized { per_channel: task.operation.per_channel };
     let planes = planes.of(pixel(batch.out.len_of(Axis(3))));
-    let start = || Worker {
-        counter: Counter::new(if whole { Vec::new() } else { planes.clone() }),
-        luts: Vec::new(),
-        scratch: Scratch::default(),
-        buffer: Vec::new(),
-    };
-    share(across, batch.pictures().enumerate(), start, |worker, (at, mut picture)| {
+    let start = || Worker::of(if whole { &[] } else { &planes });
+    let workers = share(across, batch.pictures().enumerate(), start, |worker, (at, mut picture)| {
         if whole {
             let Worker { scratch, buffer, .. } = worker;
             if equalize_in_stripes(&mut picture, &task.operation, within) {
@@ -194,8 +272,10 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
         worker.luts.resize(counts.len(), S::zeroed());
         let depth = layout(&picture.before()).depth;
         lut::fill(&task.operation, depth, &counts, task.reference, bytes_mut(&mut worker.luts));
-        map(&mut picture, task.operation.per_channel, &worker.luts, within);
+        let Operation { per_channel, levels, .. } = task.operation;
+        map(&mut picture, &Through { luts: &worker.luts, per_channel, levels }, within);
     });
+    Worker::keep(workers, batch.out.len() / number.max(1));
 }
 
 /// Equalizes a picture by CLAHE in stripes, of which each thread copies one with the rows around it that it needs. Returns whether it did: it
@@ -236,20 +316,31 @@ fn equalize_in_stripes<S: Sample>(
     true
 }
 
-/// Sends pictures through the same LUTs, one for each plane that is equalized.
-pub(crate) fn apply_luts<S: Sample>(batch: &mut Batch<'_, S>, per_channel: bool, luts: &[S], threads: usize) {
+/// LUTs, one for each plane that is equalized, and how many levels there are before and after.
+pub(crate) struct Through<'a, S> {
+    pub(crate) luts: &'a [S],
+    pub(crate) per_channel: bool,
+    pub(crate) levels: Levels,
+}
+
+/// Sends pictures through the same LUTs.
+pub(crate) fn apply_luts<S: Sample>(batch: &mut Batch<'_, S>, through: &Through<'_, S>, threads: usize) {
     let threads = worthwhile(threads, batch.out.len());
     let number = batch.out.len_of(Axis(0));
     let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
-    share(across, batch.pictures(), || (), |(), mut picture| map(&mut picture, per_channel, luts, within));
+    share(across, batch.pictures(), || (), |(), mut picture| map(&mut picture, through, within));
 }
 
-fn map<S: Sample>(picture: &mut Picture<'_, S>, per_channel: bool, luts: &[S], threads: usize) {
+fn map<S: Sample>(picture: &mut Picture<'_, S>, through: &Through<'_, S>, threads: usize) {
     let (_, width, channels) = picture.out.dim();
     let bands = picture.bands((BAND / (width * channels)).max(1));
     share(threads, bands, Vec::new, |buffer, mut band| {
         band.change(buffer, |samples, layout| {
-            apply(bytes_mut(samples), layout, per_channel, cast_slice(luts));
+            apply(bytes_mut(samples), layout, through.per_channel, cast_slice(through.luts));
+            if layout.pixel.colour_channels() > 1 && !through.per_channel {
+                // Colours go beyond the levels with their luma.
+                through.levels.clamp(bytes_mut(samples), layout, ByteOrder::Native);
+            }
         });
     });
 }

@@ -67,17 +67,20 @@ def planes(picture, color):
     return [luma(picture)] if color == "luma" else [picture[..., c] for c in range(3)]
 
 
-def counts(picture, color, mask=None):
-    seen = visible(picture, mask)
-    return [np.bincount(plane[seen], minlength=levels(picture.dtype)) for plane in planes(picture, color)]
+def counts(picture, color, mask=None, number=None):
+    """The counts of each plane, of `number` levels."""
+    seen, number = visible(picture, mask), number or levels(picture.dtype)
+    return [np.bincount(plane[seen], minlength=number) for plane in planes(picture, color)]
 
 
-def send(picture, tables, color):
+def send(picture, tables, color, number=None):
+    """The picture, of `number` levels, through a table for each plane."""
+    top = (number or levels(picture.dtype)) - 1
     out = picture.copy()
     if picture.ndim == 3 and picture.shape[2] >= 3 and color == "luma":
         old = luma(picture)
         change = tables[0][old] - old
-        out[..., :3] = (picture[..., :3].astype(np.int64) + change[..., None]).clip(0, levels(picture.dtype) - 1)
+        out[..., :3] = (picture[..., :3].astype(np.int64) + change[..., None]).clip(0, top)
     elif picture.ndim == 2:
         out[:] = tables[0][picture]
     else:
@@ -86,7 +89,7 @@ def send(picture, tables, color):
     return out
 
 
-def through(picture, rule, color="luma", strength=1.0, mask=None):
-    """A picture sent through the tables that `rule` makes of its counts."""
-    tables = [weaken(rule(c), strength) for c in counts(picture, color, mask)]
-    return send(picture, tables, color)
+def through(picture, rule, color="luma", strength=1.0, mask=None, number=None):
+    """A picture of `number` levels sent through the tables that `rule` makes of its counts."""
+    tables = [weaken(rule(c), strength) for c in counts(picture, color, mask, number)]
+    return send(picture, tables, color, number)

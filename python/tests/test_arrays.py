@@ -2,6 +2,7 @@
 
 import os
 import sys
+import sysconfig
 import threading
 
 import numpy as np
@@ -213,3 +214,46 @@ def test_threads_share_a_picture(shape, dtype):
             turned = array[..., ::-1, :] if len(shape) == 3 and shape[-1] == 3 else array
             method(turned, out=wide[..., :-1], threads=threads)
             np.testing.assert_array_equal(wide[..., :-1], method(turned.copy(), threads=1))
+
+
+def test_calls_at_once_share_what_they_read():
+    picture, batch = noise((300, 400, 3), np.uint16, 1, 9, 900), noise((20, 64, 64), np.uint8, 2)
+    expected = [method(array) for method in METHODS.values() for array in (picture, batch)]
+    wrong = []
+
+    def work():
+        for _ in range(5):
+            found = [method(array) for method in METHODS.values() for array in (picture, batch)]
+            wrong.extend(1 for one, other in zip(found, expected) if not np.array_equal(one, other))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_one_array_is_written_by_one_call_at_a_time():
+    shared = noise((1500, 1500), np.uint8, 1)
+    refused, done = [], []
+
+    def work():
+        for _ in range(20):
+            try:
+                histeqd.equalize(shared, out=shared, threads=1)
+                done.append(1)
+            except ValueError as error:
+                refused.append(str(error))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done and all(text.startswith("out: is in use by another call") for text in refused)
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this interpreter is not free-threaded")
+def test_a_free_threaded_interpreter_stays_so():
+    assert not sys._is_gil_enabled()

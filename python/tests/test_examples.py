@@ -1,5 +1,6 @@
 """The programs in python/examples run."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -15,7 +16,8 @@ EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 
 
 def run(name, *arguments):
-    subprocess.run([sys.executable, EXAMPLES / name, *arguments], check=True)
+    # Without a display, whatever the machine has.
+    subprocess.run([sys.executable, EXAMPLES / name, *arguments], check=True, env={**os.environ, "MPLBACKEND": "Agg"})
 
 
 def test_a_folder(tmp_path):

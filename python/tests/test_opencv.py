@@ -1,6 +1,5 @@
 """Byte for byte as OpenCV."""
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +8,9 @@ from pictures import DTYPES, noise, pictures
 
 import histeqd
 import histeqd.cv2
+
+# It has no wheel for free-threaded CPython.
+cv2 = pytest.importorskip("cv2")
 
 limits = st.one_of(st.just(0.0), st.floats(0.01, 200))
 grids = st.tuples(st.integers(1, 9), st.integers(1, 9))

@@ -141,8 +141,9 @@ pub struct Written {
     /// How many levels samples have: full, auto, or a number [default: full]
     ///
     /// "full" is 256 or 65536, over which samples of fewer bits are spread. "auto" is what the file says: DICOM's BitsStored, PNG's sBIT,
-    /// PNM's maxval, TIFF's bits, MaxSampleValue or OME-XML. A number, such as 4096 for 12-bit data in 16-bit files, holds for pictures that
-    /// have room for more. The methods count and write so many levels, and a sample above them is an error. Not of floats and long integers.
+    /// PNM's maxval, TIFF's bits, MaxSampleValue or OME-XML, the bits of JPEG XL, JPEG 2000 and JPEGs of 12 bits. A number, such as 4096 for
+    /// 12-bit data in 16-bit files, holds for pictures that have room for more. The methods count and write so many levels, and a sample above
+    /// them is an error. Not of floats and long integers.
     #[arg(long, value_name = "N", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub levels: Option<LevelsChoice>,

@@ -123,6 +123,52 @@ fn other_formats_say_it_too_and_are_written_as_they_were() {
     }
 }
 
+/// Returns the channels, the maxval and the samples of a PNM of 16 bits.
+fn pnm16(file: &[u8]) -> (usize, u16, Vec<u16>) {
+    let ends: Vec<usize> =
+        file.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
+    let maxval = std::str::from_utf8(&file[ends[1] + 1..ends[2]]).unwrap().parse().unwrap();
+    let samples = file[ends[2] + 1..].chunks(2).map(|sample| u16::from_be_bytes([sample[0], sample[1]]));
+    (if file.starts_with(b"P6") { 3 } else { 1 }, maxval, samples.collect())
+}
+
+#[test]
+fn the_bits_of_formats_that_are_only_read_are_their_levels() {
+    for (name, top) in [
+        ("jxl-10.jxl", 1023_u16),
+        ("jp2-12.jp2", 4095),
+        ("jpeg-12-444.jpg", 4095),
+        ("jpeg-lossless-10.jpg", 1023),
+    ] {
+        let place = Place::new();
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec");
+        place.file(format!("in/{name}"), std::fs::read(data.join(name)).unwrap());
+        let run = |flags: &str| {
+            place.run(&format!("in --out done --overwrite --format pnm {flags}")).exits(0);
+            pnm16(&place.read(format!("done/{}", place.tree("done")[0])))
+        };
+        let (channels, maxval, mut levels) = run("--levels auto --strength 0");
+        assert_eq!(maxval, top, "{name}");
+        // As they are multiplied where nothing is asked for.
+        let spread =
+            |level: &u16| ((2 * u32::from(*level) * 65_535 + u32::from(top)) / (2 * u32::from(top))) as u16;
+        let (_, full, samples) = run("--levels full --strength 0");
+        assert_eq!(full, 65_535);
+        assert!(levels.iter().map(spread).eq(samples), "{name}");
+        let number = u32::from(top) + 1;
+        assert!(run(&format!("--levels {number} --strength 0")).2 == levels, "{name}");
+
+        let (_, maxval, found) = run("--levels auto --color per-channel");
+        assert_eq!(maxval, top);
+        let pixel = if channels == 3 { Pixel::Rgb } else { Pixel::Gray };
+        let line = layout((levels.len() / channels) as u32, 1, pixel, Depth::Sixteen);
+        let levels_of = Levels::First(number as u16);
+        let operation = Operation { levels: levels_of, per_channel: true, ..Operation::new(Method::Global) };
+        equalize(bytemuck::cast_slice_mut(&mut levels), &line, &operation, &mut Scratch::default());
+        assert!(found == levels, "{name}");
+    }
+}
+
 /// Returns a TIFF of samples of 12 bits, packed.
 fn packed(samples: &[u16]) -> Vec<u8> {
     let mut raster = Vec::new();

@@ -6,6 +6,7 @@ use hayro_jpeg2000::{ColorSpace, DecodeSettings, DecoderContext, Image};
 use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes};
 use super::samples::rescale;
+use super::stated::Stated;
 use super::{CodecError, Format, Limits, Native, Other, Payload};
 use equalize::{Depth, Layout, Pixel};
 
@@ -24,6 +25,7 @@ const CONVERT: &str = "convert it first, as in `opj_decompress -i IN -o OUT.png`
 pub(super) struct Source<'a> {
     image: Image<'a>,
     layout: Layout,
+    stated: Option<Stated>,
     icc: Option<Vec<u8>>,
 }
 
@@ -66,13 +68,19 @@ impl<'a> Source<'a> {
             (3, true) => Pixel::Rgba,
             _ => return Err(CodecError::unsupported("a JPEG 2000 that is neither gray nor RGB", CONVERT)),
         };
-        Ok(Self { image, layout: size.layout(pixel), icc })
+        // The codestream of a palette has its indices.
+        let stated = (!size.has_palette).then(|| Stated::spread(size.bits));
+        Ok(Self { image, layout: size.layout(pixel), stated, icc })
     }
 }
 
 impl Describe for Source<'_> {
     fn layout(&self) -> Layout {
         self.layout
+    }
+
+    fn stated(&self) -> Option<Stated> {
+        self.stated
     }
 
     fn metadata(&self) -> MetadataBytes {
@@ -86,7 +94,7 @@ impl Describe for Source<'_> {
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let Self { image, layout, icc } = *self;
+        let Self { image, layout, icc, .. } = *self;
         let mut context = DecoderContext::default();
         let decoded = image.decode(&mut context).map_err(malformed)?;
         let (planes, channels) = (decoded.components(), layout.pixel.channels());
@@ -129,6 +137,8 @@ struct Size {
     is_signed: bool,
     /// Whether all components have the same type.
     is_uniform: bool,
+    /// Whether there is a palette before the codestream.
+    has_palette: bool,
 }
 
 impl Size {
@@ -158,6 +168,7 @@ impl Size {
             bits: u32::from(depth & 0x7f) + 1,
             is_signed: depth & 0x80 != 0,
             is_uniform: each.iter().all(|component| component[0] == depth),
+            has_palette: memchr::memmem::find(&bytes[..at], b"pclr").is_some(),
         })
     }
 

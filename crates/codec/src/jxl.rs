@@ -7,6 +7,7 @@ use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
 use super::decode::{Decode, Describe, Wanted};
 use super::exif::upright;
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
+use super::stated::Stated;
 use super::{CodecError, Format, Limits, Native, Other, Payload, tiff};
 use equalize::{Depth, Layout, Pixel};
 
@@ -63,6 +64,10 @@ impl Source {
 impl Describe for Source {
     fn layout(&self) -> Layout {
         self.layout
+    }
+
+    fn stated(&self) -> Option<Stated> {
+        Some(Stated::spread(self.image.image_header().metadata.bit_depth.bits_per_sample()))
     }
 
     fn metadata(&self) -> MetadataBytes {

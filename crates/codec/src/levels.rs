@@ -55,10 +55,20 @@ impl Scale {
             Place::Low => false,
             Place::Either => fills_range(pixels, layout, top),
         });
-        let spread = stated.filter(|_| is_spread).map(|stated| stated.top);
-        if let Some(top) = spread {
-            change_colours(pixels, layout, |sample, range| rescale_down(sample, range, top));
+        let spread = stated.filter(|_| is_spread);
+        match spread {
+            // Decoding multiplied them: what is between two levels, as in a lossy JPEG XL, is of the nearer one.
+            Some(Stated { top, place: Place::Spread }) => {
+                change_colours(pixels, layout, |sample, range| {
+                    rescale(sample.into(), range.into(), top.into()) as u16
+                });
+            }
+            Some(Stated { top, .. }) => {
+                change_colours(pixels, layout, |sample, range| rescale_down(sample, range, top));
+            }
+            None => {}
         }
+        let spread = spread.map(|stated| stated.top);
         check(levels, pixels, layout, fates)?;
         Ok(Self { levels, spread, is_stated: stated.is_some() })
     }
@@ -288,6 +298,16 @@ mod tests {
             scale.present(&mut pixels, &layout, false, false);
             assert_eq!(samples(&pixels), multiplied);
         }
+    }
+
+    #[test]
+    fn what_a_decoder_leaves_between_two_levels_is_of_the_nearer() {
+        let between = |level: f64| (level * 65_535.0 / 4095.0) as u16;
+        let (mut pixels, layout) = gray(&[between(7.4), between(7.6), between(4094.6), 65_535]);
+        let stated = Some(Stated::spread(12));
+        let scale = Scale::take(LevelCount::Stated, stated, &mut pixels, &layout, None).unwrap();
+        assert_eq!(samples(&pixels), [7, 8, 4095, 4095]);
+        assert_eq!(scale.levels, Levels::First(4096));
     }
 
     #[test]

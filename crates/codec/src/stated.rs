@@ -8,6 +8,13 @@ pub(super) struct Stated {
     pub(super) place: Place,
 }
 
+impl Stated {
+    /// Returns what a format says whose samples have 1 to 16 bits, multiplied to fill the range.
+    pub(super) const fn spread(bits: u32) -> Self {
+        Self { top: ((1_u32 << bits) - 1) as u16, place: Place::Spread }
+    }
+}
+
 /// How levels lie in the samples that a decoder delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {

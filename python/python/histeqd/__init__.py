@@ -15,6 +15,8 @@ result is an array of the same library on the same GPU. There each picture must 
 ``NHWC``   a batch of pictures
 =========  ============================================================================================
 
+Data of fewer levels than there is room for, such as 12 bits in ``uint16``, are described by ``levels=4096``; GPUs take all levels.
+
 With three axes, an array is ``HWC`` if its last axis has 1 to 4 entries and ``NHW`` otherwise; ``batch=True`` or ``batch=False`` says it instead.
 Pixels whose alpha is 0 do not count, and alpha is never changed.
 
@@ -51,6 +53,7 @@ def equalize(
     *,
     color: Color = "luma",
     strength: float = 1.0,
+    levels: int | None = None,
     mask: NDArray[np.bool_] | None = None,
     out: Lent | None = None,
     threads: int | None = None,
@@ -66,6 +69,9 @@ def equalize(
         Whether the brightness of colour pictures is equalized, which keeps hues, or each channel for itself.
     strength : float
         How far levels go from their own to the equalized ones, 0 to 1 with at most three decimals.
+    levels : int, optional
+        How many levels samples have, from 0 on, if these are fewer than there is room for: 4096 for data of 12 bits in ``uint16``. They are
+        counted, and spread over as many. It is an error if a sample is above them.
     mask : bool, HW or NHW, optional
         Which pixels count. The table that follows from them is applied to all pixels, as in scikit-image.
     out : array of the shape and dtype of `array`, optional
@@ -85,7 +91,7 @@ def equalize(
     TypeError
         If an argument is of another type, or has another dtype.
     ValueError
-        If shapes do not fit together, an argument is out of range, or `out` overlaps `array` without being it.
+        If shapes do not fit together, an argument is out of range, a sample is above `levels`, or `out` overlaps `array` without being it.
 
     Examples
     --------
@@ -93,8 +99,8 @@ def equalize(
     >>> histeqd.equalize(np.array([[100, 101, 102, 103]], np.uint8))
     array([[  0,  85, 170, 255]], dtype=uint8)
     """
-    operation = _histeqd.Operation.equalize(_per_channel(color), _thousandths(strength))
-    return _run(array, operation, None, mask, out, threads, batch)
+    operation = _histeqd.Operation.equalize(_per_channel(color), _thousandths(strength), _levels(levels))
+    return _run(array, operation, None, levels, mask, out, threads, batch)
 
 
 def stretch(
@@ -104,6 +110,7 @@ def stretch(
     *,
     color: Color = "luma",
     strength: float = 1.0,
+    levels: int | None = None,
     mask: NDArray[np.bool_] | None = None,
     out: Lent | None = None,
     threads: int | None = None,
@@ -116,7 +123,7 @@ def stretch(
     array : uint8 or uint16, HW, HWC, NHW or NHWC
     low, high : float
         How many percent of the samples may be lost at the dark and at the bright end, 0 to below 100.
-    color, strength, mask, out, threads, batch
+    color, strength, levels, mask, out, threads, batch
         As in :func:`equalize`.
 
     Returns
@@ -125,8 +132,8 @@ def stretch(
         As :func:`equalize` does, and with the same errors.
     """
     ends = _millionths(low, "low"), _millionths(high, "high")
-    operation = _histeqd.Operation.stretch(*ends, _per_channel(color), _thousandths(strength))
-    return _run(array, operation, None, mask, out, threads, batch)
+    operation = _histeqd.Operation.stretch(*ends, _per_channel(color), _thousandths(strength), _levels(levels))
+    return _run(array, operation, None, levels, mask, out, threads, batch)
 
 
 def match(
@@ -135,6 +142,7 @@ def match(
     *,
     color: Color = "luma",
     strength: float = 1.0,
+    levels: int | None = None,
     mask: NDArray[np.bool_] | None = None,
     out: Lent | None = None,
     threads: int | None = None,
@@ -147,8 +155,8 @@ def match(
     array : uint8 or uint16, HW, HWC, NHW or NHWC
     reference : of the dtype of `array`, HW, HWC, NHW or NHWC
         Of a batch, all pictures count. With ``color="per-channel"`` it must have as many colours as `array`.
-    color, strength, mask, out, threads, batch
-        As in :func:`equalize`. `mask` is about `array`.
+    color, strength, levels, mask, out, threads, batch
+        As in :func:`equalize`. `mask` is about `array`, `levels` also about `reference`.
 
     Returns
     -------
@@ -156,12 +164,15 @@ def match(
         As :func:`equalize` does, and with the same errors.
     """
     per_channel = _per_channel(color)
-    operation = _histeqd.Operation.match(per_channel, _thousandths(strength))
+    operation = _histeqd.Operation.match(per_channel, _thousandths(strength), _levels(levels))
     if _gpu.is_on_gpu(array):
+        _gpu.refuse_levels(levels)
         return _gpu.equalize(array, operation, reference, mask, out, batch)
-    pictures = Pictures(reference, None, "reference").nhwc
-    counts = _histeqd.histograms(pictures, None, per_channel, _threads(threads)).sum(axis=0)
-    return _run(array, operation, counts, mask, out, threads, batch)
+    pictures = Pictures(reference, None, "reference")
+    pictures.check_levels(levels)
+    how = (None, per_channel, levels, _threads(threads))
+    counts = _histeqd.histograms(pictures.nhwc, "reference", *how).sum(axis=0)
+    return _run(array, operation, counts, levels, mask, out, threads, batch)
 
 
 def clahe(
@@ -172,6 +183,7 @@ def clahe(
     tile_size: int | None = None,
     color: Color = "luma",
     strength: float = 1.0,
+    levels: int | None = None,
     out: Lent | None = None,
     threads: int | None = None,
     batch: bool | None = None,
@@ -188,8 +200,8 @@ def clahe(
         Tiles across and down, 1 to 1024: OpenCV's ``tileGridSize``.
     tile_size : int, optional
         The side of about square tiles in pixels, at least 4. It replaces `tiles`.
-    color, strength, out, threads, batch
-        As in :func:`equalize`. There is no mask.
+    color, strength, levels, out, threads, batch
+        As in :func:`equalize`. There is no mask. With fewer `levels`, a clip limit means the same as for ``uint8``, and "auto" is 2.
 
     Returns
     -------
@@ -204,8 +216,8 @@ def clahe(
         raise TypeError(f"tiles: is {tiles!r}, not a pair of tiles across and down; pass (8, 8), for example") from None
     grid = (number(across, 1, 1024, "tiles", whole=True), number(down, 1, 1024, "tiles", whole=True))
     side = None if tile_size is None else number(tile_size, 4, 2**32 - 1, "tile_size", whole=True)
-    operation = _histeqd.Operation.clahe(limit, grid, side, _per_channel(color), _thousandths(strength))
-    return _run(array, operation, None, None, out, threads, batch)
+    operation = _histeqd.Operation.clahe(limit, grid, side, _per_channel(color), _thousandths(strength), _levels(levels))
+    return _run(array, operation, None, levels, None, out, threads, batch)
 
 
 def histogram(
@@ -213,6 +225,7 @@ def histogram(
     bins: int | None = None,
     *,
     color: Color | None = None,
+    levels: int | None = None,
     mask: NDArray[np.bool_] | None = None,
     threads: int | None = None,
     batch: bool | None = None,
@@ -226,6 +239,8 @@ def histogram(
         Share the levels among so many bins, as evenly as integers allow; all levels have their own if it is left out.
     color : "luma" or "per-channel", optional
         Count only what :func:`equalize` would look at: the luma, or the colours without alpha. Otherwise each channel is counted.
+    levels : int, optional
+        As in :func:`equalize`: there are at most so many bins then.
     mask : bool, HW or NHW, optional
         Which pixels count.
     threads, batch
@@ -244,13 +259,18 @@ def histogram(
     """
     if _gpu.is_on_gpu(array):
         per_channel = None if color is None else _per_channel(color)
+        _gpu.refuse_levels(levels)
         return _gpu.histogram(array, bins, per_channel, mask, batch)
     pictures = Pictures(array, batch, "array")
-    levels = pictures.levels
-    bins = levels if bins is None else number(bins, 1, levels, "bins", whole=True)
+    pictures.check_levels(levels)
+    most = pictures.levels if levels is None else levels
+    bins = most if bins is None else number(bins, 1, most, "bins", whole=True)
     per_channel = None if color is None else _per_channel(color)
-    counts = _histeqd.histograms(pictures.nhwc, as_mask(mask, pictures), per_channel, _threads(threads))
-    if bins < levels:
+    how = (as_mask(mask, pictures), per_channel, levels, _threads(threads))
+    counts = _histeqd.histograms(pictures.nhwc, "array", *how)
+    if most < pictures.levels:
+        counts = counts[..., :most].copy()
+    if bins < most:
         counts = _rebin(counts, bins)
     if color == "luma" or not pictures.has_channels:
         counts = counts[:, 0]
@@ -265,12 +285,13 @@ def lut(
     high: float = 0.175,
     reference: NDArray[np.integer] | None = None,
     strength: float = 1.0,
+    levels: int | None = None,
 ) -> NDArray[Any]:
     """Make the tables that follow from counts, such as the sum over a series of pictures.
 
     Parameters
     ----------
-    counts : integers, (..., 256) or (..., 65536)
+    counts : integers, (..., 256) or (..., 65536), or (..., levels)
         How often each level occurs, as :func:`histogram` counts.
     method : "equalize", "stretch" or "match"
     low, high : float
@@ -279,11 +300,13 @@ def lut(
         For "match": how often each level occurs in the reference.
     strength : float
         As in :func:`equalize`.
+    levels : int, optional
+        How many levels there are, as they were counted, if not 256 or 65536.
 
     Returns
     -------
     numpy.ndarray of uint8 or uint16
-        The shape of `counts`: a table from each level to its new one.
+        The shape of `counts`: a table from each level to its new one. Up to 256 levels it is of ``uint8``.
 
     Examples
     --------
@@ -296,26 +319,29 @@ def lut(
     """
     thousandths = _thousandths(strength)
     on_gpu = _gpu.is_on_gpu(counts)
-    if not on_gpu:
-        counts, planes = as_counts(counts, "counts")
+    levels = _levels(levels)
+    if on_gpu:
+        _gpu.refuse_levels(levels)
+    else:
+        counts, planes = as_counts(counts, "counts", levels)
     one_of(method, ("equalize", "stretch", "match"), "method")
     if (reference is None) == (method == "match"):
         raise ValueError('reference: belongs to method="match"; pass both, or neither')
     if method == "stretch":
-        operation = _histeqd.Operation.stretch(_millionths(low, "low"), _millionths(high, "high"), False, thousandths)
+        operation = _histeqd.Operation.stretch(_millionths(low, "low"), _millionths(high, "high"), False, thousandths, levels)
     elif method == "match":
-        operation = _histeqd.Operation.match(False, thousandths)
+        operation = _histeqd.Operation.match(False, thousandths, levels)
     else:
-        operation = _histeqd.Operation.equalize(False, thousandths)
+        operation = _histeqd.Operation.equalize(False, thousandths, levels)
     if on_gpu:
         return _gpu.lut(counts, operation, reference)
     if reference is None:
-        return _histeqd.luts(planes, operation, None).reshape(counts.shape)
-    reference, reference_planes = as_counts(reference, "reference")
+        return _tables(planes, operation, None).reshape(counts.shape)
+    reference, reference_planes = as_counts(reference, "reference", levels)
     if reference.shape != counts.shape:
         shapes = f"has the shape {reference.shape}, but counts {counts.shape}"
         raise ValueError(f"reference: {shapes}; pass counts of the same kind")
-    return _histeqd.luts(planes, operation, reference_planes).reshape(counts.shape)
+    return _tables(planes, operation, reference_planes).reshape(counts.shape)
 
 
 def apply(
@@ -323,6 +349,7 @@ def apply(
     lut: NDArray[Any],
     *,
     color: Color = "luma",
+    levels: int | None = None,
     out: Lent | None = None,
     threads: int | None = None,
     batch: bool | None = None,
@@ -334,8 +361,8 @@ def apply(
     array : uint8 or uint16, HW, HWC, NHW or NHWC
     lut : of the dtype of `array`, (256,) or (65536,)
         A table from each level to its new one: of luma, for colour. With ``color="per-channel"`` it may also be ``(3, 256)`` or ``(3, 65536)``.
-    color, out, threads, batch
-        As in :func:`equalize`.
+    color, levels, out, threads, batch
+        As in :func:`equalize`. With `levels`, `lut` has as many entries, as :func:`lut` makes them.
 
     Returns
     -------
@@ -344,25 +371,34 @@ def apply(
     """
     per_channel = _per_channel(color)
     if _gpu.is_on_gpu(array):
+        _gpu.refuse_levels(levels)
         return _gpu.apply(array, lut, per_channel, out, batch)
     pictures = Pictures(array, batch, "array")
+    levels = _levels(levels)
+    pictures.check_levels(levels)
     table = np.asarray(lut)
     planes = 3 if per_channel and pictures.nhwc.shape[3] >= 3 else 1
-    levels, dtype = pictures.levels, pictures.array.dtype
-    if table.dtype != dtype or table.shape not in {(levels,), (planes, levels)}:
-        shapes = f"({levels},)" if planes == 1 else f"({levels},) or ({planes}, {levels})"
+    entries, dtype = levels or pictures.levels, pictures.array.dtype
+    wanted = np.dtype(np.uint8) if levels is not None and levels <= 256 else dtype
+    if table.dtype not in (dtype, wanted) or table.shape not in {(entries,), (planes, entries)}:
+        shapes = f"({entries},)" if planes == 1 else f"({entries},) or ({planes}, {entries})"
         what = f"is {table.dtype} of the shape {table.shape}"
-        raise ValueError(f"lut: {what}; {dtype} of {shapes} is needed, as lut() makes")
-    table = np.ascontiguousarray(np.broadcast_to(table, (planes, levels)))
+        raise ValueError(f"lut: {what}; {wanted} of {shapes} is needed, as lut() makes")
+    table = np.broadcast_to(table, (planes, entries))
+    if entries < pictures.levels:
+        above = np.arange(entries, pictures.levels, dtype=dtype)
+        table = np.concatenate([table, np.broadcast_to(above, (planes, len(above)))], axis=1, dtype=dtype)
     source, target, result = pictures.into(out)
-    _histeqd.apply_luts(source, target, table, per_channel, _threads(threads))
+    _histeqd.apply_luts(source, target, np.ascontiguousarray(table), per_channel, levels, _threads(threads))
     return result
 
 
-def _run(array, operation, reference, mask, out, threads, batch):
+def _run(array, operation, reference, levels, mask, out, threads, batch):
     if _gpu.is_on_gpu(array):
+        _gpu.refuse_levels(levels)
         return _gpu.equalize(array, operation, reference, mask, out, batch)
     pictures = Pictures(array, batch, "array")
+    pictures.check_levels(levels)
     mask = as_mask(mask, pictures)
     threads = _threads(threads)
     source, target, result = pictures.into(out)
@@ -372,6 +408,10 @@ def _run(array, operation, reference, mask, out, threads, batch):
 
 def _per_channel(color):
     return one_of(color, _COLORS, "color") == "per-channel"
+
+
+def _levels(levels):
+    return None if levels is None else number(levels, 2, 65536, "levels", "or None", whole=True)
 
 
 def _thousandths(strength):
@@ -390,6 +430,16 @@ def _millionths(percent, name):
 
 def _threads(threads):
     return 0 if threads is None else number(threads, 1, 2**16, "threads", "or None", whole=True)
+
+
+def _tables(planes, operation, reference):
+    """Make a table of each plane of counts, which may be of fewer levels than the module's own."""
+    levels = planes.shape[1]
+    missing = (256 if levels <= 256 else 65536) - levels
+    if missing:
+        planes = np.pad(planes, ((0, 0), (0, missing)))
+        reference = None if reference is None else np.pad(reference, ((0, 0), (0, missing)))
+    return _histeqd.luts(planes, operation, reference)[:, :levels]
 
 
 def _rebin(counts, bins):

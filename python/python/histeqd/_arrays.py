@@ -106,6 +106,11 @@ class Pictures:
     def levels(self):
         return 256 if self.array.dtype.itemsize == 1 else 65536
 
+    def check_levels(self, levels):
+        """Fail if there are to be more levels than there is room for."""
+        if levels is not None:
+            number(levels, 2, self.levels, "levels", f"or None, for {self.array.dtype}", whole=True)
+
     def into(self, out):
         """Return the pictures (None if they are changed in place) and where they go, both NHWC, and the array to return."""
         array = self.array
@@ -152,14 +157,15 @@ def as_mask(mask, pictures):
     return np.broadcast_to(mask.view(np.uint8), shape)
 
 
-def as_counts(counts, name):
-    """Return counts as they are, and as planes of levels."""
+def as_counts(counts, name, levels):
+    """Return counts as they are, and as planes of levels: of so many, or of all."""
     counts = np.asarray(counts)
     if counts.dtype.kind not in "ui":
         raise TypeError(f"{name}: is {counts.dtype}, not integers; convert it with {name}.astype(numpy.uint64)")
-    if counts.ndim == 0 or counts.shape[-1] not in (256, 65536):
-        shape = f"has the shape {counts.shape}; 256 or 65536 counts along its last axis are needed"
-        raise ValueError(f"{name}: {shape}, so count without bins")
+    if counts.ndim == 0 or counts.shape[-1] not in ((256, 65536) if levels is None else (levels,)):
+        needed = "256 or 65536" if levels is None else levels
+        shape = f"has the shape {counts.shape}; {needed} counts along its last axis are needed"
+        raise ValueError(f"{name}: {shape}, so count without bins, and with the same levels")
     if counts.dtype.kind == "i" and counts.size and counts.min() < 0:
         raise ValueError(f"{name}: has negative numbers; pass how often each level occurs")
     return counts, np.ascontiguousarray(counts.reshape(-1, counts.shape[-1]), np.uint64)

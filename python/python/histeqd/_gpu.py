@@ -25,6 +25,14 @@ def is_on_gpu(given):
     return device is not None and device()[0] in _CUDA
 
 
+def refuse_levels(levels):
+    """Fail if there are to be other levels than a sample has room for."""
+    if levels is not None:
+        raise ValueError(
+            "levels: is not for arrays in the memory of a GPU, which have all levels there; leave it out, or pass the array in the CPU's memory"
+        )
+
+
 class Library:
     """What an array comes from: where new arrays are made, and in which stream the caller works."""
 

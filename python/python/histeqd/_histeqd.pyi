@@ -7,14 +7,19 @@ __version__: str
 
 class Operation:
     @staticmethod
-    def equalize(per_channel: bool, strength: int) -> Operation: ...
+    def equalize(per_channel: bool, strength: int, levels: Optional[int]) -> Operation: ...
     @staticmethod
-    def stretch(low: int, high: int, per_channel: bool, strength: int) -> Operation: ...
+    def stretch(low: int, high: int, per_channel: bool, strength: int, levels: Optional[int]) -> Operation: ...
     @staticmethod
-    def match(per_channel: bool, strength: int) -> Operation: ...
+    def match(per_channel: bool, strength: int, levels: Optional[int]) -> Operation: ...
     @staticmethod
     def clahe(
-        clip_limit: Optional[float], grid: tuple[int, int], side: Optional[int], per_channel: bool, strength: int
+        clip_limit: Optional[float],
+        grid: tuple[int, int],
+        side: Optional[int],
+        per_channel: bool,
+        strength: int,
+        levels: Optional[int],
     ) -> Operation: ...
 
 def equalize_pictures(
@@ -26,7 +31,12 @@ def equalize_pictures(
     threads: int,
 ) -> None: ...
 def histograms(
-    array: NDArray[np.integer], mask: Optional[NDArray[np.uint8]], per_channel: Optional[bool], threads: int
+    array: NDArray[np.integer],
+    name: str,
+    mask: Optional[NDArray[np.uint8]],
+    per_channel: Optional[bool],
+    levels: Optional[int],
+    threads: int,
 ) -> NDArray[np.uint64]: ...
 def luts(
     counts: NDArray[np.uint64], operation: Operation, reference: Optional[NDArray[np.uint64]]
@@ -36,6 +46,7 @@ def apply_luts(
     out: NDArray[np.integer],
     luts: NDArray[np.integer],
     per_channel: bool,
+    levels: Optional[int],
     threads: int,
 ) -> None: ...
 

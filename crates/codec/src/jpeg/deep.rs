@@ -7,6 +7,7 @@ use super::{coding, malformed, plane_size};
 use crate::decode::{Decode, Describe, Wanted};
 use crate::metadata::MetadataBytes;
 use crate::samples::rescale;
+use crate::stated::Stated;
 use crate::{CodecError, Format, Native, Other, Payload, Target};
 use equalize::{Depth, Layout, Pixel};
 
@@ -45,6 +46,10 @@ impl Describe for DeepSource<'_> {
         let pixel = if components.len() == 1 { Pixel::Gray } else { Pixel::Rgb };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         Layout { width, height, pixel, depth }
+    }
+
+    fn stated(&self) -> Option<Stated> {
+        Some(Stated::spread(self.markers.bits.into()))
     }
 
     fn metadata(&self) -> MetadataBytes {

@@ -349,7 +349,7 @@ fn bits(directory: &Directory) -> Result<u32, CodecError> {
 fn stated(directory: &Directory, bits: u32, colours: Colours) -> Option<Stated> {
     if bits < 16 && bits != 8 {
         let is_of_light = matches!(colours, Colours::Direct | Colours::WhiteIsZero);
-        return is_of_light.then(|| Stated { top: ((1_u32 << bits) - 1) as u16, place: Place::Spread });
+        return is_of_light.then(|| Stated::spread(bits));
     }
     let is_unsigned = directory.number(tags::SAMPLE_FORMAT).is_none_or(|format| format == tags::UNSIGNED);
     if bits > 16 || colours != Colours::Direct || !is_unsigned {
