@@ -6,14 +6,20 @@
 #[cfg(feature = "queue")]
 mod carried;
 mod choice;
+mod effects;
 mod file;
+mod layers;
 mod levels;
 mod local;
 mod machine;
+mod method;
+mod outputs;
 mod quantity;
 mod service;
+mod service_keys;
 mod shard;
 mod storage;
+mod together;
 mod written;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +30,7 @@ pub use choice::{
     ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, InputFile,
     JpegChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
 };
+pub use effects::RunKind;
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
 pub use levels::{LevelsChoice, NoData};
@@ -31,9 +38,9 @@ pub(crate) use local::refuse_url;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, Notify, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
-pub use written::{RunKind, Written};
+pub use written::Written;
 
-use clap::ValueEnum;
+use layers::key;
 use store::Storage;
 
 use crate::counts::Counts;
@@ -44,7 +51,7 @@ use crate::record::Digest;
 use crate::reference::Reference;
 use crate::selection::Selection;
 use codec::{Limits, Target};
-use equalize::{self, Clahe, Levels, Method, Operation, Stretch, Tiles};
+use equalize::{Levels, Operation};
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
 #[derive(Clone, Debug)]
@@ -250,13 +257,13 @@ impl Settings {
                     .to_owned(),
             );
         }
-        let (color, service) = (key(written.color), service(&written));
+        let (color, service) = (key(written.color), service_keys::service(&written));
         storage::check(&request, &service)?;
         if request.watch {
             service.check_out(&request.out)?;
         }
         let together = key(written.together);
-        check_together(together, &written, &request)?;
+        together::check(together, &written, &request)?;
         let per_channel = color == Color::PerChannel;
         let threads = machine::threads(key(written.threads));
         let target = Target {
@@ -278,7 +285,7 @@ impl Settings {
         let for_objects = if storage::is_named(&request) { memory / storage::SHARE } else { 0 };
         let memory = memory - for_objects;
         let operation = Operation {
-            method: method(&written)?,
+            method: method::method(&written)?,
             per_channel,
             strength: key(written.strength),
             levels: Levels::All,
@@ -357,90 +364,6 @@ impl Settings {
     }
 }
 
-/// Refuses `--together` where pictures have no LUT, or no end.
-fn check_together(together: TogetherChoice, resolved: &Written, request: &Request) -> Result<(), String> {
-    if together == TogetherChoice::Page {
-        return Ok(());
-    }
-    let name = together.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-    if resolved.method == Some(MethodName::Clahe) {
-        return Err(format!(
-            "--together {name} needs one table of levels, and --method clahe makes one for each tile"
-        ));
-    }
-    if request.split_channels {
-        return Err(format!("--together {name} and --split-channels exclude each other"));
-    }
-    if request.watch && together != TogetherChoice::File {
-        return Err(format!(
-            "--together {name} needs to know all pictures, and --watch never does; use --together file"
-        ));
-    }
-    if let Some(shard) = request.shard
-        && together != TogetherChoice::File
-    {
-        return Err(format!(
-            "--together {name} needs to know all pictures, and --shard {shard} only takes some; count each part with \
-             `histeqd histogram --shard {shard} --counts FILE`, and give the files of all parts to --lut"
-        ));
-    }
-    if request.resume && together != TogetherChoice::File {
-        return Err(format!(
-            "--together {name} counts all pictures again, so --resume has no effect; leave it out"
-        ));
-    }
-    Ok(())
-}
-
-fn service(resolved: &Written) -> Service {
-    let fixed = |poll| match poll {
-        OrAuto::Auto => None,
-        OrAuto::Fixed(Wait(time)) => Some(time),
-    };
-    Service {
-        settle: key(resolved.settle).0,
-        rescan: key(resolved.rescan).0,
-        poll: fixed(key(resolved.poll)),
-        after: key(resolved.after.clone()),
-        on_collision: key(resolved.on_collision),
-        failed: Option::from(key(resolved.failed.clone())).map(|Folder(path)| path),
-        state: match key(resolved.state.clone()) {
-            OrAuto::Auto => None,
-            OrAuto::Fixed(Folder(path)) => Some(path),
-        },
-        listen: Option::from(key(resolved.listen.clone())).map(|Listen(address)| address),
-        notify: Option::from(key(resolved.notify.clone())),
-        notify_quiet: key(resolved.notify_quiet).0,
-        token_file: Option::from(key(resolved.token_file.clone())).map(|InputFile(path)| path),
-    }
-}
-
-/// Returns the value of a key of [`Written::resolved`], where every key has one.
-fn key<T>(value: Option<T>) -> T {
-    value.expect("resolved keys all have a value")
-}
-
-fn method(resolved: &Written) -> Result<Method, String> {
-    Ok(match key(resolved.method) {
-        MethodName::Global => Method::Global,
-        MethodName::Stretch => Method::Stretch(stretch(resolved)?),
-        MethodName::Match => Method::Match,
-        MethodName::Clahe => {
-            Method::Clahe(Clahe { clip_limit: clip_limit(resolved), tiles: tiles(resolved) })
-        }
-    })
-}
-
-fn stretch(resolved: &Written) -> Result<Stretch, String> {
-    let (low, high) = (key(resolved.clip_low), key(resolved.clip_high));
-    if low.0 + high.0 >= Percent::ALL {
-        return Err(format!(
-            "--clip-low {low} and --clip-high {high} leave nothing to stretch; together they must be below 100"
-        ));
-    }
-    Ok(Stretch { low: low.0, high: high.0 })
-}
-
 /// Returns where the masks are, if pictures have any.
 fn masks(resolved: &Written) -> Result<Option<Masks>, String> {
     let OrNone::Some(Folder(folder)) = key(resolved.mask.clone()) else { return Ok(None) };
@@ -495,24 +418,11 @@ fn reference(
     }
 }
 
-fn clip_limit(resolved: &Written) -> equalize::ClipLimit {
-    match key(resolved.clip_limit) {
-        OrAuto::Auto => equalize::ClipLimit::Auto,
-        OrAuto::Fixed(ClipLimit(times)) => equalize::ClipLimit::Times(times),
-    }
-}
-
-fn tiles(resolved: &Written) -> Tiles {
-    match (key(resolved.tile_size), key(resolved.tiles)) {
-        (TileSize::Off, Grid { x, y }) => Tiles::Grid { x, y },
-        (TileSize::Pixels(side), _) => Tiles::Pixels(side),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use codec::PngLevel;
+    use equalize::{Clahe, Method, Tiles};
 
     const COMMITTED: &str = include_str!("../config.toml");
 
