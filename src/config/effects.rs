@@ -25,13 +25,13 @@ impl Written {
         }
     }
 
-    /// Returns a sentence for every key of the configuration file, `self`, that has no effect, given all keys that are `used`. Keys with
+    /// Returns a sentence for every key of a `file`, `self`, that has no effect, given all keys that are `used`. Keys with
     /// their default values are passed over, and so are those for other kinds of runs: one file serves them all.
-    pub fn without_effect(&self, used: &Self) -> Vec<String> {
+    pub fn without_effect(&self, used: &Self, file: &str) -> Vec<String> {
         let changed = self.differing(&Self::default());
         let idle = self.idle(used, RunKind::Watch).into_iter();
         idle.filter(|(key, _)| changed.iter().any(|changed| changed == key))
-            .map(|(key, needs)| format!("{key} of the configuration file has no effect without {needs}"))
+            .map(|(key, needs)| format!("{key} of {file} has no effect without {needs}"))
             .collect()
     }
 

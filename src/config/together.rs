@@ -2,10 +2,20 @@
 
 use clap::ValueEnum;
 
-use super::{MethodName, Request, TogetherChoice, Written};
+use super::layers::key;
+use super::{MethodName, Shard, TogetherChoice, Written};
+
+/// The kind of run, as far as it matters here.
+pub(super) struct Kind {
+    pub(super) watch: bool,
+    pub(super) resume: bool,
+    pub(super) shard: Option<Shard>,
+    pub(super) split_channels: bool,
+}
 
 /// Refuses `--together` where pictures have no LUT, or no end.
-pub(super) fn check(together: TogetherChoice, resolved: &Written, request: &Request) -> Result<(), String> {
+pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
+    let together = key(resolved.together);
     if together == TogetherChoice::Page {
         return Ok(());
     }
@@ -15,15 +25,15 @@ pub(super) fn check(together: TogetherChoice, resolved: &Written, request: &Requ
             "--together {name} needs one table of levels, and --method clahe makes one for each tile"
         ));
     }
-    if request.split_channels {
+    if run.split_channels {
         return Err(format!("--together {name} and --split-channels exclude each other"));
     }
-    if request.watch && together != TogetherChoice::File {
+    if run.watch && together != TogetherChoice::File {
         return Err(format!(
             "--together {name} needs to know all pictures, and --watch never does; use --together file"
         ));
     }
-    if let Some(shard) = request.shard
+    if let Some(shard) = run.shard
         && together != TogetherChoice::File
     {
         return Err(format!(
@@ -31,7 +41,7 @@ pub(super) fn check(together: TogetherChoice, resolved: &Written, request: &Requ
              `histeqd histogram --shard {shard} --counts FILE`, and give the files of all parts to --lut"
         ));
     }
-    if request.resume && together != TogetherChoice::File {
+    if run.resume && together != TogetherChoice::File {
         return Err(format!(
             "--together {name} counts all pictures again, so --resume has no effect; leave it out"
         ));

@@ -298,6 +298,15 @@ pub struct Written {
           default_missing_value = "true", hide_possible_values = true)]
     pub follow: Option<bool>,
 
+    /// Take settings of folders from the files histeqd.toml in them [default: true]
+    ///
+    /// Such a file in an input folder, or in a folder below it, sets keys for the pictures below its folder: those of what outputs look like
+    /// that name no other place (method, clip-limit, format, together and so on). That of an inner folder goes over that of an outer one, both
+    /// over the configuration file, and flags over all. "--folder-settings=false" takes none.
+    #[arg(long, help_heading = "Selection", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub folder_settings: Option<bool>,
+
     /// Refuse pictures with more pixels than this [default: 2GP]
     ///
     /// The size is read from the file's header and checked before memory is allocated, so that a small file that claims

@@ -20,14 +20,13 @@ use crate::config::{InputFile, OrNone, Report, Request, Settings, Written};
 use crate::device::RequiredDevices;
 use crate::error::{Error, Exit};
 use crate::machine::Machine;
-use crate::pipeline::{OutputFolder, Run};
+use crate::pipeline::{OutputFolder, Purpose, Run};
 use crate::progress::Events;
 use crate::publish::Publisher;
 use crate::service::log;
 use crate::source::{self, Job};
 use crate::stop::Stop;
 use crate::together::Groups;
-use lanes::Order;
 
 /// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;
@@ -162,7 +161,7 @@ impl Worker<'_> {
         let machine = Machine::new(settings.memory, settings.threads);
         let outlet = OutputFolder::new(settings, root, publisher);
         let (events, told) = Events::queue(WAITING);
-        let groups = Groups::new(settings, settings.operation, &[]);
+        let groups = Groups::default();
         let roots = Arc::clone(&self.roots);
         let done = thread::scope(|scope| {
             thread::Builder::new()
@@ -173,8 +172,8 @@ impl Worker<'_> {
                 .map_err(Error::thread)?;
             let run = Run {
                 settings,
-                order: Order::Equalize(settings.operation),
-                groups: groups.as_ref(),
+                purpose: Purpose::Equalize,
+                groups: &groups,
                 outlet: &outlet,
                 machine: &machine,
                 pictures: usize::MAX,

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::done::{InputState, Standing};
 use super::filesystem::FileSystem;
 use super::scan::Job;
 use crate::config::{Existing, Settings};
 use crate::error::{PictureError, Refusal};
-use crate::record::Digest;
 
 /// Returns the job of making this output of this input; `None` if that was done with these settings. `named` is whether a user named the
 /// input itself.
@@ -29,8 +29,8 @@ pub fn single(
     let standing = match settings.existing {
         Existing::Overwrite => Standing::ToDo,
         Existing::Skip => {
-            let digest = Digest::of(settings.of_outputs().as_bytes());
-            Standing::of(&output, &InputState::of(&metadata, lasting_inodes), digest, settings.times)
+            let state = InputState::of(&metadata, lasting_inodes);
+            Standing::of(&output, &state, settings.picture.digest(), settings.times)
         }
     };
     if standing == Standing::Done {
@@ -38,6 +38,7 @@ pub fn single(
     }
     Ok(Some(Job {
         number: 0,
+        settings: Arc::clone(&settings.picture),
         input,
         output,
         named,
