@@ -371,12 +371,13 @@ impl Cli {
         let output = Output::of(&self).map_err(Error::Usage)?;
         let config_file = configuration_file(self.config, self.no_config);
         let file = configuration(config_file.as_deref())?;
-        let mut written = self.written.clone().over(file.clone());
+        let mut flags = self.written.clone();
         // The name of an output is a flag's value too.
-        written.format = output.format.or(written.format);
+        flags.format = output.format.or(flags.format);
         if self.deterministic {
-            written.jpeg = Some(JpegChoice::Cpu);
+            flags.jpeg = Some(JpegChoice::Cpu);
         }
+        let mut written = flags.clone().over(file.clone());
         self.written.check_effects(&written, kind).map_err(Error::Usage)?;
         #[cfg(feature = "queue")]
         if self.queue.is_some() {
@@ -387,7 +388,7 @@ impl Cli {
         if self.written.prefix_folder == Some(true) && kind == RunKind::Batch && are_all_files {
             return Err(Error::Usage("--prefix-folder has no effect without an input folder".to_owned()));
         }
-        let notes = file.without_effect(&written);
+        let notes = file.without_effect(&written, "the configuration file");
         if self.timings && self.quiet && !self.json {
             return Err(Error::Usage(
                 "--timings has no effect with --quiet unless --json is given".to_owned(),
@@ -401,6 +402,7 @@ impl Cli {
             files_from: self.part.files_from,
             out: output.folder,
             naming: output.naming,
+            flags,
             split_channels: self.split_channels,
             dry_run: self.dry_run,
             report,
@@ -410,7 +412,7 @@ impl Cli {
             notes,
         };
         let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;
-        if self.split_channels && !settings.operation.per_channel {
+        if self.split_channels && !settings.picture.operation.per_channel {
             return Err(Error::Usage("--split-channels needs --color per-channel".to_owned()));
         }
         if self.print_config {

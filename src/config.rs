@@ -6,14 +6,22 @@
 #[cfg(feature = "queue")]
 mod carried;
 mod choice;
+mod effects;
 mod file;
+pub(crate) mod folder_file;
+mod layers;
 mod levels;
 mod local;
 mod machine;
+mod method;
+mod outputs;
+mod picture;
 mod quantity;
 mod service;
+mod service_keys;
 mod shard;
 mod storage;
+mod together;
 mod written;
 
 use std::path::{Path, PathBuf};
@@ -24,27 +32,24 @@ pub use choice::{
     ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, InputFile,
     JpegChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
 };
+pub use effects::RunKind;
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
+pub use folder_file::FolderError;
 pub use levels::{LevelsChoice, NoData};
 pub(crate) use local::refuse_url;
+pub use picture::PictureSettings;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, Notify, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
-pub use written::{RunKind, Written};
+pub use written::Written;
 
-use clap::ValueEnum;
+use layers::key;
 use store::Storage;
+use together::Kind;
 
-use crate::counts::Counts;
-use crate::luts::Luts;
-use crate::mask::Masks;
-use crate::paths::Shown;
-use crate::record::Digest;
-use crate::reference::Reference;
 use crate::selection::Selection;
-use codec::{Limits, Target};
-use equalize::{self, Clahe, Levels, Method, Operation, Stretch, Tiles};
+use codec::Limits;
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
 #[derive(Clone, Debug)]
@@ -61,20 +66,8 @@ pub struct Settings {
     pub naming: Naming,
     /// Whether the outputs of each input folder lie in a folder of their own.
     pub prefix_folder: bool,
-    /// What the devices do with the samples.
-    pub operation: Operation,
-    /// What has one histogram.
-    pub together: TogetherChoice,
-    /// What tells the counts of which those were made from others.
-    counts: Option<Digest>,
-    /// The LUTs of all pictures, if they are not made of the pictures.
-    pub luts: Option<Arc<Luts>>,
-    /// Which pixels count, if not all do.
-    pub masks: Option<Masks>,
-    /// What a method with a reference goes by.
-    pub reference: Option<Arc<Reference>>,
-    /// What outputs contain: their format, quality and channels.
-    pub target: Target,
+    /// What the outputs of pictures look like.
+    pub picture: Arc<PictureSettings>,
     /// The largest picture that is decoded.
     pub limits: Limits,
     /// Threads that may compute at the same time, at least 1.
@@ -115,6 +108,10 @@ pub struct Settings {
     pub config_file: Option<PathBuf>,
     /// What the user should know about them, as sentences.
     pub notes: Vec<String>,
+    /// Whether the folders of pictures may have settings of their own.
+    pub folder_settings: bool,
+    /// The keys that were typed as flags, which folders do not change.
+    pub flags: Written,
     /// The keys that the settings were resolved from, to tell which of them changed when they are read again.
     pub written: Written,
 }
@@ -217,6 +214,8 @@ pub struct Request {
     pub out: PathBuf,
     /// How outputs are named.
     pub naming: Naming,
+    /// The keys that were typed as flags, which folders do not change.
+    pub flags: Written,
     /// Whether the channels of a picture go to different devices.
     pub split_channels: bool,
     /// Whether to say what would be done, and write nothing.
@@ -250,50 +249,25 @@ impl Settings {
                     .to_owned(),
             );
         }
-        let (color, service) = (key(written.color), service(&written));
+        let service = service_keys::service(&written);
         storage::check(&request, &service)?;
         if request.watch {
             service.check_out(&request.out)?;
         }
-        let together = key(written.together);
-        check_together(together, &written, &request)?;
-        let per_channel = color == Color::PerChannel;
-        let threads = machine::threads(key(written.threads));
-        let target = Target {
-            format: key(written.format).into(),
-            jpeg_quality: key(written.quality),
-            png_level: key(written.png_level).into(),
-            eight_bit: key(written.depth) == DepthChoice::Eight,
-            gray: color == Color::Gray,
-            needs_rgb: per_channel,
-            range: match key(written.range) {
-                OrAuto::Auto => None,
-                OrAuto::Fixed(range) => Some(range),
-            },
-            levels: key(written.levels).into(),
-            no_data: Option::from(key(written.no_data.clone())).map(|NoData(value)| value),
+        let kind = Kind {
+            watch: request.watch,
+            resume: request.resume,
+            shard: request.shard,
+            split_channels: request.split_channels,
         };
+        together::check(&written, &kind)?;
+        let threads = machine::threads(key(written.threads));
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;
         let for_objects = if storage::is_named(&request) { memory / storage::SHARE } else { 0 };
         let memory = memory - for_objects;
-        let operation = Operation {
-            method: method(&written)?,
-            per_channel,
-            strength: key(written.strength),
-            levels: Levels::All,
-        };
-        let reference = reference(&written, &target, &limits, memory)?.map(Arc::new);
-        let counts = counts(&written)?;
-        let luts = counts.as_ref().map(|counts| Arc::new(Luts::of(counts, &operation, reference.as_deref())));
         Ok(Self {
-            operation,
-            luts,
-            counts: counts.map(|counts| Digest::of(counts.to_json().as_bytes())),
-            together,
-            masks: masks(&written)?,
-            reference,
-            target,
+            picture: Arc::new(PictureSettings::resolve(&written, &limits, memory)?),
             limits,
             threads: threads.0.get(),
             memory,
@@ -324,6 +298,8 @@ impl Settings {
             service,
             config_file: request.config_file,
             notes: request.notes,
+            folder_settings: key(written.folder_settings),
+            flags: request.flags,
             written: as_written,
         })
     }
@@ -336,176 +312,28 @@ impl Settings {
         }
     }
 
+    /// Returns the keys that hold below a folder whose files, and those of the folders above it, say this.
+    pub(crate) fn written_below(&self, folders: &Written) -> Written {
+        self.flags.clone().over(folders.clone()).over(self.written.clone()).resolved()
+    }
+
+    /// Returns what holds for the pictures below such a folder.
+    ///
+    /// # Errors
+    /// A sentence for the user, about choices that exclude each other.
+    pub(crate) fn below(&self, folders: &Written) -> Result<PictureSettings, String> {
+        let written = self.written_below(folders);
+        let &Self { watch, resume, shard, split_channels, .. } = self;
+        together::check(&written, &Kind { watch, resume, shard, split_channels })?;
+        if split_channels && written.color != Some(Color::PerChannel) {
+            return Err("--split-channels needs --color per-channel".to_owned());
+        }
+        PictureSettings::resolve(&written, &self.limits, self.memory)
+    }
+
     /// Returns what matters most of what decides what outputs look like, in a few words for people.
     pub fn in_brief(&self) -> String {
         self.written.in_brief()
-    }
-
-    /// Returns a text of all that decides what an output looks like and which pictures have one, to compare. A version that spells it
-    /// differently costs only rework.
-    pub fn fingerprint(&self) -> String {
-        format!("{} {:?}", self.of_outputs(), self.limits)
-    }
-
-    /// Returns a text of all that decides what an output looks like, to compare. It is the same in every version: a key that is left at its
-    /// default is not in it.
-    pub fn of_outputs(&self) -> String {
-        // Its content counts, whatever its name.
-        let digests = [self.reference.as_ref().map(|reference| reference.digest()), self.counts];
-        let lines = digests.into_iter().flatten().map(|digest| format!("# {digest}\n"));
-        self.written.of_outputs() + &lines.collect::<String>()
-    }
-}
-
-/// Refuses `--together` where pictures have no LUT, or no end.
-fn check_together(together: TogetherChoice, resolved: &Written, request: &Request) -> Result<(), String> {
-    if together == TogetherChoice::Page {
-        return Ok(());
-    }
-    let name = together.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-    if resolved.method == Some(MethodName::Clahe) {
-        return Err(format!(
-            "--together {name} needs one table of levels, and --method clahe makes one for each tile"
-        ));
-    }
-    if request.split_channels {
-        return Err(format!("--together {name} and --split-channels exclude each other"));
-    }
-    if request.watch && together != TogetherChoice::File {
-        return Err(format!(
-            "--together {name} needs to know all pictures, and --watch never does; use --together file"
-        ));
-    }
-    if let Some(shard) = request.shard
-        && together != TogetherChoice::File
-    {
-        return Err(format!(
-            "--together {name} needs to know all pictures, and --shard {shard} only takes some; count each part with \
-             `histeqd histogram --shard {shard} --counts FILE`, and give the files of all parts to --lut"
-        ));
-    }
-    if request.resume && together != TogetherChoice::File {
-        return Err(format!(
-            "--together {name} counts all pictures again, so --resume has no effect; leave it out"
-        ));
-    }
-    Ok(())
-}
-
-fn service(resolved: &Written) -> Service {
-    let fixed = |poll| match poll {
-        OrAuto::Auto => None,
-        OrAuto::Fixed(Wait(time)) => Some(time),
-    };
-    Service {
-        settle: key(resolved.settle).0,
-        rescan: key(resolved.rescan).0,
-        poll: fixed(key(resolved.poll)),
-        after: key(resolved.after.clone()),
-        on_collision: key(resolved.on_collision),
-        failed: Option::from(key(resolved.failed.clone())).map(|Folder(path)| path),
-        state: match key(resolved.state.clone()) {
-            OrAuto::Auto => None,
-            OrAuto::Fixed(Folder(path)) => Some(path),
-        },
-        listen: Option::from(key(resolved.listen.clone())).map(|Listen(address)| address),
-        notify: Option::from(key(resolved.notify.clone())),
-        notify_quiet: key(resolved.notify_quiet).0,
-        token_file: Option::from(key(resolved.token_file.clone())).map(|InputFile(path)| path),
-    }
-}
-
-/// Returns the value of a key of [`Written::resolved`], where every key has one.
-fn key<T>(value: Option<T>) -> T {
-    value.expect("resolved keys all have a value")
-}
-
-fn method(resolved: &Written) -> Result<Method, String> {
-    Ok(match key(resolved.method) {
-        MethodName::Global => Method::Global,
-        MethodName::Stretch => Method::Stretch(stretch(resolved)?),
-        MethodName::Match => Method::Match,
-        MethodName::Clahe => {
-            Method::Clahe(Clahe { clip_limit: clip_limit(resolved), tiles: tiles(resolved) })
-        }
-    })
-}
-
-fn stretch(resolved: &Written) -> Result<Stretch, String> {
-    let (low, high) = (key(resolved.clip_low), key(resolved.clip_high));
-    if low.0 + high.0 >= Percent::ALL {
-        return Err(format!(
-            "--clip-low {low} and --clip-high {high} leave nothing to stretch; together they must be below 100"
-        ));
-    }
-    Ok(Stretch { low: low.0, high: high.0 })
-}
-
-/// Returns where the masks are, if pictures have any.
-fn masks(resolved: &Written) -> Result<Option<Masks>, String> {
-    let OrNone::Some(Folder(folder)) = key(resolved.mask.clone()) else { return Ok(None) };
-    if resolved.method == Some(MethodName::Clahe) {
-        return Err(
-            "--mask leaves pixels out of the count of a whole picture, and --method clahe counts tiles, like OpenCV's, \
-             with all of their pixels"
-                .to_owned(),
-        );
-    }
-    if !folder.is_dir() {
-        return Err(format!("--mask {} is no folder", Shown(&folder)));
-    }
-    Ok(Some(Masks { folder, keeps: key(resolved.mask_keep) }))
-}
-
-/// Reads the counts that the LUTs are made of, if they are not those of the pictures.
-fn counts(resolved: &Written) -> Result<Option<Counts>, String> {
-    let files = key(resolved.lut.clone());
-    if files.is_empty() {
-        return Ok(None);
-    }
-    if resolved.method == Some(MethodName::Clahe) {
-        return Err("--lut is one table of levels, and --method clahe makes one for each tile".to_owned());
-    }
-    if resolved.together != Some(TogetherChoice::Page) {
-        return Err("--lut takes the table from a file, so --together has no effect; leave one of them out"
-            .to_owned());
-    }
-    let mut all = Counts::default();
-    for file in files {
-        all.merge(&Counts::read(&file).map_err(|error| error.to_string())?);
-    }
-    Ok(Some(all))
-}
-
-/// Reads the reference, if the method has one.
-fn reference(
-    resolved: &Written,
-    target: &Target,
-    limits: &Limits,
-    memory: u64,
-) -> Result<Option<Reference>, String> {
-    match key(resolved.reference.clone()) {
-        _ if key(resolved.method) != MethodName::Match => Ok(None),
-        OrNone::None => {
-            Err("--method match needs --reference FILE, the picture whose levels others get".to_owned())
-        }
-        OrNone::Some(InputFile(path)) => {
-            Reference::read(&path, target, limits, memory).map(Some).map_err(|error| error.to_string())
-        }
-    }
-}
-
-fn clip_limit(resolved: &Written) -> equalize::ClipLimit {
-    match key(resolved.clip_limit) {
-        OrAuto::Auto => equalize::ClipLimit::Auto,
-        OrAuto::Fixed(ClipLimit(times)) => equalize::ClipLimit::Times(times),
-    }
-}
-
-fn tiles(resolved: &Written) -> Tiles {
-    match (key(resolved.tile_size), key(resolved.tiles)) {
-        (TileSize::Off, Grid { x, y }) => Tiles::Grid { x, y },
-        (TileSize::Pixels(side), _) => Tiles::Pixels(side),
     }
 }
 
@@ -513,6 +341,7 @@ fn tiles(resolved: &Written) -> Tiles {
 mod tests {
     use super::*;
     use codec::PngLevel;
+    use equalize::{Clahe, Method, Tiles};
 
     const COMMITTED: &str = include_str!("../config.toml");
 
@@ -544,7 +373,7 @@ mod tests {
         let settings = Settings::resolve(flags.over(file), Request::default()).unwrap();
         assert_eq!((settings.threads, settings.memory), (3, 2 << 30));
         assert_eq!(settings.existing, Existing::Skip);
-        assert_eq!(settings.target.png_level, PngLevel::Fast);
+        assert_eq!(settings.picture.target.png_level, PngLevel::Fast);
         assert!(!settings.selection.takes_file(Path::new("a.jpg")));
     }
 
@@ -572,7 +401,7 @@ mod tests {
         let tiles = |flags: &str, file: &str| {
             let clahe = "method = 'clahe'\n";
             let written = parse(&format!("{clahe}{flags}")).over(parse(file));
-            match Settings::resolve(written, Request::default()).unwrap().operation.method {
+            match Settings::resolve(written, Request::default()).unwrap().picture.operation.method {
                 Method::Clahe(Clahe { clip_limit: equalize::ClipLimit::Auto, tiles }) => tiles,
                 other => panic!("{other:?}"),
             }
@@ -586,7 +415,10 @@ mod tests {
 
     #[test]
     fn what_changes_outputs_changes_the_fingerprint_and_nothing_else_does() {
-        let of = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().fingerprint();
+        let of = |text: &str| {
+            let settings = Settings::resolve(parse(text), Request::default()).unwrap();
+            settings.picture.fingerprint(&settings.limits)
+        };
         let usual = of("");
         for text in [
             "method = 'clahe'",
@@ -617,7 +449,10 @@ mod tests {
 
     #[test]
     fn what_a_record_says_of_the_settings_is_the_same_in_every_version() {
-        let of = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().of_outputs();
+        let of = |text: &str| {
+            let settings = Settings::resolve(parse(text), Request::default()).unwrap();
+            settings.picture.of_outputs().to_owned()
+        };
         assert_eq!(of(COMMITTED), "", "a key that a later version adds is not there either");
         assert_eq!(of("max-pixels = 12345\nmax-bytes = '3MiB'"), "", "a limit changes no output");
         let others = "clip-limit = 3\ntiles = '4x2'\nclip-low = 3\nreference = 'a.png'";
@@ -657,8 +492,11 @@ mod tests {
         {
             let settings =
                 Settings::resolve(parse(&format!("color = '{color}'")), Request::default()).unwrap();
-            assert_eq!((settings.target.gray, settings.target.needs_rgb), (gray, per_channel));
-            assert_eq!(settings.operation.per_channel, per_channel);
+            assert_eq!(
+                (settings.picture.target.gray, settings.picture.target.needs_rgb),
+                (gray, per_channel)
+            );
+            assert_eq!(settings.picture.operation.per_channel, per_channel);
         }
     }
 }

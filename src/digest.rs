@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
 /// A short hash that is the same in every version and on every machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(u64);
 
 impl Digest {

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, FolderError};
 use crate::files::WithRemedy;
 use crate::ledger::{LedgerError, LockError, TakeError};
 use crate::mask::MaskError;
@@ -53,6 +54,9 @@ pub enum PictureError {
     /// Its plot could not be drawn.
     #[error("its plot cannot be drawn: {0}")]
     Plot(String),
+    /// The settings of its folder cannot be used.
+    #[error("its folder's settings cannot be used: {0}")]
+    Folder(Arc<FolderError>),
     /// It cannot have its mask.
     #[error(transparent)]
     Mask(Box<MaskError>),
@@ -95,7 +99,7 @@ impl PictureError {
             ),
             Self::Publish(error) => error.is_transient(),
             // Where inputs and outputs may go can change without the picture.
-            Self::Slot(_) | Self::Changed => true,
+            Self::Slot(_) | Self::Changed | Self::Folder(_) => true,
             Self::Refused(refusal) => !matches!(
                 refusal,
                 Refusal::NotAFile
@@ -126,6 +130,7 @@ impl PictureError {
             | Self::PagesDiffer
             | Self::OwnRange
             | Self::Plot(_)
+            | Self::Folder(_)
             | Self::Mask(_)
             | Self::Refused(_) => false,
         }

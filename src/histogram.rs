@@ -19,13 +19,13 @@ pub use table::TableFormat;
 
 use crate::config::Settings;
 use crate::error::Error;
+use crate::pipeline::Purpose;
 use crate::progress::Summary;
 use crate::publish::Publisher;
 use crate::source;
 use crate::stop::Stop;
 use equalize::colour::Plane;
 use equalize::{Layout, Pixel, count};
-use lanes::Order;
 
 /// Which histograms to produce, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,12 +64,12 @@ pub fn run(
     stop: &Stop,
     publisher: &Publisher,
 ) -> Result<Summary, Error> {
-    let order = Order::Count { equalize: request.equalized.then_some(settings.operation) };
+    let purpose = Purpose::Count { equalized: request.equalized };
     let plan = source::scan(settings, stop)?;
     destination::refuse_replacing(request.out.as_deref(), &plan)?;
     destination::refuse_replacing(request.counts.as_deref(), &plan)?;
     let collector = Collector::new(request, settings.naming.root(&settings.out), publisher, stop)?;
-    let summary = crate::run_into(&collector, order, plan, settings, stop)?;
+    let summary = crate::run_into(&collector, purpose, plan, settings, stop)?;
     let complete = !summary.stopped && summary.left == 0;
     collector.finish(complete).inspect_err(|_| summary.tell_failures(settings.report))?;
     Ok(summary)

@@ -71,14 +71,13 @@ use crate::config::{Naming, Settings};
 use crate::device::RequiredDevices;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Run, StandardOutput};
+use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Purpose, Run, StandardOutput};
 use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
 use crate::source::{Batches, Job, Plan};
 use crate::stop::Stop;
 use crate::together::Groups;
-use lanes::Order;
 
 /// Equalizes the pictures that the settings name, until all are done or `stop` is requested.
 ///
@@ -86,7 +85,7 @@ use lanes::Order;
 /// Any failure of the run as a whole. Failures of single pictures are in the summary instead.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
     let encoder = OutputFolder::new(settings, &settings.out, publisher);
-    let standard_output = StandardOutput::new(&settings.target);
+    let standard_output = StandardOutput::default();
     let to_standard_output = settings.naming == Naming::StandardOutput;
     let bucket = OutputBucket::new(settings)?;
     let outlet: &dyn Outlet = match &bucket {
@@ -98,7 +97,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         let mut plan = together::plan(settings, stop)?;
         let folders = settings.inputs.iter().filter(|input| input.is_dir());
         plan.notes.extend(folders.filter_map(|folder| source::signs_of_outputs(folder, &settings.out)));
-        run_into(outlet, Order::Equalize(settings.operation), plan, settings, stop)
+        run_into(outlet, Purpose::Equalize, plan, settings, stop)
     };
     if settings.dry_run || to_standard_output || bucket.is_some() {
         return work();
@@ -111,7 +110,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
 /// Sends the pictures of a plan through the devices and into an outlet.
 fn run_into(
     outlet: &dyn Outlet,
-    order: Order,
+    purpose: Purpose,
     mut plan: Plan,
     settings: &Settings,
     stop: &Stop,
@@ -123,7 +122,7 @@ fn run_into(
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     // A plan that is not complete is no plan.
     let jobs = if stop.asked() { Vec::new() } else { announce(plan, &events) };
-    let done = process(outlet, order, jobs, settings, stop, (&events, resume.as_ref()));
+    let done = process(outlet, purpose, jobs, settings, stop, (&events, resume.as_ref()));
     drop(events);
     let told = reporter.finish();
     if let (Err(_), Ok(summary)) = (&done, &told) {
@@ -147,7 +146,7 @@ fn run_into(
 /// Any failure of the run as a whole.
 pub(crate) fn process(
     outlet: &dyn Outlet,
-    order: Order,
+    purpose: Purpose,
     mut jobs: Vec<Job>,
     settings: &Settings,
     stop: &Stop,
@@ -162,14 +161,11 @@ pub(crate) fn process(
     let (pictures, jpeg_bytes) = (jobs.len(), source::jpeg_bytes(&jobs));
     let required = RequiredDevices::new(stop.clone());
     let have_pages = jobs.iter().any(|job| codec::may_have_pages(&job.input));
-    let groups = match order {
-        Order::Equalize(operation) => Groups::new(settings, operation, &jobs),
-        _ => None,
-    };
+    let groups = Groups::of(&jobs);
     let run = Run {
         settings,
-        order,
-        groups: groups.as_ref(),
+        purpose,
+        groups: &groups,
         outlet,
         machine: &machine,
         pictures,

@@ -60,14 +60,26 @@ struct EncodedPicture<'a> {
     clock: Clock,
 }
 
+/// What a run does with its pictures, each as its own settings say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// They are equalized.
+    Equalize,
+    /// They are counted.
+    Count {
+        /// Whether they are then equalized, and counted again.
+        equalized: bool,
+    },
+}
+
 /// What all parts of a run share.
 pub struct Run<'a> {
     /// Its settings.
     pub settings: &'a Settings,
-    /// What the devices do.
-    pub order: Order,
-    /// The pictures that have LUTs in common, if any do.
-    pub groups: Option<&'a Groups>,
+    /// What pictures are for.
+    pub purpose: Purpose,
+    /// The pictures that have LUTs in common.
+    pub groups: &'a Groups,
     /// Where the pictures go after the devices.
     pub outlet: &'a dyn Outlet,
     /// The slots, the cores and the devices.
@@ -130,7 +142,8 @@ impl Run<'_> {
             let fed = device::start(scope, self.context(), &equalized).and_then(|()| {
                 self.start_encoders(scope, &finished)?;
                 let (intake, decoders) = self.start_decoders(scope)?;
-                batches.take_while(|_| !self.stop.asked()).for_each(|batch| intake.give(batch));
+                let first_pass = |job: &Job| self.first_pass(&job.settings);
+                batches.take_while(|_| !self.stop.asked()).for_each(|batch| intake.give(batch, first_pass));
                 if self.stop.asked() {
                     self.abandon_groups();
                 }
@@ -169,8 +182,7 @@ impl Run<'_> {
                 .map_err(Error::thread)
         };
         let handles = (0..threads).map(spawn).collect::<Result<_, _>>()?;
-        let pass = self.first_pass();
-        Ok((Intake { fresh, redo, pass }, handles))
+        Ok((Intake { fresh, redo }, handles))
     }
 
     fn decode_all(&self, mut queues: Queues) {
@@ -184,7 +196,9 @@ impl Run<'_> {
                 continue;
             }
             let (mut clock, before) = (Clock::start(), thread_time());
-            let loader = Loader { run: self, order: self.order_of(&work.pass) };
+            let settings = Arc::clone(&work.job.settings);
+            let order = self.order_of(&settings, &work.pass);
+            let loader = Loader { run: self, settings: &settings, order };
             let loaded = contained(|| loader.load(&mut work, &mut buffer, &mut clock));
             work.let_go_of_input();
             if buffer.capacity() > load::OWN_BUFFER {
@@ -195,7 +209,7 @@ impl Run<'_> {
                 Ok(loaded) => {
                     let way = loaded.way();
                     let Loaded { slots, content, class, decoded, bytes_in, has_holes } = loaded;
-                    let order = self.order_of(&work.pass).with_levels(decoded.levels());
+                    let order = self.order_of(&settings, &work.pass).with_levels(decoded.levels());
                     courtesy.lower_for(content, self.machine.devices.have_workers());
                     clock.took(thread_time() - before);
                     let picture = Picture { decoded, work, bytes_in, has_holes, class, way, clock };
@@ -278,9 +292,10 @@ impl Run<'_> {
             clock.took(thread_time() - before);
             let remarks = match &taken {
                 Ok(Taken::Whole(Some(_)) | Taken::Page) => {
-                    let of_format = decoded.remarks(&self.settings.target).into_iter().map(Remark::Codec);
+                    let of_format = decoded.remarks(&work.job.settings.target).into_iter().map(Remark::Codec);
                     let holes = has_holes.then_some(Remark::WithHoles);
-                    of_format.chain(remark).chain(holes).collect()
+                    let folder = work.job.settings.is_of_folder.then_some(Remark::FolderSettings);
+                    of_format.chain(remark).chain(holes).chain(folder).collect()
                 }
                 _ => Vec::new(),
             };

@@ -342,6 +342,7 @@ mod tests {
     fn job(input: &str, named: bool) -> Job {
         Job {
             number: 0,
+            settings: Arc::default(),
             input: input.into(),
             output: input.replacen("in", "out", 1).into(),
             named,

@@ -11,6 +11,8 @@ pub enum Remark {
     WithHoles,
     /// A 16-bit picture covers so little of the range after CLAHE that it looks black.
     NarrowRange,
+    /// Files of its folders say something of its settings.
+    FolderSettings,
     /// What its format could not keep, or what was made of it.
     #[serde(untagged)]
     Codec(Codec),
@@ -65,6 +67,7 @@ impl Remark {
             Self::WithHoles => {
                 "its file has holes (parts that were never written) and was taken with zeros there"
             }
+            Self::FolderSettings => "it has settings of its folder",
             Self::NarrowRange => {
                 "its 16-bit levels cover less than a sixth of the range after CLAHE, so it may look black; leave --clip-limit at auto, raise it, or use --method global"
             }
@@ -142,6 +145,10 @@ impl Remark {
             Self::WithHoles => format!(
                 "{count} picture{plural} from files with holes (parts that were never written), taken with zeros there"
             ),
+            Self::FolderSettings if count == 1 => {
+                "1 picture with settings of its folder (histeqd.toml)".to_owned()
+            }
+            Self::FolderSettings => format!("{count} pictures with settings of their folders (histeqd.toml)"),
             Self::NarrowRange => {
                 let look = if count == 1 { "covers" } else { "cover" };
                 format!(

@@ -18,6 +18,7 @@ use crate::progress::{Event, Events};
 use crate::source::{Batches, Job, Plan, Skip};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
+use codec::Limits;
 
 /// Capacity of the queue of events to the ledger.
 const WAITING: usize = 1024;
@@ -27,7 +28,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// The ledger of a single run.
 pub(crate) struct Resume {
     ledger: Mutex<Ledger>,
-    settings: String,
+    limits: Limits,
     /// The inputs that a killed process had in progress: one of them may be what killed it.
     suspects: Mutex<HashSet<PathBuf>>,
     /// The inputs, by their absolute paths, that the pipeline was given and has not ended.
@@ -46,7 +47,7 @@ impl Resume {
         }
         Ok(Self {
             ledger: Mutex::new(ledger),
-            settings: settings.fingerprint(),
+            limits: settings.limits,
             suspects: Mutex::default(),
             in_progress: Mutex::default(),
             ended: Condvar::new(),
@@ -213,7 +214,8 @@ impl Resume {
     ) -> Result<Option<T>, LedgerError> {
         let Some(stamp) = job.stamp else { return Ok(None) };
         let (input, output) = (absolute(&job.input), absolute(&job.output));
-        let entry = Entry { input: &input, stamp, settings: &self.settings, output: &output };
+        let settings = job.settings.fingerprint(&self.limits);
+        let entry = Entry { input: &input, stamp, settings: &settings, output: &output };
         ask(&self.ledger(), &entry).map(Some)
     }
 

@@ -12,6 +12,9 @@ pub use names::output_below;
 pub(crate) use names::{is_hidden, patterned, promises_a_picture};
 pub use reserved::{Purpose, Reserved};
 
+/// The name of the file with a folder's settings.
+pub(crate) const FOLDER_SETTINGS: &str = "histeqd.toml";
+
 /// The user's globs, and whether links to folders are entered. Globs are matched against paths relative to the input folder, regardless of
 /// case.
 #[derive(Clone, Debug)]
@@ -63,7 +66,7 @@ impl Selection {
     /// Decides about a file below an input folder.
     pub(crate) fn file(&self, below: &Path) -> Choice {
         let path = folded(below);
-        if self.exclude.is_match(&path) {
+        if is_of_folder_settings(below) || self.exclude.is_match(&path) {
             return Choice::NotSelected;
         }
         let Some(include) = &self.include else {
@@ -97,6 +100,11 @@ impl Selection {
         let mut folders = below.ancestors().skip(1);
         folders.any(|folder| reserved::folder(folder).is_some() && include.is_match(folded(folder)))
     }
+}
+
+/// Returns whether a file holds the settings of its folder, and so is no picture whatever a glob says.
+fn is_of_folder_settings(below: &Path) -> bool {
+    below.file_name().is_some_and(|name| name == FOLDER_SETTINGS)
 }
 
 /// Returns a path in lower case, for globs in lower case: the matcher itself ignores only the case of ASCII letters.

@@ -65,7 +65,7 @@ use crate::device::RequiredDevices;
 use crate::error::Error;
 use crate::ledger::{self, LedgerError, LockError, Pruned};
 use crate::machine::Machine;
-use crate::pipeline::{OutputFolder, Run};
+use crate::pipeline::{OutputFolder, Purpose, Run};
 use crate::progress::{Event, Events};
 use crate::publish::Publisher;
 use crate::retry::Wanted;
@@ -80,7 +80,6 @@ use finished_inputs::FinishedInputs;
 use folders::Folders;
 use gate::Gate;
 use health::Health;
-use lanes::Order;
 use ledger_check::LedgerCheck;
 use metrics::Metrics;
 use notes::Unwritten;
@@ -172,11 +171,11 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
             .spawn_scoped(scope, || tidy(written_to(settings), &stop))
             .map_err(Error::thread)?;
         let jobs = starting(given, &health);
-        let groups = Groups::new(settings, settings.operation, &[]);
+        let groups = Groups::default();
         let run = Run {
             settings,
-            order: Order::Equalize(settings.operation),
-            groups: groups.as_ref(),
+            purpose: Purpose::Equalize,
+            groups: &groups,
             outlet: &encoder,
             machine: &machine,
             pictures: usize::MAX,
@@ -317,7 +316,7 @@ impl<'a> Watching<'a> {
             is_paused: false,
             began: ledger::now_ns(),
             put_back: HashMap::new(),
-            fingerprint: settings.fingerprint(),
+            fingerprint: settings.picture.fingerprint(&settings.limits),
             watch: Watch::start(watched, options, now),
             settle: Settle::new(settings.service.settle),
             gate: Gate::default(),

@@ -3,6 +3,7 @@
 mod done;
 mod earlier;
 pub mod filesystem;
+pub(crate) mod folder_settings;
 pub(crate) mod holes;
 mod list;
 mod prefix;

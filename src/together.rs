@@ -5,6 +5,7 @@
 //! does not count, and the others go on. If any is left out because the run stops, none of its group is done.
 
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,12 +13,12 @@ use crate::config::{Existing, Settings, TogetherChoice};
 use crate::counts::Counts;
 use crate::error::Error;
 use crate::luts::Luts;
-use crate::reference::Reference;
+use crate::record::Digest;
 use crate::slot::ParkedId;
 use crate::source::{self, Job, Plan, Skip};
 use crate::stop::Stop;
 use crate::task::{Page, Pass, QueuedJob, StackId};
-use equalize::{Layout, Levels, Operation};
+use equalize::{Layout, Levels};
 
 /// Lists the pictures to process. As a group is counted whole, pictures that are done already are done again if any of their group is not.
 ///
@@ -25,31 +26,46 @@ use equalize::{Layout, Levels, Operation};
 /// As for [`source::scan()`].
 pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let plan = source::scan(settings, stop)?;
-    let is_complete = |plan: &Plan| plan.skipped.iter().all(|(_, why)| *why != Skip::AlreadyDone);
-    let groups_files = matches!(settings.together, TogetherChoice::Folder | TogetherChoice::All);
-    if !groups_files || plan.jobs.is_empty() || is_complete(&plan) {
+    let is_complete = plan.skipped.iter().all(|(_, why)| *why != Skip::AlreadyDone);
+    let to_do: HashSet<_> = plan.jobs.iter().filter_map(GroupKey::of).collect();
+    if to_do.is_empty() || is_complete {
         return Ok(plan);
     }
-    let to_do: HashSet<_> = plan.jobs.iter().map(|job| group_of(settings.together, job)).collect();
+    let alone = plan.jobs.into_iter().filter(|job| GroupKey::of(job).is_none());
+    let mut alone: HashMap<_, _> = alone.map(|job| (job.output.clone(), job)).collect();
     let mut again = settings.clone();
     again.existing = Existing::Overwrite;
     let mut all = source::scan(&again, stop)?;
-    let (jobs, done) =
-        all.jobs.into_iter().partition(|job| to_do.contains(&group_of(settings.together, job)));
-    all.jobs = jobs;
-    for (number, job) in all.jobs.iter_mut().enumerate() {
-        job.number = number;
+    for job in mem::take(&mut all.jobs) {
+        let to_do = match GroupKey::of(&job) {
+            Some(key) if to_do.contains(&key) => Some(job.clone()),
+            Some(_) => None,
+            None => alone.remove(&job.output),
+        };
+        match to_do {
+            Some(to_do) => all.jobs.push(Job { number: all.jobs.len(), ..to_do }),
+            None => all.skipped.push((job.input, Skip::AlreadyDone)),
+        }
     }
-    all.skipped.extend(done.into_iter().map(|job: Job| (job.input, Skip::AlreadyDone)));
     Ok(all)
 }
 
-/// Returns the group of a job among those of several files; `None` if it is one by itself.
-fn group_of(choice: TogetherChoice, job: &Job) -> Option<PathBuf> {
-    match choice {
-        TogetherChoice::Page | TogetherChoice::File => None,
-        TogetherChoice::Folder => Some(job.input.parent().unwrap_or(Path::new("")).to_owned()),
-        TogetherChoice::All => Some(PathBuf::new()),
+/// What tells a group of several files from others: pictures with other settings have other LUTs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct GroupKey {
+    settings: Digest,
+    folder: PathBuf,
+}
+
+impl GroupKey {
+    /// Returns the group of a job among those of several files; `None` if it is one by itself.
+    fn of(job: &Job) -> Option<Self> {
+        let folder = match job.settings.together {
+            TogetherChoice::Page | TogetherChoice::File => return None,
+            TogetherChoice::Folder => job.input.parent().unwrap_or(Path::new("")).to_owned(),
+            TogetherChoice::All => job.settings.together_in.clone(),
+        };
+        Some(Self { settings: job.settings.digest(), folder })
     }
 }
 
@@ -83,6 +99,25 @@ impl Group {
         self.counts.merge(&file.counts);
         self.counted.extend(file.counted);
     }
+
+    /// Returns whether it is a file that is a group by itself.
+    fn is_alone(&self) -> bool {
+        self.counted.iter().all(|counted| GroupKey::of(&counted.work.job).is_none())
+    }
+
+    /// Has its pictures go on with the LUTs of all, unless any was left out.
+    fn complete(self) -> Complete {
+        let Self { is_broken, counts, counted, .. } = self;
+        let Some(first) = counted.first().filter(|_| !is_broken) else {
+            let left_out = counted.into_iter().map(|counted| counted.work).collect();
+            return Complete { left_out, ..Complete::default() };
+        };
+        let settings = &first.work.job.settings;
+        let luts = Arc::new(Luts::of(&counts, &settings.operation, settings.reference.as_deref()));
+        let second =
+            |Counted { work, parked }| QueuedJob { pass: Pass::Apply(Arc::clone(&luts), parked), ..work };
+        Complete { go_on: counted.into_iter().map(second).collect(), ..Complete::default() }
+    }
 }
 
 /// What becomes of pictures when a group is complete.
@@ -95,19 +130,15 @@ pub struct Complete {
 }
 
 /// The groups of a run.
+#[derive(Default)]
 pub struct Groups {
-    choice: TogetherChoice,
-    operation: Operation,
-    /// What a method with a reference goes by.
-    reference: Option<Arc<Reference>>,
     state: Mutex<State>,
 }
 
 /// The groups that are not complete.
 #[derive(Default)]
 struct State {
-    /// By folder, or all under an empty path.
-    groups: HashMap<PathBuf, Group>,
+    groups: HashMap<GroupKey, Group>,
     /// Files of several pages.
     files: HashMap<StackId, Group>,
     /// Whether no group will be complete any more.
@@ -115,24 +146,13 @@ struct State {
 }
 
 impl Groups {
-    /// Makes the groups of these jobs; `None` if every page is for itself.
-    pub fn new(settings: &Settings, operation: Operation, jobs: &[Job]) -> Option<Self> {
-        let (choice, reference) = (settings.together, settings.reference.clone());
-        if choice == TogetherChoice::Page {
-            return None;
-        }
-        let groups = Self { choice, operation, reference, state: Mutex::default() };
-        let mut state = groups.lock();
-        for key in jobs.iter().filter_map(|job| groups.key_of(job)) {
+    /// Makes the groups of these jobs.
+    pub fn of(jobs: &[Job]) -> Self {
+        let mut state = State::default();
+        for key in jobs.iter().filter_map(GroupKey::of) {
             state.groups.entry(key).or_default().left += 1;
         }
-        drop(state);
-        Some(groups)
-    }
-
-    /// Returns whether a file of one page is a group of its own, which needs no second pass.
-    pub fn is_for_files(&self) -> bool {
-        self.choice == TogetherChoice::File
+        Self { state: Mutex::new(state) }
     }
 
     /// Adds the counts of a picture ([`equalize::count::count`]), which is then to be queued again.
@@ -149,16 +169,18 @@ impl Groups {
         if page.as_ref().is_some_and(|page| page.stack.is_over()) {
             return Complete::default();
         }
-        if state.is_abandoned {
+        let key = GroupKey::of(&job);
+        if state.is_abandoned && key.is_some() {
             return Complete { left_out: vec![work], ..Complete::default() };
         }
-        let group = match &page {
-            Some(page) => state.file(page),
-            None => state.group(self.key_of(&job)),
+        let group = match (&page, key) {
+            (Some(page), _) => state.file(page),
+            (None, Some(key)) => state.group(key),
+            (None, None) => unreachable!("a file of one page that is for itself is not counted"),
         };
         group.counts.add(layout, levels, counts);
         group.counted.push(Counted { work, parked });
-        self.leave(state, &job, page.as_ref())
+        Self::leave(state, &job, page.as_ref())
     }
 
     /// Goes on without a picture, or the file whose page it is: one that failed, or one that is left out, which `breaks` its group.
@@ -167,31 +189,28 @@ impl Groups {
         if let Some(page) = page {
             state.files.remove(&page.stack.id());
         }
-        if self.is_for_files() || state.is_abandoned {
-            return Complete::default();
-        }
-        let group = state.group(self.key_of(job));
-        group.is_broken |= breaks;
-        self.leave(state, job, None)
+        let Some(key) = GroupKey::of(job).filter(|_| !state.is_abandoned) else { return Complete::default() };
+        state.group(key).is_broken |= breaks;
+        Self::leave(state, job, None)
     }
 
-    /// Leaves out all that have been counted and wait for others, now and later.
+    /// Leaves out all that have been counted and wait for other files, now and later. A file that is a group by itself and was begun is
+    /// finished.
     pub fn abandon(&self) -> Complete {
-        if self.is_for_files() {
-            // A file that was begun is finished.
-            return Complete::default();
-        }
         let mut state = self.lock();
         state.is_abandoned = true;
         let State { groups, files, .. } = &mut *state;
-        let all = groups.drain().map(|(_, group)| group).chain(files.drain().map(|(_, group)| group));
+        let (alone, parts) = mem::take(files).into_iter().partition(|(_, file)| file.is_alone());
+        *files = alone;
+        let parts: HashMap<_, _> = parts;
+        let all = groups.drain().map(|(_, group)| group).chain(parts.into_values());
         let left_out = all.flat_map(|group| group.counted).map(|counted| counted.work).collect();
         Complete { left_out, ..Complete::default() }
     }
 
     /// Notes that a picture of its group is counted or gone; returns what follows if it was the last one.
-    fn leave(&self, mut state: MutexGuard<'_, State>, job: &Job, page: Option<&Page>) -> Complete {
-        let key = self.key_of(job);
+    fn leave(mut state: MutexGuard<'_, State>, job: &Job, page: Option<&Page>) -> Complete {
+        let key = GroupKey::of(job);
         if let Some(page) = page {
             let group = state.file(page);
             group.left -= 1;
@@ -199,39 +218,23 @@ impl Groups {
                 return Complete::default();
             }
             let file = state.files.remove(&page.stack.id()).unwrap_or_default();
-            if self.is_for_files() {
-                drop(state);
-                return self.complete(file);
+            match key.clone() {
+                Some(key) => state.group(key).merge(file),
+                None => {
+                    drop(state);
+                    return file.complete();
+                }
             }
-            state.group(key.clone()).merge(file);
-        } else {
-            state.group(key.clone()).left -= 1;
+        } else if let Some(key) = key.clone() {
+            state.group(key).left -= 1;
         }
-        let key = key.unwrap_or_default();
+        let Some(key) = key else { return Complete::default() };
         if state.groups.get(&key).is_none_or(|group| group.left > 0) {
             return Complete::default();
         }
         let group = state.groups.remove(&key).unwrap_or_default();
         drop(state);
-        self.complete(group)
-    }
-
-    fn complete(&self, group: Group) -> Complete {
-        let Group { is_broken, counts, counted, .. } = group;
-        if is_broken {
-            return Complete {
-                left_out: counted.into_iter().map(|counted| counted.work).collect(),
-                ..Complete::default()
-            };
-        }
-        let luts = Arc::new(Luts::of(&counts, &self.operation, self.reference.as_deref()));
-        let second =
-            |Counted { work, parked }| QueuedJob { pass: Pass::Apply(Arc::clone(&luts), parked), ..work };
-        Complete { go_on: counted.into_iter().map(second).collect(), ..Complete::default() }
-    }
-
-    fn key_of(&self, job: &Job) -> Option<PathBuf> {
-        group_of(self.choice, job)
+        group.complete()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -245,7 +248,7 @@ impl State {
         self.files.entry(page.stack.id()).or_insert_with(|| Group::of(pages))
     }
 
-    fn group(&mut self, key: Option<PathBuf>) -> &mut Group {
-        self.groups.entry(key.unwrap_or_default()).or_insert_with(|| Group::of(1))
+    fn group(&mut self, key: GroupKey) -> &mut Group {
+        self.groups.entry(key).or_insert_with(|| Group::of(1))
     }
 }

@@ -1,6 +1,7 @@
 //! The command line of `histeqd histogram`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, value_parser};
 
@@ -283,15 +284,18 @@ impl HistogramCommand {
             ..Default::default()
         };
         let mut settings = Settings::resolve(written, run).map_err(Error::Usage)?;
-        if self.split_channels && self.equalized && !settings.operation.per_channel {
+        // What folders say is about outputs.
+        settings.folder_settings = false;
+        if self.split_channels && self.equalized && !settings.picture.operation.per_channel {
             return Err(Error::Usage(
                 "--split-channels needs --color per-channel where it equalizes".to_owned(),
             ));
         }
         // Samples are counted as they are; those of a JPEG as RGB, not in its own planes.
-        settings.target.needs_rgb = request.counts.is_none() || settings.operation.per_channel;
-        settings.target.format = None;
-        settings.target.eight_bit = false;
+        let picture = Arc::make_mut(&mut settings.picture);
+        picture.target.needs_rgb = request.counts.is_none() || picture.operation.per_channel;
+        picture.target.format = None;
+        picture.target.eight_bit = false;
         Ok((settings, request))
     }
 

@@ -29,6 +29,7 @@ fn every_key_is_a_flag_whose_help_names_its_default() {
         let default = match value {
             toml::Value::String(text) => text,
             toml::Value::Boolean(false) => continue,
+            toml::Value::Boolean(true) => "true".to_owned(),
             toml::Value::Array(list) if list.is_empty() => continue,
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Float(number) => number.to_string(),
@@ -141,7 +142,10 @@ fn a_number_below_the_range_is_told_the_range() {
 
 #[test]
 fn clahes_flags_need_clahe() {
-    assert!(matches!(settings("a -o b --method clahe --tiles 4x4").operation.method, Method::Clahe(_)));
+    assert!(matches!(
+        settings("a -o b --method clahe --tiles 4x4").picture.operation.method,
+        Method::Clahe(_)
+    ));
     let error = parse("a -o b --no-config --tiles 4x4").unwrap().resolve().unwrap_err();
     assert_eq!(error.to_string(), "--tiles has no effect without --method clahe");
     assert_eq!(parse("a -o b --tiles 4x4 --tile-size 9").unwrap_err().kind(), ErrorKind::ArgumentConflict);

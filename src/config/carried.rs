@@ -1,6 +1,6 @@
 //! The keys that travel with a picture to another machine, which has the rest from its own command line and configuration file.
 
-use super::written::OF_OUTPUTS;
+use super::outputs::OF_OUTPUTS;
 use super::{JpegChoice, OrNone, TogetherChoice, Written};
 
 /// The keys of who does the work, which therefore have no effect where it is only handed out.

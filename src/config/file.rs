@@ -37,6 +37,19 @@ pub enum ConfigError {
         /// The known key that it resembles, if any.
         nearest: Option<String>,
     },
+    /// A key that histeqd knows, in the file of a folder, which cannot set it.
+    #[error(
+        "{}:{line}: `{key}` cannot be set by a folder, only by the configuration file or --{key}",
+        Shown(path)
+    )]
+    NotOfFolders {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The key.
+        key: String,
+    },
     /// Anything else: invalid TOML, a wrong type, a value that is not allowed.
     #[error("{}:{line}: {message}", Shown(path))]
     Wrong {
@@ -108,6 +121,12 @@ fn explain(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
 
 fn wrong(path: &Path, text: &str, at: usize, message: String) -> ConfigError {
     ConfigError::Wrong { path: path.to_owned(), line: line_at(text, at), message }
+}
+
+/// Returns the error for a key that the file of a folder cannot set.
+pub(super) fn not_of_folders(path: &Path, text: &str, key: &str) -> ConfigError {
+    let line = line_at(text, place_of(key, text));
+    ConfigError::NotOfFolders { path: path.to_owned(), line, key: key.to_owned() }
 }
 
 fn line_at(text: &str, at: usize) -> usize {

@@ -1,7 +1,6 @@
 //! The keys: what can be written in the configuration file and as flags.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::de::Error as _;
@@ -12,7 +11,6 @@ use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, Or
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
     LevelsChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
-    machine,
 };
 use codec::{JpegQuality, Range};
 use equalize::Strength;
@@ -301,6 +299,15 @@ pub struct Written {
           default_missing_value = "true", hide_possible_values = true)]
     pub follow: Option<bool>,
 
+    /// Take settings of folders from the files histeqd.toml in them [default: true]
+    ///
+    /// Such a file in an input folder, or in a folder below it, sets keys for the pictures below its folder: those of what outputs look like
+    /// that name no other place (method, clip-limit, format, together and so on). That of an inner folder goes over that of an outer one, both
+    /// over the configuration file, and flags over all. "--folder-settings=false" takes none.
+    #[arg(long, help_heading = "Selection", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub folder_settings: Option<bool>,
+
     /// Refuse pictures with more pixels than this [default: 2GP]
     ///
     /// The size is read from the file's header and checked before memory is allocated, so that a small file that claims
@@ -454,290 +461,7 @@ pub struct Written {
     pub notify_quiet: Option<Wait>,
 }
 
-/// The keys that decide what outputs look like.
-pub(super) const OF_OUTPUTS: [&str; 21] = [
-    "method",
-    "strength",
-    "clip-low",
-    "clip-high",
-    "reference",
-    "clip-limit",
-    "tiles",
-    "tile-size",
-    "color",
-    "together",
-    "lut",
-    "range",
-    "levels",
-    "mask",
-    "mask-keep",
-    "no-data",
-    "format",
-    "depth",
-    "quality",
-    "png-level",
-    "jpeg",
-];
-
-/// Those of them that have no effect without a certain method.
-const OF_METHODS: [(&str, MethodName); 6] = [
-    ("clip-low", MethodName::Stretch),
-    ("clip-high", MethodName::Stretch),
-    ("reference", MethodName::Match),
-    ("clip-limit", MethodName::Clahe),
-    ("tiles", MethodName::Clahe),
-    ("tile-size", MethodName::Clahe),
-];
-
-/// Those of them that are always told to people, as far as they have an effect.
-const ALWAYS_TOLD: [&str; 9] =
-    ["method", "clip-low", "clip-high", "reference", "clip-limit", "tiles", "color", "format", "depth"];
-
-/// The kind of run that flags are meant for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunKind {
-    /// A batch run without a ledger.
-    Batch,
-    /// A batch run that goes by the ledger.
-    Resume,
-    /// A service.
-    Watch,
-}
-
 impl Written {
-    /// Returns every key of `self`, or of `below` if it was not written in `self`. A number of tiles in `self` also overrides a tile size
-    /// in `below`.
-    #[must_use]
-    pub fn over(self, below: Self) -> Self {
-        Self {
-            method: self.method.or(below.method),
-            strength: self.strength.or(below.strength),
-            clip_low: self.clip_low.or(below.clip_low),
-            clip_high: self.clip_high.or(below.clip_high),
-            reference: self.reference.or(below.reference),
-            clip_limit: self.clip_limit.or(below.clip_limit),
-            tiles: self.tiles.or(below.tiles),
-            tile_size: self.tile_size.or(self.tiles.map(|_| TileSize::Off)).or(below.tile_size),
-            color: self.color.or(below.color),
-            together: self.together.or(below.together),
-            lut: self.lut.or(below.lut),
-            range: self.range.or(below.range),
-            levels: self.levels.or(below.levels),
-            mask: self.mask.or(below.mask),
-            mask_keep: self.mask_keep.or(below.mask_keep),
-            no_data: self.no_data.or(below.no_data),
-            format: self.format.or(below.format),
-            depth: self.depth.or(below.depth),
-            quality: self.quality.or(below.quality),
-            png_level: self.png_level.or(below.png_level),
-            overwrite: self.overwrite.or(below.overwrite),
-            prefix_folder: self.prefix_folder.or(below.prefix_folder),
-            durability: self.durability.or(below.durability),
-            times: self.times.or(below.times),
-            permissions: self.permissions.or(below.permissions),
-            include: self.include.or(below.include),
-            exclude: self.exclude.or(below.exclude),
-            follow: self.follow.or(below.follow),
-            max_pixels: self.max_pixels.or(below.max_pixels),
-            max_bytes: self.max_bytes.or(below.max_bytes),
-            threads: self.threads.or(below.threads),
-            memory: self.memory.or(below.memory),
-            devices: self.devices.or(below.devices),
-            jpeg: self.jpeg.or(below.jpeg),
-            device_timeout: self.device_timeout.or(below.device_timeout),
-            settle: self.settle.or(below.settle),
-            rescan: self.rescan.or(below.rescan),
-            poll: self.poll.or(below.poll),
-            after: self.after.or(below.after),
-            on_collision: self.on_collision.or(below.on_collision),
-            failed: self.failed.or(below.failed),
-            state: self.state.or(below.state),
-            listen: self.listen.or(below.listen),
-            token_file: self.token_file.or(below.token_file),
-            notify: self.notify.or(below.notify),
-            notify_quiet: self.notify_quiet.or(below.notify_quiet),
-        }
-    }
-
-    /// Returns every key with its default value.
-    pub fn defaults() -> Self {
-        Self {
-            method: Some(MethodName::Global),
-            strength: Some(Strength::FULL),
-            clip_low: Some(Percent(1_750)),
-            clip_high: Some(Percent(1_750)),
-            reference: Some(OrNone::None),
-            clip_limit: Some(OrAuto::Auto),
-            tiles: Some(Grid { x: 8, y: 8 }),
-            tile_size: Some(TileSize::Off),
-            color: Some(Color::Luma),
-            together: Some(TogetherChoice::Page),
-            lut: Some(Vec::new()),
-            range: Some(OrAuto::Auto),
-            levels: Some(LevelsChoice::Full),
-            mask: Some(OrNone::None),
-            mask_keep: Some(false),
-            no_data: Some(OrNone::None),
-            format: Some(FormatName::Keep),
-            depth: Some(DepthChoice::Keep),
-            quality: Some(JpegQuality::Keep),
-            png_level: Some(PngLevelName::Fast),
-            overwrite: Some(false),
-            prefix_folder: Some(false),
-            durability: Some(Durability::Full),
-            times: Some(Times::Now),
-            permissions: Some(Permissions::New),
-            include: Some(Vec::new()),
-            exclude: Some(Vec::new()),
-            follow: Some(false),
-            max_pixels: Some(Pixels(2_000_000_000)),
-            max_bytes: Some(Bytes(2 << 30)),
-            threads: Some(OrAuto::Auto),
-            memory: Some(OrAuto::Auto),
-            devices: Some(DeviceChoice::Auto),
-            jpeg: Some(JpegChoice::Auto),
-            device_timeout: Some(Wait(Duration::from_secs(30))),
-            settle: Some(Rest(Duration::from_millis(500))),
-            rescan: Some(Wait(Duration::from_secs(600))),
-            poll: Some(OrAuto::Auto),
-            after: Some(After::Keep),
-            on_collision: Some(OnCollision::Number),
-            failed: Some(OrNone::None),
-            state: Some(OrAuto::Auto),
-            listen: Some(OrNone::None),
-            token_file: Some(OrNone::None),
-            notify: Some(OrNone::None),
-            notify_quiet: Some(Wait(Duration::from_secs(600))),
-        }
-    }
-
-    /// Returns every key with a value: the default if it was not written, and for threads and memory this machine's number instead of
-    /// `auto`.
-    #[must_use]
-    pub fn resolved(self) -> Self {
-        let mut all = self.over(Self::defaults());
-        let threads = machine::threads(all.threads.unwrap_or(OrAuto::Auto));
-        all.threads = Some(OrAuto::Fixed(threads));
-        all.memory = all.memory.map(|wanted| OrAuto::Fixed(machine::memory(wanted, threads)));
-        all
-    }
-
-    /// Returns all keys as a configuration file: what was written, and defaults for the rest. `auto` stays `auto`, so that the file is
-    /// right on other machines too; its value on this machine is in a comment.
-    pub fn explained(self) -> String {
-        let all = self.over(Self::defaults());
-        let (file, here) = (all.to_toml(), all.resolved().to_toml());
-        let line = |(line, here): (&str, &str)| match here.split_once(" = ") {
-            Some((_, value)) if here != line => format!("{line}  # here: {value}\n"),
-            _ => format!("{line}\n"),
-        };
-        file.lines().zip(here.lines()).map(line).collect()
-    }
-
-    /// Returns the names of the keys that have another value in `other`.
-    pub fn differing(&self, other: &Self) -> Vec<String> {
-        let [these, those] = [self, other].map(|written| table(&written.clone().over(Self::defaults())));
-        these.into_iter().filter(|(key, value)| those.get(key) != Some(value)).map(|(key, _)| key).collect()
-    }
-
-    /// Returns the keys that decide what outputs look like and have another value than their defaults, as a configuration file.
-    pub(super) fn of_outputs(&self) -> String {
-        let (written, defaults) = (table(&self.clone().over(Self::defaults())), table(&Self::defaults()));
-        let line = |key: &str| {
-            let differs = |value: &&toml::Value| defaults.get(key) != Some(value);
-            let value = written.get(key).filter(differs).filter(|_| !self.lacks_method(key))?;
-            Some(format!("{key} = {value}\n"))
-        };
-        OF_OUTPUTS.iter().filter_map(|key| line(key)).collect()
-    }
-
-    /// Returns the keys that decide what outputs look like, as words for people: the most important ones, and those that have another value
-    /// than their defaults.
-    pub(super) fn in_brief(&self) -> String {
-        let (written, defaults) = (table(&self.clone().over(Self::defaults())), table(&Self::defaults()));
-        let has_effect = |key: &str| match key {
-            "tiles" if matches!(self.tile_size, Some(TileSize::Pixels(_))) => false,
-            key => !self.lacks_method(key),
-        };
-        let words = |key: &&str| {
-            let value = written.get(*key).filter(|_| has_effect(key))?;
-            let is_told = ALWAYS_TOLD.contains(key) || defaults.get(*key) != Some(value);
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            is_told.then(|| format!("{key} {value}"))
-        };
-        OF_OUTPUTS.iter().filter_map(words).collect::<Vec<_>>().join(", ")
-    }
-
-    /// Returns whether a key has no effect because it belongs to another method.
-    fn lacks_method(&self, key: &str) -> bool {
-        OF_METHODS.iter().any(|&(other, method)| other == key && self.method != Some(method))
-    }
-
-    /// Checks that every flag that was typed, in `self`, has an effect, given all keys that are `used` and the kind of run.
-    ///
-    /// # Errors
-    /// A sentence that names a flag without an effect, and what it needs.
-    pub fn check_effects(&self, used: &Self, run: RunKind) -> Result<(), String> {
-        match self.idle(used, run).first() {
-            Some((flag, needs)) => Err(format!("--{flag} has no effect without {needs}")),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns a sentence for every key of the configuration file, `self`, that has no effect, given all keys that are `used`. Keys with
-    /// their default values are passed over, and so are those for other kinds of runs: one file serves them all.
-    pub fn without_effect(&self, used: &Self) -> Vec<String> {
-        let changed = self.differing(&Self::default());
-        let idle = self.idle(used, RunKind::Watch).into_iter();
-        idle.filter(|(key, _)| changed.iter().any(|changed| changed == key))
-            .map(|(key, needs)| format!("{key} of the configuration file has no effect without {needs}"))
-            .collect()
-    }
-
-    /// Returns the written keys that have no effect, each with what it needs.
-    fn idle(&self, used: &Self, run: RunKind) -> Vec<(&'static str, &'static str)> {
-        let writes = |format| used.format.is_none_or(|used| used == FormatName::Keep || used == format);
-        let stretch = (used.method == Some(MethodName::Stretch), "--method stretch");
-        let matching = (used.method == Some(MethodName::Match), "--method match");
-        let clahe = (used.method == Some(MethodName::Clahe), "--method clahe");
-        let has_mask = used.mask.as_ref().is_some_and(|mask| *mask != OrNone::None);
-        let masked = (has_mask, "--mask");
-        let jpeg = (writes(FormatName::Jpeg), "--format keep or jpeg");
-        let png = (writes(FormatName::Png), "--format keep or png");
-        let watching = (run == RunKind::Watch, "--watch");
-        let listens = matches!(used.listen, Some(OrNone::Some(_)));
-        let listening = (run == RunKind::Watch && listens, "--watch and --listen");
-        let notifies = matches!(used.notify, Some(OrNone::Some(_)));
-        let notifying = (run == RunKind::Watch && notifies, "--watch and --notify");
-        let ledger = (run != RunKind::Batch, "--watch or --resume");
-        let inputs_go = used.after.as_ref().is_some_and(|after| *after != After::Keep);
-        let going = (run == RunKind::Watch && inputs_go, "--watch and --after delete or move:DIR");
-        let rules = [
-            ("clip-low", self.clip_low.is_some(), stretch),
-            ("clip-high", self.clip_high.is_some(), stretch),
-            ("reference", self.reference.is_some(), matching),
-            ("clip-limit", self.clip_limit.is_some(), clahe),
-            ("tiles", self.tiles.is_some(), clahe),
-            ("tile-size", self.tile_size.is_some(), clahe),
-            ("mask-keep", self.mask_keep == Some(true), masked),
-            ("quality", self.quality.is_some(), jpeg),
-            ("png-level", self.png_level.is_some(), png),
-            ("settle", self.settle.is_some(), watching),
-            ("rescan", self.rescan.is_some(), watching),
-            ("poll", self.poll.is_some(), watching),
-            ("after", self.after.is_some(), watching),
-            ("on-collision", self.on_collision.is_some(), going),
-            ("failed", self.failed.is_some(), watching),
-            ("listen", self.listen.is_some(), watching),
-            ("token-file", self.token_file.is_some(), listening),
-            ("notify", self.notify.is_some(), watching),
-            ("notify-quiet", self.notify_quiet.is_some(), notifying),
-            ("state", self.state.is_some(), ledger),
-        ];
-        let idle = rules.into_iter().filter(|(_, is_written, (has_effect, _))| *is_written && !has_effect);
-        idle.map(|(key, _, (_, needs))| (key, needs)).collect()
-    }
-
     /// Returns the keys as a configuration file that can be read back.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("every key is text, a number, a truth value or a list of texts")
@@ -750,7 +474,7 @@ fn in_any_case<'de, D: Deserializer<'de>, T: ValueEnum>(from: D) -> Result<Optio
     T::from_str(&text, true).map(Some).map_err(D::Error::custom)
 }
 
-fn table(written: &Written) -> toml::Table {
+pub(super) fn table(written: &Written) -> toml::Table {
     toml::Table::try_from(written).expect("keys and values are a table")
 }
 
@@ -770,20 +494,4 @@ pub(super) fn choices(key: &str) -> Vec<String> {
     let flag = flags.get_arguments().find(|flag| flag.get_long() == Some(key));
     let values = flag.map(clap::Arg::get_possible_values).unwrap_or_default();
     values.iter().map(|value| format!("{:?}", value.get_name())).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_every_key_it_is_known_whether_it_changes_outputs() {
-        let changes_none = "overwrite prefix-folder durability times permissions include exclude follow max-pixels max-bytes threads memory devices \
-                            device-timeout settle rescan poll after on-collision failed state listen token-file notify notify-quiet";
-        let mut known: Vec<_> = changes_none.split(' ').chain(OF_OUTPUTS).collect();
-        let mut all = keys();
-        known.sort_unstable();
-        all.sort_unstable();
-        assert_eq!(all, known, "add a new key to OF_OUTPUTS, or to this list");
-    }
 }

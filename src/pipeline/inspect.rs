@@ -1,6 +1,6 @@
 //! A dry run: headers are read, nothing is decoded, and nothing is written.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder};
 use std::vec;
 
@@ -8,7 +8,9 @@ use super::load::Loader;
 use super::{Run, contained};
 use crate::error::{Error, PictureError};
 use crate::progress::Event;
+use crate::remark::Remark;
 use crate::source::Job;
+use crate::task::Pass;
 
 /// Pictures that are inspected before any of them is reported. They are reported in the order of the list.
 const BLOCK: usize = 1024;
@@ -56,10 +58,12 @@ impl Run<'_> {
 
     fn inspect_all(&self, jobs: &Mutex<vec::IntoIter<Job>>) -> Vec<Inspected> {
         let mut buffer = Vec::new();
-        let loader = Loader { run: self, order: self.order };
         let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
         let mut inspected = Vec::new();
         while let Some(mut job) = next().filter(|_| !self.stop.asked()) {
+            let settings = Arc::clone(&job.settings);
+            let order = self.order_of(&settings, &Pass::Only);
+            let loader = Loader { run: self, settings: &settings, order };
             let result = contained(|| loader.read_header(&mut job, &mut buffer));
             if let Some(object) = &job.object {
                 object.let_go();
@@ -70,9 +74,12 @@ impl Run<'_> {
     }
 
     fn tell_of(&self, job: Job) {
-        let Job { input, output, remakes, .. } = job;
+        let Job { input, output, remakes, settings, .. } = job;
         if remakes {
             self.events.tell(Event::Remade { input: input.clone() });
+        }
+        if settings.is_of_folder {
+            self.events.tell(Event::Remarked { input: input.clone(), remark: Remark::FolderSettings });
         }
         self.events.tell(Event::Would { input, output });
     }

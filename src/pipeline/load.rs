@@ -4,7 +4,7 @@ use std::fs::File;
 use std::mem;
 
 use super::Run;
-use crate::config::{JpegChoice, Settings};
+use crate::config::{JpegChoice, PictureSettings, Settings, TogetherChoice};
 use crate::error::{PictureError, Refusal};
 use crate::input;
 use crate::kind::kind_of;
@@ -17,7 +17,6 @@ use crate::source::holes::has_holes;
 use crate::stamp::Stamp;
 use crate::task::{Content, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
-use crate::together::Groups;
 use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
 use equalize::{Method, planes};
 use lanes::Order;
@@ -108,6 +107,8 @@ pub(super) const OWN_BUFFER: usize = 1 << 20;
 #[derive(Clone, Copy)]
 pub(super) struct Loader<'r> {
     pub(super) run: &'r Run<'r>,
+    /// Their own settings.
+    pub(super) settings: &'r PictureSettings,
     /// What devices do with them.
     pub(super) order: Order,
 }
@@ -125,7 +126,7 @@ impl Loader<'_> {
     /// Returns what a device has to know to do the picture alone, if a device may do it.
     fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
-        if wanted { opened.compressed(&self.run.settings.target) } else { None }
+        if wanted { opened.compressed(&self.settings.target) } else { None }
     }
 
     /// Waits for the slots of a picture. Which ones it gets decides whether the CPU or a device decodes and encodes it.
@@ -158,7 +159,7 @@ impl Loader<'_> {
         let least = match is_compressed {
             true => starts::least_time_of_jpeg(&layout),
             false => starts::least_time(
-                [format, self.run.settings.target.format.unwrap_or(format)],
+                [format, self.settings.target.format.unwrap_or(format)],
                 &layout,
                 operation.method,
             ),
@@ -204,7 +205,7 @@ impl Loader<'_> {
     /// Checks that the devices can do the picture as it is ordered.
     fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
         let frames = opened.frames();
-        if let (Some(reference), Some(operation)) = (&self.run.settings.reference, self.order.operation()) {
+        if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
             reference.check(&opened.layout(), operation.per_channel)?;
         }
         let is_adaptive =
@@ -215,7 +216,7 @@ impl Loader<'_> {
     /// Returns the counts of the reference for a picture; none if the order needs none.
     fn reference_for(&self, decoded: &Decoded) -> Result<&[u64], Refusal> {
         let (layout, levels) = (&decoded.layout, decoded.levels());
-        match (&self.run.settings.reference, self.order.operation()) {
+        match (&self.settings.reference, self.order.operation()) {
             (Some(reference), Some(operation)) => {
                 Ok(reference.counts(layout, levels, operation.per_channel)?)
             }
@@ -235,7 +236,7 @@ impl Loader<'_> {
     /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
     pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
         self.holding(buffer, |held, buffer| {
-            let Settings { limits, target, .. } = self.run.settings;
+            let (limits, target) = (&self.run.settings.limits, &self.settings.target);
             let (mut file, _) = open_input(job, limits)?;
             let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
             let opened = self.masked(opened, job, 0, held)?;
@@ -288,7 +289,7 @@ impl Loader<'_> {
             return self.load_parked(*picture, held, luts, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
-        let Settings { limits, target, .. } = self.run.settings;
+        let (limits, target) = (&self.run.settings.limits, &self.settings.target);
         let (mut file, bytes_in) = open_input(&mut work.job, limits)?;
         let has_holes = has_holes(&file);
         let mut opened = match &work.page {
@@ -303,11 +304,14 @@ impl Loader<'_> {
         }
         let page = work.page.as_ref().map_or(0, |page| page.index);
         let opened = self.masked(opened, &work.job, page, held)?;
-        if work.page.is_none() && self.run.groups.is_some_and(Groups::is_for_files) {
+        if work.page.is_none()
+            && matches!(work.pass, Pass::Count)
+            && self.settings.together == TogetherChoice::File
+        {
             // It is all of its group.
             work.pass = Pass::Only;
         }
-        let this = Self { order: self.run.order_of(&work.pass), ..*self };
+        let this = Self { order: self.run.order_of(self.settings, &work.pass), ..*self };
         this.load_opened(opened, held, work, (bytes_in, has_holes), working, clock)
     }
 
@@ -319,8 +323,8 @@ impl Loader<'_> {
         page: usize,
         held: &mut Held,
     ) -> Result<Opened<'o>, PictureError> {
-        let Settings { masks, inputs, limits, .. } = self.run.settings;
-        let Some(masks) = masks else { return Ok(opened) };
+        let Settings { inputs, limits, .. } = self.run.settings;
+        let Some(masks) = &self.settings.masks else { return Ok(opened) };
         let mask = masks.mask_of((inputs, &job.input), page, &opened, limits, held)?;
         Ok(opened.with_mask(mask))
     }
@@ -367,7 +371,7 @@ impl Loader<'_> {
         let layout = &decoded.layout;
         let Some(luts) = luts.of_layout(layout, decoded.levels()) else {
             self.reference_for(decoded)?;
-            if self.run.settings.luts.is_some() {
+            if self.settings.luts.is_some() {
                 return Err(Refusal::Uncounted { kind: kind_of(layout, decoded.levels()) }.into());
             }
             // Pictures of its kind were counted, so its file is another one now.
@@ -387,9 +391,9 @@ impl Loader<'_> {
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
         let ParkedPicture { decoded, pixels, class, bytes_in, has_holes } = picture;
-        let Run { settings, machine, .. } = self.run;
+        let machine = self.run.machine;
         let layout = decoded.layout;
-        let aside = decoded.heap_bytes(&settings.target) + self.order.scratch_bytes(&layout);
+        let aside = decoded.heap_bytes(&self.settings.target) + self.order.scratch_bytes(&layout);
         let request = Request { attempts, worth: machine.rates.worth(class) };
         let mut slot = machine.pool.take(self.order.slot_bytes(&layout), aside, held.bytes(), request)?;
         clock.mark(Stage::Slot);
@@ -411,7 +415,7 @@ impl Loader<'_> {
     ) -> Result<Filled, PictureError> {
         match opened.pass_on(slot.bytes_mut()) {
             Ok(decoded) => {
-                slot.keep_aside(decoded.metadata_heap_bytes(&self.run.settings.target));
+                slot.keep_aside(decoded.metadata_heap_bytes(&self.settings.target));
                 Ok((slot.into(), Content::Compressed(jpeg), decoded))
             }
             Err(opened) => {
@@ -436,7 +440,7 @@ impl Loader<'_> {
         };
         self.give(slots.whole.bytes_mut(), &decoded)?;
         let scratch = self.order.scratch_bytes(&decoded.layout);
-        slots.whole.keep_aside(decoded.heap_bytes(&self.run.settings.target) + scratch);
+        slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok((slots, content, decoded))
     }
 }
@@ -445,7 +449,7 @@ impl Loader<'_> {
 pub(super) fn park(run: &Run<'_>, slot: &Slot, picture: Picture) -> (QueuedJob, Option<ParkedId>) {
     let Picture { decoded, work, class, bytes_in, has_holes, .. } = picture;
     let pixels = decoded.layout.bytes();
-    let bytes = pixels + decoded.heap_bytes(&run.settings.target);
+    let bytes = pixels + decoded.heap_bytes(&work.job.settings.target);
     let parked = run.machine.pool.park(bytes, || {
         let pixels = slot.bytes()[..pixels as usize].to_vec();
         Box::new(ParkedPicture { decoded, pixels, class, bytes_in, has_holes })

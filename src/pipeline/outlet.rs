@@ -13,10 +13,10 @@ use crate::config::{Permissions, Settings, Times};
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
-use crate::record::{Digest, Origin};
+use crate::record::Origin;
 use crate::source::Job;
-use crate::task::{Content, Processed, Stack};
-use codec::{self, CodecError, Cores, Target};
+use crate::task::{Content, Picture, Processed, Stack};
+use codec::{self, CodecError, Cores};
 
 /// The destination of the pictures that the devices are done with, shared by all encode threads.
 pub trait Outlet: Sync {
@@ -53,12 +53,8 @@ pub trait Outlet: Sync {
 pub struct OutputFolder<'a> {
     /// The root of the output tree.
     out: &'a Path,
-    /// The format, quality and channels of the outputs.
-    target: &'a Target,
     /// Writes the outputs.
     publisher: &'a Publisher,
-    /// What the record of an output says of the settings.
-    settings: Digest,
     times: Times,
     permissions: Permissions,
     stacks: StackOutputs<'a>,
@@ -67,12 +63,9 @@ pub struct OutputFolder<'a> {
 impl<'a> OutputFolder<'a> {
     /// Creates an outlet for the outputs of a run with these settings, below the folder `out`.
     pub fn new(settings: &'a Settings, out: &'a Path, publisher: &'a Publisher) -> Self {
-        let digest = Digest::of(settings.of_outputs().as_bytes());
         Self {
             out,
-            target: &settings.target,
             publisher,
-            settings: digest,
             times: settings.times,
             permissions: settings.permissions,
             stacks: StackOutputs::default(),
@@ -83,7 +76,7 @@ impl<'a> OutputFolder<'a> {
     fn begin(&self, job: &Job) -> Result<Unpublished<'a>, PublishError> {
         let mut output = self.publisher.begin(self.out, &job.output)?;
         if let Some(input) = job.stamp {
-            output.record(Origin { input, settings: self.settings });
+            output.record(Origin { input, settings: job.settings.digest() });
             if self.times == Times::Keep {
                 output.modified_at(input.modified());
             }
@@ -115,13 +108,13 @@ impl Outlet for OutputFolder<'_> {
         let work = &finished.picture.work;
         if let Some(page) = work.page.clone() {
             let job = work.job.clone();
-            return self.stacks.write(&page, finished, self.target, cores, || {
+            return self.stacks.write(&page, finished, cores, || {
                 let spill = self.publisher.spill(self.out, &job.output)?;
                 Ok((Pending::File(self.begin(&job)?), spill))
             });
         }
         let output = Pending::File(self.begin(&work.job)?);
-        take_whole(output, finished, self.target, scratch, cores)
+        take_whole(output, finished, scratch, cores)
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
@@ -135,10 +128,6 @@ pub struct OutputBucket<'a> {
     out: &'a Path,
     bucket: Bucket,
     url: Url,
-    /// The format, quality and channels of the outputs.
-    target: &'a Target,
-    /// What the record of an output says of the settings.
-    settings: Digest,
     stacks: StackOutputs<'a>,
 }
 
@@ -154,16 +143,14 @@ impl<'a> OutputBucket<'a> {
         }
         let opened = Url::parse(out).and_then(|url| Ok((settings.storage.bucket(&url)?, url)));
         let (bucket, url) = opened.map_err(|why| unusable(out, &why))?;
-        let digest = Digest::of(settings.of_outputs().as_bytes());
-        let (target, stacks) = (&settings.target, StackOutputs::default());
-        Ok(Some(Self { out, bucket, url, target, settings: digest, stacks }))
+        Ok(Some(Self { out, bucket, url, stacks: StackOutputs::default() }))
     }
 
     /// Starts the output of a job.
     fn begin(&self, job: &Job) -> Result<Pending<'a>, PublishError> {
         let mut output = Upload::begin(&self.bucket, &job.output, job.replaced.clone())?;
         if let Some(input) = job.stamp {
-            output.record(Origin { input, settings: self.settings });
+            output.record(Origin { input, settings: job.settings.digest() });
         }
         Ok(Pending::Object(output))
     }
@@ -193,12 +180,10 @@ impl Outlet for OutputBucket<'_> {
         let work = &finished.picture.work;
         if let Some(page) = work.page.clone() {
             let job = work.job.clone();
-            return self
-                .stacks
-                .write(&page, finished, self.target, cores, || Ok((self.begin(&job)?, Upload::spill()?)));
+            return self.stacks.write(&page, finished, cores, || Ok((self.begin(&job)?, Upload::spill()?)));
         }
         let output = self.begin(&work.job)?;
-        take_whole(output, finished, self.target, scratch, cores)
+        take_whole(output, finished, scratch, cores)
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
@@ -207,17 +192,9 @@ impl Outlet for OutputBucket<'_> {
 }
 
 /// An outlet that encodes the only picture of a run to standard output.
+#[derive(Default)]
 pub struct StandardOutput<'a> {
-    /// The format, quality and channels of the output.
-    target: &'a Target,
     stacks: StackOutputs<'a>,
-}
-
-impl<'a> StandardOutput<'a> {
-    /// Creates an outlet for an output with this format, quality and channels.
-    pub fn new(target: &'a Target) -> Self {
-        Self { target, stacks: StackOutputs::default() }
-    }
 }
 
 impl Outlet for StandardOutput<'_> {
@@ -233,9 +210,9 @@ impl Outlet for StandardOutput<'_> {
     ) -> Result<Taken<'_>, PictureError> {
         if let Some(page) = finished.picture.work.page.clone() {
             let begin = || Ok((Pending::Stream(Stream::begin()?), Stream::begin()?.into_file()));
-            return self.stacks.write(&page, finished, self.target, cores, begin);
+            return self.stacks.write(&page, finished, cores, begin);
         }
-        take_whole(Pending::Stream(Stream::begin()?), finished, self.target, scratch, cores)
+        take_whole(Pending::Stream(Stream::begin()?), finished, scratch, cores)
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
@@ -247,11 +224,10 @@ impl Outlet for StandardOutput<'_> {
 fn take_whole<'o>(
     mut output: Pending<'o>,
     finished: &mut Processed,
-    target: &Target,
     scratch: &mut Vec<u8>,
     cores: &Cores,
 ) -> Result<Taken<'o>, PictureError> {
-    encode(finished, target, scratch, cores, output.file())
+    encode(finished, scratch, cores, output.file())
         .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
     Ok(Taken::Whole(Some(output)))
 }
@@ -259,13 +235,13 @@ fn take_whole<'o>(
 /// Encodes what the devices left in the slot into a file.
 fn encode(
     finished: &mut Processed,
-    target: &Target,
     scratch: &mut Vec<u8>,
     cores: &Cores,
     file: &mut File,
 ) -> Result<(), CodecError> {
     let Processed { slot, content, picture, .. } = finished;
-    let decoded = &mut picture.decoded;
+    let Picture { decoded, work, .. } = &mut **picture;
+    let target = &work.job.settings.target;
     match *content {
         Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
         _ => {

@@ -36,15 +36,13 @@ impl Queues {
 pub(super) struct Intake {
     pub(super) fresh: Sender<Vec<QueuedJob>>,
     pub(super) redo: Sender<QueuedJob>,
-    /// What jobs go through the pipeline for.
-    pub(super) pass: Pass,
 }
 
 impl Intake {
-    /// Queues a batch of jobs for the decoders; blocks while the queue is full.
-    pub(super) fn give(&self, batch: Vec<Job>) {
+    /// Queues a batch of jobs for the decoders; blocks while the queue is full. `pass` says what a job goes through the pipeline for.
+    pub(super) fn give(&self, batch: Vec<Job>, pass: impl Fn(&Job) -> Pass) {
         let work = |job| {
-            let (pass, attempts, redo) = (self.pass.clone(), Attempts::default(), self.redo.clone());
+            let (pass, attempts, redo) = (pass(&job), Attempts::default(), self.redo.clone());
             QueuedJob { job, page: None, pass, attempts, redo }
         };
         // The queue is closed only if the decoders panicked; that panic then ends the run.

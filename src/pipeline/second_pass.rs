@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Run;
 use super::load::park;
+use super::{Purpose, Run};
+use crate::config::{PictureSettings, TogetherChoice};
 use crate::error::PictureError;
 use crate::task::{Pass, Processed, QueuedJob};
 use crate::together::Complete;
@@ -11,20 +12,23 @@ use lanes::Order;
 
 impl Run<'_> {
     /// Returns what pictures go through the pipeline for at first.
-    pub(super) fn first_pass(&self) -> Pass {
-        match (&self.settings.luts, self.order) {
-            (Some(luts), Order::Equalize(_)) => Pass::Apply(Arc::clone(luts), None),
-            _ if self.groups.is_some() => Pass::Count,
-            _ => Pass::Only,
+    pub(super) fn first_pass(&self, settings: &PictureSettings) -> Pass {
+        match (self.purpose, &settings.luts, settings.together) {
+            (Purpose::Count { .. }, ..) => Pass::Only,
+            (Purpose::Equalize, Some(luts), _) => Pass::Apply(Arc::clone(luts), None),
+            (Purpose::Equalize, None, TogetherChoice::Page) => Pass::Only,
+            (Purpose::Equalize, None, _) => Pass::Count,
         }
     }
 
-    /// Returns what devices do with a picture.
-    pub(super) fn order_of(&self, pass: &Pass) -> Order {
-        match pass {
-            Pass::Only => self.order,
-            Pass::Count => Order::Count { equalize: None },
-            Pass::Apply(..) => self.order.operation().map_or(self.order, Order::Apply),
+    /// Returns what devices do with a picture that has these settings.
+    pub(super) fn order_of(&self, settings: &PictureSettings, pass: &Pass) -> Order {
+        let operation = settings.operation;
+        match (self.purpose, pass) {
+            (Purpose::Count { equalized }, _) => Order::Count { equalize: equalized.then_some(operation) },
+            (Purpose::Equalize, Pass::Only) => Order::Equalize(operation),
+            (Purpose::Equalize, Pass::Count) => Order::Count { equalize: None },
+            (Purpose::Equalize, Pass::Apply(..)) => Order::Apply(operation),
         }
     }
 
@@ -35,23 +39,22 @@ impl Run<'_> {
         if picture.decoded.has_own_range() {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
-        let Some(groups) = self.groups else { unreachable!("pictures are counted for their groups") };
         let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
         let (work, parked) = park(self, &slot, *picture);
         drop(slot);
-        self.go_on(groups.add(work, &layout, levels, &counts, parked));
+        self.go_on(self.groups.add(work, &layout, levels, &counts, parked));
     }
 
     /// Tells the group of a picture that it failed, or that it is left out, which breaks the group.
     pub(super) fn go_on_without(&self, work: &QueuedJob, breaks: bool) {
-        if let (Pass::Count, Some(groups)) = (&work.pass, self.groups) {
-            self.go_on(groups.go_on_without(&work.job, work.page.as_ref(), breaks));
+        if matches!(work.pass, Pass::Count) {
+            self.go_on(self.groups.go_on_without(&work.job, work.page.as_ref(), breaks));
         }
     }
 
     /// Leaves out all pictures whose groups are not complete, because others of them will not come.
     pub(super) fn abandon_groups(&self) {
-        self.groups.into_iter().for_each(|groups| self.go_on(groups.abandon()));
+        self.go_on(self.groups.abandon());
     }
 
     fn go_on(&self, complete: Complete) {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::PictureError;
 use crate::publish::{Pending, PublishError};
-use crate::task::{Page, Processed, Stack, StackId};
-use codec::{Cores, Target};
+use crate::task::{Page, Picture, Processed, Stack, StackId};
+use codec::Cores;
 
 /// What an outlet made of a picture or page.
 #[derive(Debug)]
@@ -50,13 +50,13 @@ impl<'a> StackOutputs<'a> {
         &self,
         page: &Page,
         finished: &mut Processed,
-        target: &Target,
         cores: &Cores,
         begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
     ) -> Result<Taken<'a>, PictureError> {
         let output = self.output_of(&page.stack, begin)?;
         let Processed { slot, picture, .. } = finished;
-        let decoded = &mut picture.decoded;
+        let Picture { decoded, work, .. } = &mut **picture;
+        let target = &work.job.settings.target;
         decoded.reduce_depth(slot.bytes_mut(), target);
         let files = (&output.file, &output.spill);
         let written = page.stack.writer.write(page.index, decoded, slot.bytes_mut(), target, cores, files);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,7 @@ pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error
     for path in lut.iter_mut().flatten().chain(named) {
         *path = whole(path)?;
     }
+    settings.picture = Arc::new(settings.picture.as_ref().clone().spelled(&settings.written));
     Ok(settings)
 }
 
@@ -216,6 +218,7 @@ mod tests {
     fn job(number: usize, bytes: u64) -> Job {
         Job {
             number,
+            settings: Arc::default(),
             input: format!("/in/{number}.png").into(),
             output: format!("/out/{number}.png").into(),
             named: false,

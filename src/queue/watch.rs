@@ -88,7 +88,7 @@ struct Watching<'a> {
 impl<'a> Watching<'a> {
     fn new(settings: &'a Settings, folders: Folders, outgoing: Outgoing<'a>) -> Self {
         let Folders { watched, out, prefixes, options } = folders;
-        let can_collide = settings.target.format.is_some() || watched.len() > 1 && !settings.prefix_folder;
+        let can_collide = settings.picture.target.format.is_some() || watched.len() > 1 && !settings.prefix_folder;
         Self {
             settings,
             out,
@@ -224,7 +224,7 @@ impl<'a> Watching<'a> {
 
 /// Returns the output of an input that has this path below its watched folder.
 fn output_of(out: &Path, prefixes: &Prefixes, settings: &Settings, input: &Path, below: &Path) -> PathBuf {
-    out.join(output_below(&prefixes.placed(input, below), settings.target.format))
+    out.join(output_below(&prefixes.placed(input, below), settings.picture.target.format))
 }
 
 /// Returns whether a file has the name or the first bytes of a picture. Workers pass the others over, and they never have an output.

@@ -21,14 +21,13 @@ use crate::device::RequiredDevices;
 use crate::error::{Error, Exit};
 use crate::machine::Machine;
 use crate::paths::Shown;
-use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Run};
+use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Purpose, Run};
 use crate::progress::Events;
 use crate::publish::Publisher;
 use crate::service::log;
 use crate::source::{Job, Objects};
 use crate::stop::Stop;
 use crate::together::Groups;
-use lanes::Order;
 
 /// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;
@@ -187,7 +186,7 @@ impl Worker<'_> {
             None => &folder,
         };
         let (events, told) = Events::queue(WAITING);
-        let groups = Groups::new(settings, settings.operation, &[]);
+        let groups = Groups::default();
         let roots = Arc::clone(&self.roots);
         let done = thread::scope(|scope| {
             thread::Builder::new()
@@ -198,8 +197,8 @@ impl Worker<'_> {
                 .map_err(Error::thread)?;
             let run = Run {
                 settings,
-                order: Order::Equalize(settings.operation),
-                groups: groups.as_ref(),
+                purpose: Purpose::Equalize,
+                groups: &groups,
                 outlet,
                 machine: &machine,
                 pictures: usize::MAX,

@@ -18,13 +18,12 @@ use super::{Control, TICK, WAITING};
 use crate::config::Settings;
 use crate::error::Error;
 use crate::paths::Shown;
-use crate::pipeline::{Outlet, OutputBucket, OutputFolder};
+use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Purpose};
 use crate::progress::{Event, Events};
 use crate::publish::{self, Publisher};
 use crate::source::{Job, Plan, Skip, scan};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
-use lanes::Order;
 
 /// How often the folders are listed unless `--poll` says.
 pub(crate) const POLL: Duration = Duration::from_secs(30);
@@ -147,7 +146,7 @@ impl Follower<'_> {
             Some(bucket) => bucket,
             None => &folder,
         };
-        crate::process(outlet, Order::Equalize(settings.operation), jobs, settings, round, (events, None))
+        crate::process(outlet, Purpose::Equalize, jobs, settings, round, (events, None))
     }
 
     /// Hears what becomes of the pictures of a round, and ends it if the service is to stop.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
@@ -47,7 +48,7 @@ impl Watching<'_> {
             if finished_inputs.has_in_state(path, stamp) {
                 return true;
             }
-            let usual = out.join(output_below(&prefixes.placed(path, below), settings.target.format));
+            let usual = out.join(output_below(&prefixes.placed(path, below), settings.picture.target.format));
             let standing = known_output(ledger, path, stamp, usual, &service.after).and_then(|output| {
                 ledger.standing(&Entry { input: path, stamp, settings: fingerprint, output: &output })
             });
@@ -215,6 +216,7 @@ impl Watching<'_> {
         let stamp = entry.stamp;
         let job = Job {
             number: 0,
+            settings: Arc::clone(&self.settings.picture),
             input,
             output,
             named: false,
@@ -233,7 +235,7 @@ impl Watching<'_> {
 
     /// Returns the output of an input where no other is in the way; `None` if the input is not in a watched folder.
     pub(super) fn usual_output(&self, input: &Path) -> Option<PathBuf> {
-        Some(self.out.join(output_below(&self.placed(input)?, self.settings.target.format)))
+        Some(self.out.join(output_below(&self.placed(input)?, self.settings.picture.target.format)))
     }
 
     /// Returns the path that an input has below the folders that it or its output goes to.

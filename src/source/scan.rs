@@ -21,24 +21,26 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::done::{InputState, Standing};
 use super::filesystem::FileSystem;
+use super::folder_settings::FolderSettings;
 use super::list;
 use super::prefix::Prefixes;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
-use crate::config::{Existing, Naming, Settings};
+use crate::config::{Existing, FolderError, Naming, PictureSettings, Settings, Style};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
 use crate::publish::ignores_case;
-use crate::record::Digest;
 use crate::selection::{Choice, Purpose, Selection, is_hidden, output_below, patterned, promises_a_picture};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
 use codec::{Format, Limits};
 
 /// One picture to process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Job {
     /// Its place in the list, from 0; 0 in a service, which has no list.
     pub number: usize,
+    /// What its output is to look like.
+    pub settings: Arc<PictureSettings>,
     /// The file to read.
     pub input: PathBuf,
     /// The file to write; empty if the run writes no output per picture.
@@ -184,6 +186,7 @@ impl Iterator for Batches {
 ///   input folder's name; a file given by name goes directly into it.
 /// - An input whose output was made from it with these settings is skipped, unless all outputs are to be overwritten.
 /// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
+/// - A folder's pictures have the settings that the files of it and of the folders above it say.
 /// - With `--files-from`, only the listed files of the folders are looked at. With `--shard`, the rest is left to others.
 ///
 /// Files and folders that cannot be read become failures in the plan. The plan is incomplete if a stop is requested meanwhile.
@@ -194,6 +197,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let out = identity_of_output(&settings.out)?;
     let (selection, found, plan) = (&settings.selection, Vec::new(), Plan::default());
     let mut search = Search {
+        settings,
         selection,
         out,
         out_url: objects::url_of(&settings.out)?,
@@ -201,6 +205,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         limits: &settings.limits,
         stop,
         lasting_inodes: HashMap::new(),
+        folders: FolderSettings::default(),
         found,
         plan,
     };
@@ -208,7 +213,10 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         Some(list) => search.list(list, settings)?,
         None => settings.inputs.iter().try_for_each(|input| search.input(input))?,
     }
-    let Search { found, mut plan, .. } = search;
+    let Search { found, mut plan, mut folders, .. } = search;
+    let is_verbose = settings.report.style == Style::Verbose;
+    let notes = folders.take_notes().into_iter().filter(|note| note.is_advice || is_verbose);
+    plan.notes.extend(notes.map(|note| note.text));
     let prefixes = prefixes(settings)?;
     let candidates = found.into_iter().map(|found| found.with_output(settings, &prefixes)).collect();
     plan_candidates(candidates, settings, stop, &mut plan)?;
@@ -246,6 +254,8 @@ struct Found {
     /// Its path below the input folder.
     below: PathBuf,
     named: bool,
+    /// What its output is to look like.
+    settings: Result<Arc<PictureSettings>, Arc<FolderError>>,
     identity: Identity,
     state: InputState,
     spooled: Option<Spooled>,
@@ -257,7 +267,9 @@ impl Found {
         let output = match &settings.naming {
             Naming::Mirror => {
                 let below = prefixes.placed(&self.input, &self.below);
-                settings.out.join(output_below(&below, settings.target.format))
+                // Without settings it has no output, and fails.
+                let own = self.settings.as_ref().unwrap_or(&settings.picture);
+                settings.out.join(output_below(&below, own.target.format))
             }
             Naming::Pattern(pattern) => patterned(pattern, &self.below),
             Naming::File(file) => file.clone(),
@@ -269,11 +281,17 @@ impl Found {
 
     /// Returns the input folder; that of a file given by name is the folder it lies in.
     fn root(&self) -> Option<&Path> {
-        self.input.ancestors().nth(self.below.components().count())
+        root_of(&self.input, &self.below)
     }
 }
 
+/// Returns the input folder of an input that has the path `below` below it.
+fn root_of<'p>(input: &'p Path, below: &Path) -> Option<&'p Path> {
+    input.ancestors().nth(below.components().count())
+}
+
 struct Search<'a> {
+    settings: &'a Settings,
     selection: &'a Selection,
     out: Option<Identity>,
     /// The output folder, if it is in object storage.
@@ -283,6 +301,8 @@ struct Search<'a> {
     stop: &'a Stop,
     /// For each device, whether its file system keeps inode numbers.
     lasting_inodes: HashMap<u64, bool>,
+    /// What folders say of their pictures.
+    folders: FolderSettings,
     found: Vec<Found>,
     plan: Plan,
 }
@@ -446,10 +466,15 @@ impl Search<'_> {
     fn take(&mut self, input: &Path, below: &Path, named: bool, metadata: &Metadata) {
         let last = || FileSystem::of(input).is_ok_and(|own| own.lasting_inodes);
         let lasting_inodes = *self.lasting_inodes.entry(metadata.dev()).or_insert_with(last);
+        let settings = match (root_of(input, below), input.parent()) {
+            (Some(root), Some(folder)) if !named => self.folders.of(self.settings, root, folder),
+            _ => Ok(Arc::clone(&self.settings.picture)),
+        };
         self.found.push(Found {
             input: input.to_owned(),
             below: below.to_owned(),
             named,
+            settings,
             identity: Identity::of(metadata),
             state: InputState::of(metadata, lasting_inodes),
             spooled: None,
@@ -527,7 +552,6 @@ fn plan_candidates(
         let below = output.strip_prefix(&settings.out).ok()?;
         inside.iter().find(|(inside, _)| below.starts_with(inside)).map(|(_, folder)| folder.clone())
     };
-    let digest = Digest::of(settings.of_outputs().as_bytes());
     let mut there = objects::Outputs::find(&candidates, settings, stop)?;
     for (candidate, other) in candidates.into_iter().zip(shared).take_while(|_| !stop.asked()) {
         let Candidate { found, output } = candidate;
@@ -535,6 +559,13 @@ fn plan_candidates(
             continue;
         }
         let stored = there.take(&output);
+        let own = match found.settings {
+            Ok(own) => own,
+            Err(why) => {
+                plan.failed.push((found.input, PictureError::Folder(why)));
+                continue;
+            }
+        };
         if let Some(Sharer { other, separable }) = other {
             plan.failed.push((found.input, Refusal::SharedOutput { other, output, separable }.into()));
         } else if replaces_one_of(&inputs, &output, &settings.naming) {
@@ -544,9 +575,9 @@ fn plan_candidates(
         } else {
             let standing = match (settings.existing, &stored) {
                 (Existing::Overwrite, _) => Standing::ToDo,
-                (Existing::Skip, Some(stored)) => Standing::of_object(stored, &found.state, digest),
+                (Existing::Skip, Some(stored)) => Standing::of_object(stored, &found.state, own.digest()),
                 (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-                (Existing::Skip, None) => Standing::of(&output, &found.state, digest, settings.times),
+                (Existing::Skip, None) => Standing::of(&output, &found.state, own.digest(), settings.times),
             };
             if standing == Standing::Done {
                 plan.skipped.push((found.input, Skip::AlreadyDone));
@@ -555,6 +586,7 @@ fn plan_candidates(
             let stamp = found.state.stamp;
             plan.jobs.push(Job {
                 number: plan.jobs.len(),
+                settings: own,
                 input: found.input,
                 output,
                 named: found.named,

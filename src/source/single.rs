@@ -14,7 +14,6 @@ use super::scan::Job;
 use crate::config::{Existing, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::publish::PublishError;
-use crate::record::Digest;
 
 /// Returns the job of making this output of this input; `None` if that was done with these settings. `named` is whether a user named the
 /// input itself.
@@ -71,7 +70,7 @@ impl Objects {
     ) -> Result<Option<Job>, PictureError> {
         let (state, object) = self.input(&input)?;
         let replaced = self.at(&output).map_err(|why| PublishError::of_store(&output, why))?;
-        let digest = || Digest::of(settings.of_outputs().as_bytes());
+        let digest = || settings.picture.digest();
         let standing = match (settings.existing, &replaced) {
             (Existing::Overwrite, _) => Standing::ToDo,
             (Existing::Skip, Some((_, there))) => Standing::of_object(there, &state, digest()),
@@ -83,6 +82,7 @@ impl Objects {
         }
         Ok(Some(Job {
             number: 0,
+            settings: Arc::clone(&settings.picture),
             input,
             output,
             named,

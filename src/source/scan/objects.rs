@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use store::{Bucket, Entry, Found as Stored, Object, Url};
 
@@ -128,6 +129,7 @@ impl Search<'_> {
             input,
             below,
             named,
+            settings: Ok(Arc::clone(&self.settings.picture)),
             state: InputState::of_object(&entry),
             spooled: None,
             object: Some(Object::new(bucket.clone(), entry)),

@@ -353,6 +353,7 @@ fn only_the_end_of_a_list_goes_by_size() {
 fn small_files_are_handed_over_together_and_large_ones_alone() {
     let job = |(number, &bytes): (usize, &u64)| Job {
         number,
+        settings: Arc::default(),
         input: PathBuf::new(),
         output: PathBuf::new(),
         named: false,

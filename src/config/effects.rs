@@ -1,0 +1,81 @@
+//! Which keys have no effect, and what they need for one.
+
+use super::{After, FormatName, MethodName, OrNone, Written};
+
+/// The kind of run that flags are meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunKind {
+    /// A batch run without a ledger.
+    Batch,
+    /// A batch run that goes by the ledger.
+    Resume,
+    /// A service.
+    Watch,
+}
+
+impl Written {
+    /// Checks that every flag that was typed, in `self`, has an effect, given all keys that are `used` and the kind of run.
+    ///
+    /// # Errors
+    /// A sentence that names a flag without an effect, and what it needs.
+    pub fn check_effects(&self, used: &Self, run: RunKind) -> Result<(), String> {
+        match self.idle(used, run).first() {
+            Some((flag, needs)) => Err(format!("--{flag} has no effect without {needs}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a sentence for every key of a `file`, `self`, that has no effect, given all keys that are `used`. Keys with
+    /// their default values are passed over, and so are those for other kinds of runs: one file serves them all.
+    pub fn without_effect(&self, used: &Self, file: &str) -> Vec<String> {
+        let changed = self.differing(&Self::default());
+        let idle = self.idle(used, RunKind::Watch).into_iter();
+        idle.filter(|(key, _)| changed.iter().any(|changed| changed == key))
+            .map(|(key, needs)| format!("{key} of {file} has no effect without {needs}"))
+            .collect()
+    }
+
+    /// Returns the written keys that have no effect, each with what it needs.
+    fn idle(&self, used: &Self, run: RunKind) -> Vec<(&'static str, &'static str)> {
+        let writes = |format| used.format.is_none_or(|used| used == FormatName::Keep || used == format);
+        let stretch = (used.method == Some(MethodName::Stretch), "--method stretch");
+        let matching = (used.method == Some(MethodName::Match), "--method match");
+        let clahe = (used.method == Some(MethodName::Clahe), "--method clahe");
+        let has_mask = used.mask.as_ref().is_some_and(|mask| *mask != OrNone::None);
+        let masked = (has_mask, "--mask");
+        let jpeg = (writes(FormatName::Jpeg), "--format keep or jpeg");
+        let png = (writes(FormatName::Png), "--format keep or png");
+        let watching = (run == RunKind::Watch, "--watch");
+        let listens = matches!(used.listen, Some(OrNone::Some(_)));
+        let listening = (run == RunKind::Watch && listens, "--watch and --listen");
+        let notifies = matches!(used.notify, Some(OrNone::Some(_)));
+        let notifying = (run == RunKind::Watch && notifies, "--watch and --notify");
+        let ledger = (run != RunKind::Batch, "--watch or --resume");
+        let inputs_go = used.after.as_ref().is_some_and(|after| *after != After::Keep);
+        let going = (run == RunKind::Watch && inputs_go, "--watch and --after delete or move:DIR");
+        let rules = [
+            ("clip-low", self.clip_low.is_some(), stretch),
+            ("clip-high", self.clip_high.is_some(), stretch),
+            ("reference", self.reference.is_some(), matching),
+            ("clip-limit", self.clip_limit.is_some(), clahe),
+            ("tiles", self.tiles.is_some(), clahe),
+            ("tile-size", self.tile_size.is_some(), clahe),
+            ("mask-keep", self.mask_keep == Some(true), masked),
+            ("quality", self.quality.is_some(), jpeg),
+            ("png-level", self.png_level.is_some(), png),
+            ("settle", self.settle.is_some(), watching),
+            ("rescan", self.rescan.is_some(), watching),
+            ("poll", self.poll.is_some(), watching),
+            ("after", self.after.is_some(), watching),
+            ("on-collision", self.on_collision.is_some(), going),
+            ("failed", self.failed.is_some(), watching),
+            ("listen", self.listen.is_some(), watching),
+            ("token-file", self.token_file.is_some(), listening),
+            ("notify", self.notify.is_some(), watching),
+            ("notify-quiet", self.notify_quiet.is_some(), notifying),
+            ("state", self.state.is_some(), ledger),
+        ];
+        let idle = rules.into_iter().filter(|(_, is_written, (has_effect, _))| *is_written && !has_effect);
+        idle.map(|(key, _, (_, needs))| (key, needs)).collect()
+    }
+}

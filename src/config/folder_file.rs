@@ -1,0 +1,143 @@
+//! `histeqd.toml` in an input folder: keys for the pictures below it, checked like those of the configuration file.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use super::file::{self, ConfigError};
+use super::outputs::OF_OUTPUTS;
+use super::written::{Written, table};
+use crate::beneath;
+use crate::paths::Shown;
+use crate::selection::FOLDER_SETTINGS;
+
+/// The most bytes that such a file may have.
+const LONGEST: u64 = 64 << 10;
+
+/// The keys that decide what outputs look like and name other places, or devices. Whoever may write to an input folder need not be allowed to
+/// have those read or used.
+const NOT_OF_FOLDERS: [&str; 4] = ["reference", "lut", "mask", "jpeg"];
+
+/// Why the settings of a folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// A file of it, or of a folder above it, cannot be used.
+    #[error(transparent)]
+    File(#[from] ConfigError),
+    /// Together with the other settings they make no sense.
+    #[error("{}: {why}", Shown(path))]
+    Unfit {
+        /// The innermost of the files.
+        path: PathBuf,
+        /// Why, as a sentence.
+        why: String,
+    },
+}
+
+/// Returns what the file of a folder says; `None` if there is none. The file is a regular one: a link is not followed.
+///
+/// # Errors
+/// When there is one that cannot be used.
+pub(crate) fn read(folder: &Path) -> Result<Option<Written>, ConfigError> {
+    let path = folder.join(FOLDER_SETTINGS);
+    match content(folder) {
+        Ok(text) => parse(&path, &text).map(Some),
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(ConfigError::Read { path, source }),
+    }
+}
+
+fn content(folder: &Path) -> io::Result<String> {
+    let file = beneath::Folder::open(folder, Path::new(""))?.read(FOLDER_SETTINGS)?;
+    let mut text = String::new();
+    file.take(LONGEST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 {
+        0..=LONGEST => Ok(text),
+        _ => Err(io::Error::other(format!("it is longer than {} KiB", LONGEST >> 10))),
+    }
+}
+
+/// Parses `text` as the content of the file `path`.
+fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
+    let written = file::parse(path, text)?;
+    let is_allowed = |key: &str| OF_OUTPUTS.contains(&key) && !NOT_OF_FOLDERS.contains(&key);
+    match table(&written).keys().find(|key| !is_allowed(key)) {
+        Some(key) => Err(file::not_of_folders(path, text, key)),
+        None => Ok(written),
+    }
+}
+
+/// Returns what has the file's name in a folder.
+///
+/// # Errors
+/// When there is nothing, or that cannot be found out.
+pub(crate) fn metadata(folder: &Path) -> io::Result<fs::Metadata> {
+    fs::symlink_metadata(folder.join(FOLDER_SETTINGS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::written::keys;
+
+    fn said(text: &str) -> Result<Written, String> {
+        parse(Path::new("in/histeqd.toml"), text).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn a_folder_sets_what_outputs_look_like_and_nothing_else() {
+        let defaults = table(&Written::defaults());
+        for key in keys() {
+            let text = format!("# mine\n{key} = {}\n", defaults[&key]);
+            let is_allowed = OF_OUTPUTS.contains(&key.as_str())
+                && !["reference", "lut", "mask", "jpeg"].contains(&key.as_str());
+            let expected = format!(
+                "in/histeqd.toml:2: `{key}` cannot be set by a folder, only by the configuration file or --{key}"
+            );
+            assert_eq!(said(&text).map(drop), if is_allowed { Ok(()) } else { Err(expected) });
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_as_those_of_the_configuration_file() {
+        for (text, told) in [
+            ("\nmehtod = 'clahe'", "in/histeqd.toml:2: unknown key `mehtod`; did you mean `method`?"),
+            ("tiles = [8, 8]", "in/histeqd.toml:1: tiles: must be a string or a number, such as \"8x8\""),
+            ("[folder]\nmethod = 'clahe'", "in/histeqd.toml:1: unknown key `folder`; "),
+        ] {
+            let why = said(text).unwrap_err();
+            assert!(why.starts_with(told), "{why}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_written_is_read_or_refused() {
+        let text = "# µ\nmethod = 'clahe'\n\"clip-limit\" = 2.5\ntiles = '4x4'\nformat = \"png\"\ntogether = 'page'\n\n";
+        assert!(said(text).is_ok());
+        let mut state = 42_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let (mut read, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let mut bytes = text.as_bytes().to_vec();
+            for _ in 0..=random(3) {
+                let at = random(bytes.len().max(1));
+                match random(3) {
+                    0 => bytes[at] = b"[]{}='\"\n.#\\\xc2e0-"[random(15)],
+                    1 if bytes.len() > 1 => drop(bytes.remove(at)),
+                    _ => bytes.truncate(at.max(1)),
+                }
+            }
+            match said(&String::from_utf8_lossy(&bytes)) {
+                Ok(_) => read += 1,
+                Err(why) => {
+                    assert!(why.starts_with("in/histeqd.toml:"), "{why}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(read > 100 && refused > 100, "{read} read, {refused} refused");
+    }
+}

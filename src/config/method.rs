@@ -1,0 +1,44 @@
+//! The method that the keys describe.
+
+use super::layers::key;
+use super::{ClipLimit, Grid, MethodName, OrAuto, Percent, TileSize, Written};
+use equalize::{Clahe, Method, Stretch, Tiles};
+
+/// Returns the method.
+///
+/// # Errors
+/// A sentence for the user, about choices that exclude each other.
+pub(super) fn method(resolved: &Written) -> Result<Method, String> {
+    Ok(match key(resolved.method) {
+        MethodName::Global => Method::Global,
+        MethodName::Stretch => Method::Stretch(stretch(resolved)?),
+        MethodName::Match => Method::Match,
+        MethodName::Clahe => {
+            Method::Clahe(Clahe { clip_limit: clip_limit(resolved), tiles: tiles(resolved) })
+        }
+    })
+}
+
+fn stretch(resolved: &Written) -> Result<Stretch, String> {
+    let (low, high) = (key(resolved.clip_low), key(resolved.clip_high));
+    if low.0 + high.0 >= Percent::ALL {
+        return Err(format!(
+            "--clip-low {low} and --clip-high {high} leave nothing to stretch; together they must be below 100"
+        ));
+    }
+    Ok(Stretch { low: low.0, high: high.0 })
+}
+
+fn clip_limit(resolved: &Written) -> equalize::ClipLimit {
+    match key(resolved.clip_limit) {
+        OrAuto::Auto => equalize::ClipLimit::Auto,
+        OrAuto::Fixed(ClipLimit(times)) => equalize::ClipLimit::Times(times),
+    }
+}
+
+fn tiles(resolved: &Written) -> Tiles {
+    match (key(resolved.tile_size), key(resolved.tiles)) {
+        (TileSize::Off, Grid { x, y }) => Tiles::Grid { x, y },
+        (TileSize::Pixels(side), _) => Tiles::Pixels(side),
+    }
+}

@@ -1,0 +1,191 @@
+//! What decides what outputs look like, resolved.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::layers::key;
+use super::{
+    Color, DepthChoice, Folder, InputFile, MethodName, NoData, OrAuto, OrNone, TogetherChoice, Written,
+    method,
+};
+use crate::counts::Counts;
+use crate::luts::Luts;
+use crate::mask::Masks;
+use crate::paths::Shown;
+use crate::record::Digest;
+use crate::reference::Reference;
+use codec::{Limits, Target};
+use equalize::{Levels, Operation};
+
+/// What decides what the outputs of pictures look like. Pictures of one run may have different ones.
+#[derive(Clone, Debug)]
+pub struct PictureSettings {
+    /// What the devices do with the samples.
+    pub operation: Operation,
+    /// What has one histogram.
+    pub together: TogetherChoice,
+    /// The LUTs of all pictures, if they are not made of the pictures.
+    pub luts: Option<Arc<Luts>>,
+    /// Which pixels count, if not all do.
+    pub masks: Option<Masks>,
+    /// What a method with a reference goes by.
+    pub reference: Option<Arc<Reference>>,
+    /// What outputs contain: their format, quality and channels.
+    pub target: Target,
+    /// The folder below which `--together all` counts, if that is not all of the run.
+    pub together_in: PathBuf,
+    /// Whether files of folders say any of it.
+    pub is_of_folder: bool,
+    /// What tells the counts of which the LUTs were made from others.
+    counts: Option<Digest>,
+    /// The keys of it all: see [`PictureSettings::of_outputs`].
+    text: String,
+    /// The digest of that.
+    digest: Digest,
+}
+
+impl PictureSettings {
+    /// Resolves these keys, each of which has a value. A reference is read within the limits and the memory.
+    ///
+    /// # Errors
+    /// A sentence for the user, about choices that exclude each other, or a file that cannot be used.
+    pub(super) fn resolve(resolved: &Written, limits: &Limits, memory: u64) -> Result<Self, String> {
+        let (color, together) = (key(resolved.color), key(resolved.together));
+        let per_channel = color == Color::PerChannel;
+        let target = Target {
+            format: key(resolved.format).into(),
+            jpeg_quality: key(resolved.quality),
+            png_level: key(resolved.png_level).into(),
+            eight_bit: key(resolved.depth) == DepthChoice::Eight,
+            gray: color == Color::Gray,
+            needs_rgb: per_channel,
+            range: match key(resolved.range) {
+                OrAuto::Auto => None,
+                OrAuto::Fixed(range) => Some(range),
+            },
+            levels: key(resolved.levels).into(),
+            no_data: Option::from(key(resolved.no_data.clone())).map(|NoData(value)| value),
+        };
+        let operation = Operation {
+            method: method::method(resolved)?,
+            per_channel,
+            strength: key(resolved.strength),
+            levels: Levels::All,
+        };
+        let reference = reference(resolved, &target, limits, memory)?.map(Arc::new);
+        let counts = counts(resolved)?;
+        let luts = counts.as_ref().map(|counts| Arc::new(Luts::of(counts, &operation, reference.as_deref())));
+        let counts = counts.map(|counts| Digest::of(counts.to_json().as_bytes()));
+        let (masks, text, digest) = (masks(resolved)?, String::new(), Digest::of(b""));
+        let (together_in, is_of_folder) = (PathBuf::new(), false);
+        let unspelled = Self {
+            operation,
+            together,
+            luts,
+            masks,
+            reference,
+            target,
+            together_in,
+            is_of_folder,
+            counts,
+            text,
+            digest,
+        };
+        Ok(unspelled.spelled(resolved))
+    }
+
+    /// Returns the same for the pictures of a folder. `together_in` is the folder whose file says what has one histogram, if any does.
+    #[must_use]
+    pub(crate) fn of_folder(self, together_in: PathBuf) -> Self {
+        Self { together_in, is_of_folder: true, ..self }
+    }
+
+    /// Returns the same with the keys spelled as here: paths may have several spellings.
+    #[must_use]
+    pub(crate) fn spelled(self, written: &Written) -> Self {
+        // Its content counts, whatever its name.
+        let digests = [self.reference.as_ref().map(|reference| reference.digest()), self.counts];
+        let lines = digests.into_iter().flatten().map(|digest| format!("# {digest}\n"));
+        let text = written.of_outputs() + &lines.collect::<String>();
+        Self { digest: Digest::of(text.as_bytes()), text, ..self }
+    }
+
+    /// Returns a text of all that decides what an output looks like and which pictures have one, to compare. A version that spells it
+    /// differently costs only rework.
+    pub fn fingerprint(&self, limits: &Limits) -> String {
+        format!("{} {limits:?}", self.text)
+    }
+
+    /// Returns a text of all that decides what an output looks like, to compare. It is the same in every version: a key that is left at its
+    /// default is not in it.
+    pub fn of_outputs(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the digest of that text.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+}
+
+#[cfg(test)]
+impl Default for PictureSettings {
+    fn default() -> Self {
+        let limits = Limits { max_pixels: 1 << 30, max_bytes: 1 << 30 };
+        Self::resolve(&Written::defaults(), &limits, 1 << 30).unwrap()
+    }
+}
+
+/// Returns where the masks are, if pictures have any.
+fn masks(resolved: &Written) -> Result<Option<Masks>, String> {
+    let OrNone::Some(Folder(folder)) = key(resolved.mask.clone()) else { return Ok(None) };
+    if resolved.method == Some(MethodName::Clahe) {
+        return Err(
+            "--mask leaves pixels out of the count of a whole picture, and --method clahe counts tiles, like OpenCV's, \
+             with all of their pixels"
+                .to_owned(),
+        );
+    }
+    if !folder.is_dir() {
+        return Err(format!("--mask {} is no folder", Shown(&folder)));
+    }
+    Ok(Some(Masks { folder, keeps: key(resolved.mask_keep) }))
+}
+
+/// Reads the counts that the LUTs are made of, if they are not those of the pictures.
+fn counts(resolved: &Written) -> Result<Option<Counts>, String> {
+    let files = key(resolved.lut.clone());
+    if files.is_empty() {
+        return Ok(None);
+    }
+    if resolved.method == Some(MethodName::Clahe) {
+        return Err("--lut is one table of levels, and --method clahe makes one for each tile".to_owned());
+    }
+    if resolved.together != Some(TogetherChoice::Page) {
+        return Err("--lut takes the table from a file, so --together has no effect; leave one of them out"
+            .to_owned());
+    }
+    let mut all = Counts::default();
+    for file in files {
+        all.merge(&Counts::read(&file).map_err(|error| error.to_string())?);
+    }
+    Ok(Some(all))
+}
+
+/// Reads the reference, if the method has one.
+fn reference(
+    resolved: &Written,
+    target: &Target,
+    limits: &Limits,
+    memory: u64,
+) -> Result<Option<Reference>, String> {
+    match key(resolved.reference.clone()) {
+        _ if key(resolved.method) != MethodName::Match => Ok(None),
+        OrNone::None => {
+            Err("--method match needs --reference FILE, the picture whose levels others get".to_owned())
+        }
+        OrNone::Some(InputFile(path)) => {
+            Reference::read(&path, target, limits, memory).map(Some).map_err(|error| error.to_string())
+        }
+    }
+}

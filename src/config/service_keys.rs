@@ -1,0 +1,28 @@
+//! The keys of the watching service, resolved.
+
+use super::layers::key;
+use super::{Folder, InputFile, Listen, OrAuto, Service, Wait, Written};
+
+/// Returns what these keys say, each of which has a value.
+pub(super) fn service(resolved: &Written) -> Service {
+    let fixed = |poll| match poll {
+        OrAuto::Auto => None,
+        OrAuto::Fixed(Wait(time)) => Some(time),
+    };
+    Service {
+        settle: key(resolved.settle).0,
+        rescan: key(resolved.rescan).0,
+        poll: fixed(key(resolved.poll)),
+        after: key(resolved.after.clone()),
+        on_collision: key(resolved.on_collision),
+        failed: Option::from(key(resolved.failed.clone())).map(|Folder(path)| path),
+        state: match key(resolved.state.clone()) {
+            OrAuto::Auto => None,
+            OrAuto::Fixed(Folder(path)) => Some(path),
+        },
+        listen: Option::from(key(resolved.listen.clone())).map(|Listen(address)| address),
+        notify: Option::from(key(resolved.notify.clone())),
+        notify_quiet: key(resolved.notify_quiet).0,
+        token_file: Option::from(key(resolved.token_file.clone())).map(|InputFile(path)| path),
+    }
+}
