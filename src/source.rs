@@ -5,7 +5,9 @@ mod earlier;
 pub mod filesystem;
 pub(crate) mod folder_settings;
 pub(crate) mod holes;
+mod job;
 mod list;
+mod plan;
 mod prefix;
 pub mod scan;
 #[cfg(feature = "queue")]
@@ -13,9 +15,11 @@ mod single;
 pub mod stdin;
 
 pub use earlier::signs_of_outputs;
+pub use job::{Batches, Job, balance_tail, jpeg_bytes};
+pub use plan::{Plan, Skip};
 pub use prefix::Prefixes;
 pub(crate) use scan::is_folder;
-pub use scan::{Batches, Job, Plan, Skip, balance_tail, jpeg_bytes, scan};
+pub use scan::scan;
 #[cfg(feature = "queue")]
 pub use single::{Objects, single};
 pub use stdin::STANDARD_INPUT;

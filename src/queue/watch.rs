@@ -88,7 +88,8 @@ struct Watching<'a> {
 impl<'a> Watching<'a> {
     fn new(settings: &'a Settings, folders: Folders, outgoing: Outgoing<'a>) -> Self {
         let Folders { watched, out, prefixes, options } = folders;
-        let can_collide = settings.picture.target.format.is_some() || watched.len() > 1 && !settings.prefix_folder;
+        let can_collide =
+            settings.picture.target.format.is_some() || watched.len() > 1 && !settings.prefix_folder;
         Self {
             settings,
             out,

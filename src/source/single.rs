@@ -10,7 +10,7 @@ use store::{Bucket, Found, Object, Url};
 
 use super::done::{InputState, Standing};
 use super::filesystem::FileSystem;
-use super::scan::Job;
+use super::job::Job;
 use crate::config::{Existing, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::publish::PublishError;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use store::{Bucket, Entry, Found as Stored, Object, Url};
 
-use super::{Candidate, Found, Search};
+use super::Search;
+use super::found::{Candidate, Found};
 use crate::config::{Existing, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
 use crate::selection::{Choice, is_hidden, promises_a_picture};
-use crate::source::Skip;
 use crate::source::done::InputState;
+use crate::source::plan::Skip;
 use crate::stop::Stop;
 
 /// With no more outputs than this, each is asked for; with more, the output folder is listed first: a listing tells of a thousand at once.

@@ -2,10 +2,13 @@ use std::ffi::OsStr;
 use std::fs::{create_dir_all, hard_link, write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::config::{Request, Written};
+use crate::publish::ignores_case;
+use crate::source::job::Job;
 
 /// A folder to fill and to scan.
 struct Case {
@@ -215,10 +218,6 @@ fn names_that_differ_in_case_are_one_only_where_the_file_system_says_so() {
         "the tests run on a usual file system"
     );
     assert_eq!(case.scan(&["in"], "out").only_jobs().len(), 5);
-    let key = |name: &str| folded(Path::new(name));
-    assert_eq!(key("out/A.PNG"), key("out/a.png"));
-    assert_eq!(key("out/É/x."), key("out/é/x"));
-    assert_ne!(key("out/a.png"), key("out/b.png"));
     let left = fs::read_dir(case.path("")).unwrap().count();
     assert_eq!(left, 1, "nothing of the probe is left beside the input folder");
 }
@@ -333,51 +332,4 @@ fn a_scan_that_is_stopped_looks_at_nothing_more() {
     let request = Request { inputs: vec![case.path("in")], out: case.path("out"), ..Request::default() };
     let plan = scan(&Settings::resolve(case.written.clone(), request).unwrap(), &stop).unwrap();
     assert!(plan.jobs.is_empty());
-}
-
-#[test]
-fn only_the_end_of_a_list_goes_by_size() {
-    let case = Case::new(&[]);
-    for (name, bytes) in (0..20).map(|number| (format!("in/{number:02}"), 100 + number * 7 % 20)) {
-        case.file(&name);
-        write(case.path(&name), vec![0; bytes]).unwrap();
-    }
-    let mut jobs = case.try_scan(&["in"], "out").unwrap().jobs;
-    balance_tail(&mut jobs, 2);
-    let numbers: Vec<_> = jobs.iter().map(|job| job.number).collect();
-    // The sizes of the last sixteen are 108, 115, 102, 109, 116, 103, ...
-    assert_eq!(numbers, [0, 1, 2, 3, 17, 14, 11, 8, 5, 19, 16, 13, 10, 7, 4, 18, 15, 12, 9, 6]);
-}
-
-#[test]
-fn small_files_are_handed_over_together_and_large_ones_alone() {
-    let job = |(number, &bytes): (usize, &u64)| Job {
-        number,
-        settings: Arc::default(),
-        input: PathBuf::new(),
-        output: PathBuf::new(),
-        named: false,
-        bytes,
-        lasting_inodes: false,
-        stamp: None,
-        remakes: false,
-        replaces: true,
-        spooled: None,
-        object: None,
-        replaced: None,
-    };
-    let batches = |sizes: &[u64], threads| -> Vec<Vec<usize>> {
-        let batches = Batches::of(sizes.iter().enumerate().map(job).collect(), threads);
-        assert_eq!(batches.size_hint().1, Some(sizes.len()));
-        batches.map(|batch| batch.iter().map(|job| job.number).collect()).collect()
-    };
-    let most = Batches::MAX_BYTES;
-    assert_eq!(batches(&[], 1), Vec::<Vec<usize>>::new());
-    let sizes = [&[9, 9, most, 9, most - 9, 1, 0][..], &[most; 100]].concat();
-    assert_eq!(batches(&sizes, 1)[..5], [vec![0, 1], vec![2], vec![3, 4], vec![5, 6], vec![7]]);
-    let of_ones =
-        |count, threads| -> Vec<usize> { batches(&vec![1; count], threads).iter().map(Vec::len).collect() };
-    assert_eq!(of_ones(70, 1), [17, 13, 10, 7, 5, 4, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
-    assert_eq!(of_ones(70, 16), [1; 70]);
-    assert_eq!(of_ones(1000, 2)[..3], [Batches::MAX; 3]);
 }

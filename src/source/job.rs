@@ -1,0 +1,179 @@
+//! Pictures to process, and in which portions they are handed over.
+
+use std::cmp::Reverse;
+use std::iter::Peekable;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::vec;
+
+use store::{Object, Version};
+
+use super::stdin::Spooled;
+use crate::config::PictureSettings;
+use crate::selection::promises_a_picture;
+use crate::stamp::Stamp;
+use codec::Format;
+
+/// One picture to process.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its place in the list, from 0; 0 in a service, which has no list.
+    pub number: usize,
+    /// What its output is to look like.
+    pub settings: Arc<PictureSettings>,
+    /// The file to read.
+    pub input: PathBuf,
+    /// The file to write; empty if the run writes no output per picture.
+    pub output: PathBuf,
+    /// Whether the user named this file itself, not a folder above it.
+    pub named: bool,
+    /// Length of the input when it was found.
+    pub bytes: u64,
+    /// Whether the input's file system keeps inode numbers.
+    pub lasting_inodes: bool,
+    /// The state of the input when it was taken, if known. No output of another state is published.
+    pub stamp: Option<Stamp>,
+    /// Whether its output is there already, and was made with other settings.
+    pub remakes: bool,
+    /// Whether its output may take the place of a file.
+    pub replaces: bool,
+    /// The input's content, if it came from standard input.
+    pub spooled: Option<Spooled>,
+    /// The input's content, if it is in object storage.
+    pub object: Option<Arc<Object>>,
+    /// What its output replaces in object storage, if that is known.
+    pub replaced: Option<Version>,
+}
+
+impl Job {
+    /// Returns whether the input is still in the state in which it was taken.
+    pub fn is_unchanged(&self) -> bool {
+        // An object is fetched in the state that was listed, or not at all.
+        self.object.is_some() || self.stamp.is_none_or(|stamp| stamp.is_still_of(&self.input))
+    }
+
+    /// Returns whether it is a failure if the file's content is not a picture. Other files are to be expected in a folder, unless their
+    /// name promises a picture; a file given by name has to be one.
+    pub fn must_be_a_picture(&self) -> bool {
+        self.named || promises_a_picture(&self.input)
+    }
+}
+
+/// How many jobs per thread are sorted by size at the end of a list: enough that the last ones are small.
+const EVENED: usize = 8;
+
+/// Sorts the end of the list by size, the largest files first, so that the threads finish together: none has a large picture left while the
+/// others are idle (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
+pub fn balance_tail(jobs: &mut [Job], threads: usize) {
+    let end = jobs.len().saturating_sub(EVENED.saturating_mul(threads));
+    jobs[end..].sort_by_key(|job| Reverse(job.bytes));
+}
+
+/// Returns how many bytes the JPEGs among the jobs have, judging by their names.
+pub fn jpeg_bytes(jobs: &[Job]) -> u64 {
+    let jpegs = jobs.iter().filter(|job| Format::of_name(&job.input) == Some(Format::Jpeg));
+    jpegs.map(|job| job.bytes).sum()
+}
+
+/// Jobs in their original order, with consecutive small ones in batches: handing one over costs as much as doing it. A small file may be a
+/// large picture, so batches get smaller as fewer jobs are left for each thread (guided self-scheduling: C. D. Polychronopoulos and D. J.
+/// Kuck, 1987).
+pub struct Batches {
+    jobs: Peekable<vec::IntoIter<Job>>,
+    threads: usize,
+}
+
+impl Batches {
+    /// The most bytes in a batch of several files. Stages work on a few batches at a time, so this also limits what a stop waits for.
+    pub(crate) const MAX_BYTES: u64 = 256 * 1024;
+    /// The most files in a batch.
+    pub(crate) const MAX: usize = 32;
+    /// The least number of batches per thread into which the remaining jobs are split.
+    const SHARES: usize = 4;
+
+    /// Returns the batches of `jobs`, for `threads` threads.
+    pub fn of(jobs: Vec<Job>, threads: usize) -> Self {
+        Self { jobs: jobs.into_iter().peekable(), threads }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Vec<Job>;
+
+    fn next(&mut self) -> Option<Vec<Job>> {
+        let most = self.jobs.len() / self.threads.saturating_mul(Self::SHARES).max(1);
+        let most = most.min(Self::MAX);
+        let first = self.jobs.next()?;
+        let mut bytes = first.bytes;
+        let mut batch = vec![first];
+        let mut fits = |job: &Job| {
+            bytes += job.bytes;
+            bytes <= Self::MAX_BYTES
+        };
+        while batch.len() < most
+            && let Some(job) = self.jobs.next_if(&mut fits)
+        {
+            batch.push(job);
+        }
+        Some(batch)
+    }
+
+    /// Bounds the number of batches: none is empty, so there are no more of them than jobs.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::from(self.jobs.len() > 0), Some(self.jobs.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(number: usize, bytes: u64) -> Job {
+        Job {
+            number,
+            settings: Arc::default(),
+            input: PathBuf::new(),
+            output: PathBuf::new(),
+            named: false,
+            bytes,
+            lasting_inodes: false,
+            stamp: None,
+            remakes: false,
+            replaces: true,
+            spooled: None,
+            object: None,
+            replaced: None,
+        }
+    }
+
+    #[test]
+    fn only_the_end_of_a_list_goes_by_size() {
+        let mut jobs: Vec<_> = (0..20).map(|number| job(number, 100 + number as u64 * 7 % 20)).collect();
+        balance_tail(&mut jobs, 2);
+        let numbers: Vec<_> = jobs.iter().map(|job| job.number).collect();
+        // The sizes of the last sixteen are 108, 115, 102, 109, 116, 103, ...
+        assert_eq!(numbers, [0, 1, 2, 3, 17, 14, 11, 8, 5, 19, 16, 13, 10, 7, 4, 18, 15, 12, 9, 6]);
+    }
+
+    #[test]
+    fn small_files_are_handed_over_together_and_large_ones_alone() {
+        let batches = |sizes: &[u64], threads| -> Vec<Vec<usize>> {
+            let batches = Batches::of(
+                sizes.iter().enumerate().map(|(number, &bytes)| job(number, bytes)).collect(),
+                threads,
+            );
+            assert_eq!(batches.size_hint().1, Some(sizes.len()));
+            batches.map(|batch| batch.iter().map(|job| job.number).collect()).collect()
+        };
+        let most = Batches::MAX_BYTES;
+        assert_eq!(batches(&[], 1), Vec::<Vec<usize>>::new());
+        let sizes = [&[9, 9, most, 9, most - 9, 1, 0][..], &[most; 100]].concat();
+        assert_eq!(batches(&sizes, 1)[..5], [vec![0, 1], vec![2], vec![3, 4], vec![5, 6], vec![7]]);
+        let of_ones = |count, threads| -> Vec<usize> {
+            batches(&vec![1; count], threads).iter().map(Vec::len).collect()
+        };
+        assert_eq!(of_ones(70, 1), [17, 13, 10, 7, 5, 4, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(of_ones(70, 16), [1; 70]);
+        assert_eq!(of_ones(1000, 2)[..3], [Batches::MAX; 3]);
+    }
+}

@@ -1,0 +1,43 @@
+//! What a scan leads to.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::job::Job;
+use crate::error::PictureError;
+use crate::selection::Purpose;
+
+/// Why a file or folder was skipped without being a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Skip {
+    /// Its output was made from it with these settings, or the ledger knows that it is done.
+    AlreadyDone,
+    /// Neither its content nor its name is that of a picture.
+    NotAPicture,
+    /// It is a socket, a pipe or a device.
+    NotAFile,
+    /// It is a link to a folder, and such links are not to be followed.
+    LinkToFolder,
+    /// It is a link to a folder that contains it.
+    LinkLoop,
+    /// It is a folder in a list of files.
+    ListedFolder,
+    /// Its name is reserved, and no glob asks for it.
+    #[serde(untagged)]
+    Reserved(Purpose),
+}
+
+/// The result of a scan.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The jobs, in the order of the inputs and sorted by name within each.
+    pub jobs: Vec<Job>,
+    /// The files and folders that were skipped, and why.
+    pub skipped: Vec<(PathBuf, Skip)>,
+    /// The files and folders that cannot be processed, and why.
+    pub failed: Vec<(PathBuf, PictureError)>,
+    /// What the user should know about the inputs, as sentences.
+    pub notes: Vec<String>,
+}

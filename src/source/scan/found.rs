@@ -1,0 +1,71 @@
+//! An input that a search found.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use store::Object;
+
+use crate::config::{FolderError, Naming, PictureSettings, Settings};
+use crate::paths::Identity;
+use crate::selection::{output_below, patterned};
+use crate::source::done::InputState;
+use crate::source::prefix::Prefixes;
+use crate::source::stdin::Spooled;
+
+/// An input file, before its output is known.
+pub(super) struct Found {
+    pub(super) input: PathBuf,
+    /// Its path below the input folder.
+    pub(super) below: PathBuf,
+    pub(super) named: bool,
+    /// What its output is to look like.
+    pub(super) settings: Result<Arc<PictureSettings>, Arc<FolderError>>,
+    pub(super) identity: Identity,
+    pub(super) state: InputState,
+    pub(super) spooled: Option<Spooled>,
+    pub(super) object: Option<Arc<Object>>,
+}
+
+impl Found {
+    /// Returns where its output goes, an empty path if it has none.
+    pub(super) fn output(&self, settings: &Settings, prefixes: &Prefixes) -> PathBuf {
+        match &settings.naming {
+            Naming::Mirror => {
+                let below = prefixes.placed(&self.input, &self.below);
+                // Without settings it has no output, and fails.
+                let own = self.settings.as_ref().unwrap_or(&settings.picture);
+                settings.out.join(output_below(&below, own.target.format))
+            }
+            Naming::Pattern(pattern) => patterned(pattern, &self.below),
+            Naming::File(file) => file.clone(),
+            Naming::StandardOutput => "-".into(),
+            Naming::Nothing => PathBuf::new(),
+        }
+    }
+
+    /// Returns the input folder; that of a file given by name is the folder it lies in.
+    pub(super) fn root(&self) -> Option<&Path> {
+        root_of(&self.input, &self.below)
+    }
+}
+
+/// Returns the input folder of an input that has the path `below` below it.
+pub(super) fn root_of<'p>(input: &'p Path, below: &Path) -> Option<&'p Path> {
+    input.ancestors().nth(below.components().count())
+}
+
+/// An input file and its output, an empty path if it has none.
+pub(super) struct Candidate {
+    pub(super) found: Found,
+    pub(super) output: PathBuf,
+}
+
+impl Candidate {
+    /// Returns what distinguishes it from other paths to the same file: its output, or if it has none, its own absolute path.
+    pub(super) fn place(&self) -> PathBuf {
+        if !self.output.as_os_str().is_empty() {
+            return self.output.clone();
+        }
+        std::path::absolute(&self.found.input).unwrap_or_else(|_| self.found.input.clone())
+    }
+}
