@@ -103,7 +103,7 @@ impl Selection {
 }
 
 /// Returns whether a file holds the settings of its folder, and so is no picture whatever a glob says.
-fn is_of_folder_settings(below: &Path) -> bool {
+pub(crate) fn is_of_folder_settings(below: &Path) -> bool {
     below.file_name().is_some_and(|name| name == FOLDER_SETTINGS)
 }
 

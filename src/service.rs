@@ -31,6 +31,7 @@ pub mod notifier;
 mod numbered;
 mod output_access;
 mod page;
+mod picture_settings;
 mod place;
 mod previews;
 mod prune;
@@ -60,7 +61,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use tracing::{info, warn};
 
-use crate::config::{Service, Settings};
+use crate::config::{PictureSettings, Service, Settings};
 use crate::device::RequiredDevices;
 use crate::error::Error;
 use crate::ledger::{self, LedgerError, LockError, Pruned};
@@ -69,6 +70,7 @@ use crate::pipeline::{OutputFolder, Purpose, Run};
 use crate::progress::{Event, Events};
 use crate::publish::Publisher;
 use crate::retry::Wanted;
+use crate::source::folder_settings::FolderSettings;
 use crate::source::{Job, Prefixes, signs_of_outputs};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
@@ -228,6 +230,7 @@ fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Vec<Jo
 /// A picture in the pipeline.
 struct Begun {
     stamp: Stamp,
+    settings: Arc<PictureSettings>,
     output: PathBuf,
     /// What the log says of its output once that is there.
     told: Option<String>,
@@ -266,7 +269,7 @@ struct Watching<'a> {
     began: i64,
     /// The inputs that a killed process was about to remove and that this one renamed back, with their ctimes since then.
     put_back: HashMap<PathBuf, i64>,
-    fingerprint: String,
+    folder_settings: FolderSettings,
     watch: Watch,
     settle: Settle,
     gate: Gate,
@@ -316,7 +319,7 @@ impl<'a> Watching<'a> {
             is_paused: false,
             began: ledger::now_ns(),
             put_back: HashMap::new(),
-            fingerprint: settings.picture.fingerprint(&settings.limits),
+            folder_settings: FolderSettings::default(),
             watch: Watch::start(watched, options, now),
             settle: Settle::new(settings.service.settle),
             gate: Gate::default(),

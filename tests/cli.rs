@@ -4,7 +4,7 @@ mod bench;
 mod configuration;
 mod dry_run;
 mod earlier;
-mod folder_settings;
+pub(crate) mod folder_settings;
 mod generated;
 mod inputs;
 mod levels;

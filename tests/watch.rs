@@ -5,6 +5,7 @@ mod arrivals;
 mod collisions;
 mod crowds;
 mod failures;
+mod folder_settings;
 mod following;
 mod gpu;
 mod kills;

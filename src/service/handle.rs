@@ -11,9 +11,10 @@ use tracing::{debug, info, warn};
 use super::activity::DonePicture;
 use super::finished_inputs::{Fate, FinishedInput};
 use super::notes::End;
+use super::picture_settings::is_done;
 use super::place::{Place, known_output};
 use super::{Begun, Watching, inputs};
-use crate::config::{After, Durability};
+use crate::config::{After, Durability, PictureSettings};
 use crate::error::{PictureError, Refusal};
 use crate::ledger::{Entry, LedgerError, Outcome, Standing};
 use crate::paths::{Shown, are_same};
@@ -39,7 +40,7 @@ impl Watching<'_> {
             service,
             out,
             prefixes,
-            fingerprint,
+            folder_settings,
             finished_inputs,
             ..
         } = self;
@@ -48,9 +49,14 @@ impl Watching<'_> {
             if finished_inputs.has_in_state(path, stamp) {
                 return true;
             }
-            let usual = out.join(output_below(&prefixes.placed(path, below), settings.picture.target.format));
+            let root = path.ancestors().nth(below.components().count()).unwrap_or(path);
+            let Ok(own) = folder_settings.of_now(settings, root, path.parent().unwrap_or(root)) else {
+                return service.after == After::Keep && is_done(ledger, path, stamp);
+            };
+            let usual = out.join(output_below(&prefixes.placed(path, below), own.target.format));
+            let fingerprint = own.fingerprint(&settings.limits);
             let standing = known_output(ledger, path, stamp, usual, &service.after).and_then(|output| {
-                ledger.standing(&Entry { input: path, stamp, settings: fingerprint, output: &output })
+                ledger.standing(&Entry { input: path, stamp, settings: &fingerprint, output: &output })
             });
             match standing {
                 Ok(Standing::Done) => service.after == After::Keep,
@@ -60,6 +66,7 @@ impl Watching<'_> {
             }
         };
         watch.turn(signal, settle, &mut known, now);
+        self.take_up_folder_settings(now);
         self.forget_gone();
         self.look_for_failed();
         self.log_notes();
@@ -125,7 +132,15 @@ impl Watching<'_> {
             return self.not_begun(&path, why);
         }
         // It may have been excluded while it waited.
-        let Some(usual) = self.usual_output(&path).filter(|_| self.watch.takes(&path)) else {
+        if !self.watch.takes(&path) {
+            self.finish(&path, Ending::Good);
+            return false;
+        }
+        let own = match self.settings_of(&path) {
+            Ok(own) => own,
+            Err(why) => return self.wait_for_settings(&path, stamp, why),
+        };
+        let Some(usual) = self.usual_output(&path, &own) else {
             self.finish(&path, Ending::Good);
             return false;
         };
@@ -134,7 +149,7 @@ impl Watching<'_> {
             Ok(output) => output,
             Err(why) => return self.not_begun(&path, why),
         };
-        let fingerprint = self.fingerprint.clone();
+        let fingerprint = own.fingerprint(&self.settings.limits);
         let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
         match self.standing(&entry) {
             Ok(Standing::Done) => {
@@ -156,8 +171,8 @@ impl Watching<'_> {
                 }
                 false
             }
-            Ok(Standing::Unknown) => self.give(&entry, false),
-            Ok(Standing::Interrupted { starts }) => self.begin_suspect(&entry, starts),
+            Ok(Standing::Unknown) => self.give(&entry, own, false),
+            Ok(Standing::Interrupted { starts }) => self.begin_suspect(&entry, own, starts),
             Err(why) => self.not_begun(&path, why),
         }
     }
@@ -192,9 +207,9 @@ impl Watching<'_> {
     }
 
     /// Gives a picture into the pipeline, unless it is refused: `alone` if nothing else may be in progress until it ends.
-    pub(super) fn give(&mut self, entry: &Entry<'_>, alone: bool) -> bool {
+    pub(super) fn give(&mut self, entry: &Entry<'_>, own: Arc<PictureSettings>, alone: bool) -> bool {
         let input = entry.input.to_owned();
-        let place = self.place(entry).and_then(|place| {
+        let place = self.place(entry, &own).and_then(|place| {
             // A refused picture is never recorded as running: after a kill, another input's output would be taken for its own.
             let ledger = self.output_access.ledger();
             match &place {
@@ -211,12 +226,14 @@ impl Watching<'_> {
             }
             Err(why) => return self.not_begun(&input, why),
         };
-        let begun = Begun { stamp: entry.stamp, output: output.clone(), told, at: Instant::now(), alone };
+        let settings = Arc::clone(&own);
+        let begun =
+            Begun { stamp: entry.stamp, settings, output: output.clone(), told, at: Instant::now(), alone };
         self.running.insert(input.clone(), begun);
         let stamp = entry.stamp;
         let job = Job {
             number: 0,
-            settings: Arc::clone(&self.settings.picture),
+            settings: own,
             input,
             output,
             named: false,
@@ -233,9 +250,9 @@ impl Watching<'_> {
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }
 
-    /// Returns the output of an input where no other is in the way; `None` if the input is not in a watched folder.
-    pub(super) fn usual_output(&self, input: &Path) -> Option<PathBuf> {
-        Some(self.out.join(output_below(&self.placed(input)?, self.settings.picture.target.format)))
+    /// Returns the output of an input with these settings where no other is in the way; `None` if the input is not in a watched folder.
+    pub(super) fn usual_output(&self, input: &Path, own: &PictureSettings) -> Option<PathBuf> {
+        Some(self.out.join(output_below(&self.placed(input)?, own.target.format)))
     }
 
     /// Returns the path that an input has below the folders that it or its output goes to.
@@ -270,7 +287,7 @@ impl Watching<'_> {
         }
     }
 
-    fn not_begun(&mut self, path: &Path, why: LedgerError) -> bool {
+    pub(super) fn not_begun(&mut self, path: &Path, why: LedgerError) -> bool {
         self.gate.close(why.to_string(), Instant::now());
         self.ledger_failed(why);
         self.finish(path, Ending::Held);
@@ -293,8 +310,8 @@ impl Watching<'_> {
             }
             Event::Failed { input, error, planned: true } => {
                 if let Some(begun) = self.ended(&input) {
-                    let settings = self.fingerprint.clone();
-                    let Begun { stamp, output, .. } = &begun;
+                    let Begun { stamp, output, settings, .. } = &begun;
+                    let settings = settings.fingerprint(&self.settings.limits);
                     self.failed(&Entry { input: &input, stamp: *stamp, settings: &settings, output }, &error);
                 }
             }
@@ -358,6 +375,7 @@ impl Watching<'_> {
                 }
                 let durable = self.settings.durability == Durability::Full;
                 self.dispose(input, begun.stamp, &begun.output, durable);
+                self.look_for_other_settings(input, &begun.settings);
             }
             Verdict::Gone => self.note(input, end),
             Verdict::Changed | Verdict::Retry(_) => {
@@ -388,7 +406,7 @@ impl Watching<'_> {
         }
     }
 
-    fn failed(&mut self, entry: &Entry<'_>, error: &PictureError) {
+    pub(super) fn failed(&mut self, entry: &Entry<'_>, error: &PictureError) {
         let input = entry.input;
         let affects_all =
             error.affects_all_outputs() && self.retried.concerns_all(input, self.gate.openings());
@@ -421,6 +439,9 @@ impl Watching<'_> {
                 let pause = if affects_all { self.gate.left(Instant::now()) } else { pause };
                 if matches!(ending, Ending::Broken | Ending::Refused) {
                     debug!("not complete yet: {}: {reason}", Shown(input));
+                } else if matches!(error, PictureError::Folder(_)) {
+                    // It was said once for all pictures of the folder.
+                    debug!("waits: {}: {reason}", Shown(input));
                 } else {
                     self.metrics.retried();
                     self.tell_of_retry(input, &reason, pause);

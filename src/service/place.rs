@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::Watching;
 use super::numbered::{is_numbered, last_taken, numbered};
 use crate::beneath::Folder;
-use crate::config::{After, OnCollision};
+use crate::config::{After, OnCollision, PictureSettings};
 use crate::error::Refusal;
 use crate::ledger::{Assigned, Entry, Ledger, LedgerError};
 use crate::paths::{Shown, are_same};
@@ -44,8 +44,12 @@ pub(super) fn known_output(
 }
 
 impl Watching<'_> {
-    /// Decides where the output of `entry` goes, or why there is no place for it.
-    pub(super) fn place(&self, entry: &Entry<'_>) -> Result<Result<Place, Refusal>, LedgerError> {
+    /// Decides where the output of `entry`, a picture with these settings, goes, or why there is no place for it.
+    pub(super) fn place(
+        &self,
+        entry: &Entry<'_>,
+        own: &PictureSettings,
+    ) -> Result<Result<Place, Refusal>, LedgerError> {
         let output = entry.output;
         if let Some(refusal) = self.misplaced(entry.input, output) {
             return Ok(Err(refusal));
@@ -53,7 +57,7 @@ impl Watching<'_> {
         let inputs_go = self.service.after != After::Keep;
         let policy = if inputs_go { self.service.on_collision } else { OnCollision::Replace };
         if policy == OnCollision::Number {
-            return self.numbered_place(entry).map(Ok);
+            return self.numbered_place(entry, own).map(Ok);
         }
         // With `replace`, only an input that is still there is in the way.
         if let Some(other) = self.rival(entry, output, policy == OnCollision::Wait)? {
@@ -71,7 +75,7 @@ impl Watching<'_> {
     }
 
     /// Returns the first of the output's names that is free, or has this input's own output.
-    fn numbered_place(&self, entry: &Entry<'_>) -> Result<Place, LedgerError> {
+    fn numbered_place(&self, entry: &Entry<'_>, settings: &PictureSettings) -> Result<Place, LedgerError> {
         let own = |output: PathBuf| Place { output, replaces: true, told: None };
         if self.is_own(entry, entry.output)? {
             return Ok(own(entry.output.to_owned()));
@@ -80,7 +84,7 @@ impl Watching<'_> {
         if !self.is_taken(entry, entry.output)? {
             return Ok(free(entry.output.to_owned(), None));
         }
-        let usual = self.usual_output(entry.input).unwrap_or_else(|| entry.output.to_owned());
+        let usual = self.usual_output(entry.input, settings).unwrap_or_else(|| entry.output.to_owned());
         if usual != entry.output && !self.is_taken(entry, &usual)? {
             return Ok(free(usual, None));
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::Watching;
+use super::{Begun, Watching};
 use crate::ledger::{Entry, Ledger, LedgerError};
 use crate::stamp::Stamp;
 
@@ -17,6 +17,7 @@ pub(super) struct Failures(HashMap<PathBuf, Failure>);
 
 struct Failure {
     stamp: Stamp,
+    settings: String,
     output: PathBuf,
     reason: String,
     given_up: bool,
@@ -27,6 +28,7 @@ impl Failures {
         if self.0.len() < MOST {
             let failure = Failure {
                 stamp: entry.stamp,
+                settings: entry.settings.to_owned(),
                 output: entry.output.to_owned(),
                 reason: reason.to_owned(),
                 given_up,
@@ -59,12 +61,12 @@ impl Watching<'_> {
 
     fn rebuild(&self) -> Result<(), LedgerError> {
         let ledger: &Ledger = self.output_access.ledger();
-        let entry = |input, stamp, output| Entry { input, stamp, settings: &self.fingerprint, output };
-        for (input, begun) in &self.running {
-            ledger.begin(&entry(input, begun.stamp, &begun.output))?;
+        for (input, Begun { stamp, settings, output, .. }) in &self.running {
+            let settings = settings.fingerprint(&self.settings.limits);
+            ledger.begin(&Entry { input, stamp: *stamp, settings: &settings, output })?;
         }
-        for (input, Failure { stamp, output, reason, given_up }) in &self.failures.0 {
-            ledger.begin(&entry(input, *stamp, output))?;
+        for (input, Failure { stamp, settings, output, reason, given_up }) in &self.failures.0 {
+            ledger.begin(&Entry { input, stamp: *stamp, settings, output })?;
             if *given_up { ledger.give_up(input, reason) } else { ledger.failed(input, reason, true) }?;
         }
         Ok(())

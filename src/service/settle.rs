@@ -264,6 +264,15 @@ impl Settle {
         }
     }
 
+    /// Has the files below a folder that failed for now tried again at once: what they failed for may have been mended.
+    pub fn retry_below(&mut self, folder: &Path, now: Instant) {
+        let below = self.files.range::<Path, _>((Bound::Excluded(folder), Bound::Unbounded));
+        let below = below.take_while(|(path, _)| path.starts_with(folder));
+        let pausing = below.filter(|(_, file)| file.phase == Phase::Pausing);
+        let paths: Vec<_> = pausing.map(|(path, _)| path.clone()).collect();
+        paths.iter().for_each(|path| self.look_at(path, now));
+    }
+
     /// Returns when the next file has to be looked at.
     pub fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)

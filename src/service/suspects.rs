@@ -1,10 +1,13 @@
 //! Pictures that a killed process had in progress. One of them may have killed it, for example by taking all memory, and would again: so each
 //! is begun alone, and the one that never ends is given up. The others end, and are suspects no longer.
 
+use std::sync::Arc;
+
 use tracing::{error, info};
 
 use super::Watching;
 use super::notes::End;
+use crate::config::PictureSettings;
 use crate::error::Refusal;
 use crate::ledger::{Entry, MOST_STARTS};
 use crate::paths::Shown;
@@ -20,7 +23,12 @@ impl Watching<'_> {
 
     /// Begins a picture that was begun `starts` times without an end, gives it up, or puts it off until nothing else is in progress.
     /// Returns whether it went into the pipeline.
-    pub(super) fn begin_suspect(&mut self, entry: &Entry<'_>, starts: u32) -> bool {
+    pub(super) fn begin_suspect(
+        &mut self,
+        entry: &Entry<'_>,
+        own: Arc<PictureSettings>,
+        starts: u32,
+    ) -> bool {
         if starts >= MOST_STARTS {
             self.give_up(entry, starts);
             return false;
@@ -30,7 +38,7 @@ impl Watching<'_> {
             return false;
         }
         info!("{} was in progress when histeqd was killed; it is processed alone", Shown(entry.input));
-        self.give(entry, true)
+        self.give(entry, own, true)
     }
 
     fn give_up(&mut self, entry: &Entry<'_>, starts: u32) {

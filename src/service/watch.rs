@@ -24,7 +24,7 @@ use super::notifier::{NotWatched, Notifier, Signal};
 use super::settle::{Doubt, Seen, Settle};
 use super::writer::Writer;
 use crate::paths::{Identity, Shown, are_same};
-use crate::selection::{Choice, Selection, is_hidden, promises_a_picture};
+use crate::selection::{Choice, Selection, is_hidden, is_of_folder_settings, promises_a_picture};
 use crate::source::holes;
 use crate::stamp::Stamp;
 
@@ -234,6 +234,7 @@ impl Watch {
     }
 
     fn signal(&mut self, signal: Signal, settle: &mut Settle, now: Instant) {
+        self.folders_with_other_settings(&signal).into_iter().for_each(|folder| self.list_below(&folder));
         match signal {
             Signal::Gone(path) => self.gone(path, settle),
             Signal::Folder(path) => self.enter(path),
@@ -269,6 +270,28 @@ impl Watch {
             },
             Signal::Closed(path) | Signal::Moved { to: path, .. } => self.note_left_out(&path, false),
             Signal::Created(_) | Signal::Written(_) => {}
+        }
+    }
+
+    /// Returns the folders whose files with settings are others by now, as far as a message tells.
+    fn folders_with_other_settings(&self, signal: &Signal) -> Vec<PathBuf> {
+        let paths = match signal {
+            Signal::Closed(path) | Signal::Gone(path) => [Some(path), None],
+            Signal::Moved { to, from } => [Some(to), from.as_ref()],
+            // A link is created and never closed.
+            Signal::Created(path) if path.is_symlink() => [Some(path), None],
+            Signal::Created(_) | Signal::Written(_) | Signal::Folder(_) => [None, None],
+        };
+        let of_settings = paths.into_iter().flatten().filter(|path| is_of_folder_settings(path));
+        of_settings.filter_map(|path| path.parent()).map(Path::to_owned).collect()
+    }
+
+    /// Has a folder listed, if it is one that a listing reaches: something else is to be done with what is in it.
+    pub fn list_below(&mut self, folder: &Path) {
+        match self.way_to(folder) {
+            Some(root) if folder == self.roots[root].path => self.list(root),
+            Some(root) => self.queue(root, folder.to_owned()),
+            None => {}
         }
     }
 

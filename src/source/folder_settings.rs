@@ -16,13 +16,15 @@ const MOST: usize = 1 << 16;
 /// The same for what files say.
 const MOST_RESOLVED: usize = 1 << 10;
 
-/// What to tell about the file of a folder.
+/// What to tell about the file of a folder, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FolderNote {
-    /// A sentence.
-    pub(crate) text: String,
-    /// Whether the user may want to change something.
-    pub(crate) is_advice: bool,
+pub(crate) enum FolderNote {
+    /// What it says.
+    Says(String),
+    /// Something that it says has no effect.
+    Idle(String),
+    /// It cannot be used.
+    Unusable(String),
 }
 
 /// The settings of a folder's pictures.
@@ -126,10 +128,12 @@ impl FolderSettings {
         };
         // Before it is read: what is written meanwhile makes it another.
         let file = state(folder);
-        let outcome = above.and_then(|above| match file {
-            Some(_) => self.read(settings, folder, above),
-            None => Ok(above),
-        });
+        let outcome = match (above, file) {
+            (Ok(above), Some(_)) => self.read(settings, folder, above).inspect_err(|why| {
+                self.notes.push(FolderNote::Unusable(why.to_string()));
+            }),
+            (above, _) => above,
+        };
         let known = self.known.entry(root.to_owned()).or_default();
         if known.len() >= MOST {
             known.clear();
@@ -167,12 +171,11 @@ impl FolderSettings {
         let keys = own.to_toml();
         let keys: Vec<&str> = keys.lines().collect();
         if !keys.is_empty() {
-            let text = format!("{}: {}", Shown(path), keys.join(", "));
-            self.notes.push(FolderNote { text, is_advice: false });
+            self.notes.push(FolderNote::Says(format!("{}: {}", Shown(path), keys.join(", "))));
         }
         let used = settings.written_below(layered);
         let idle = own.without_effect(&used, &Shown(path).to_string()).into_iter();
-        self.notes.extend(idle.map(|text| FolderNote { text, is_advice: true }));
+        self.notes.extend(idle.map(FolderNote::Idle));
     }
 }
 

@@ -16,7 +16,7 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::done::InputState;
 use super::filesystem::FileSystem;
-use super::folder_settings::FolderSettings;
+use super::folder_settings::{FolderNote, FolderSettings};
 use super::list;
 use super::plan::{Plan, Skip};
 use super::prefix::Prefixes;
@@ -66,8 +66,12 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     }
     let Search { found, mut plan, mut folders, .. } = search;
     let is_verbose = settings.report.style == Style::Verbose;
-    let notes = folders.take_notes().into_iter().filter(|note| note.is_advice || is_verbose);
-    plan.notes.extend(notes.map(|note| note.text));
+    plan.notes.extend(folders.take_notes().into_iter().filter_map(|note| match note {
+        FolderNote::Idle(text) => Some(text),
+        FolderNote::Says(text) => is_verbose.then_some(text),
+        // Its pictures fail for it.
+        FolderNote::Unusable(_) => None,
+    }));
     let prefixes = prefixes(settings)?;
     let candidate = |found: Found| Candidate { output: found.output(settings, &prefixes), found };
     candidates::plan(found.into_iter().map(candidate).collect(), settings, stop, &mut plan)?;

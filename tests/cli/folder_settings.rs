@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 use crate::harness::{BRIGHT, Place};
 
 /// A picture that each method and each number of tiles makes something else of.
-fn ramp() -> Vec<u8> {
+pub(crate) fn ramp() -> Vec<u8> {
     let sample = |at: usize| (at % 64 * (1 + at / 1024) / 3 + 40) as u8;
     [b"P5\n64 64\n255\n".to_vec(), (0..64 * 64).map(sample).collect()].concat()
 }
 
 /// Returns what a run with these flags makes of [`ramp`].
-fn made_by(flags: &str) -> Vec<u8> {
+pub(crate) fn made_by(flags: &str) -> Vec<u8> {
     let place = Place::new();
     place.file("in/a.pgm", ramp());
     place.run(&format!("in --out out {flags}")).exits(0);
