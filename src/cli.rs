@@ -404,6 +404,10 @@ impl Cli {
             naming: output.naming,
             flags,
             split_channels: self.split_channels,
+            #[cfg(feature = "queue")]
+            is_published: self.queue.is_some(),
+            #[cfg(not(feature = "queue"))]
+            is_published: false,
             dry_run: self.dry_run,
             report,
             watch: self.watch,

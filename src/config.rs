@@ -88,6 +88,8 @@ pub struct Settings {
     pub existing: Existing,
     /// Which files of the input folders are taken.
     pub selection: Selection,
+    /// Whether the pictures are published to a queue, and others do them.
+    pub is_published: bool,
     /// Whether to say what would be done, and write nothing.
     pub dry_run: bool,
     /// When an output counts as written.
@@ -218,6 +220,8 @@ pub struct Request {
     pub flags: Written,
     /// Whether the channels of a picture go to different devices.
     pub split_channels: bool,
+    /// Whether the pictures are published to a queue, and others do them.
+    pub is_published: bool,
     /// Whether to say what would be done, and write nothing.
     pub dry_run: bool,
     /// What is reported to the user.
@@ -259,6 +263,7 @@ impl Settings {
             resume: request.resume,
             shard: request.shard,
             split_channels: request.split_channels,
+            is_published: request.is_published,
         };
         together::check(&written, &kind)?;
         let threads = machine::threads(key(written.threads));
@@ -291,6 +296,7 @@ impl Settings {
             naming: request.naming,
             prefix_folder: key(written.prefix_folder),
             split_channels: request.split_channels,
+            is_published: request.is_published,
             dry_run: request.dry_run,
             report: request.report,
             watch: request.watch,
@@ -323,8 +329,8 @@ impl Settings {
     /// A sentence for the user, about choices that exclude each other.
     pub(crate) fn below(&self, folders: &Written) -> Result<PictureSettings, String> {
         let written = self.written_below(folders);
-        let &Self { watch, resume, shard, split_channels, .. } = self;
-        together::check(&written, &Kind { watch, resume, shard, split_channels })?;
+        let &Self { watch, resume, shard, split_channels, is_published, .. } = self;
+        together::check(&written, &Kind { watch, resume, shard, split_channels, is_published })?;
         if split_channels && written.color != Some(Color::PerChannel) {
             return Err("--split-channels needs --color per-channel".to_owned());
         }

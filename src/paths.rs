@@ -26,6 +26,11 @@ impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
     }
 }
 
+/// Returns the input folder of an input that has the path `below` below it; that of a file given by name is the folder it lies in.
+pub(crate) fn root_of<'p>(input: &'p Path, below: &Path) -> Option<&'p Path> {
+    input.ancestors().nth(below.components().count())
+}
+
 /// Device and inode number, by which a file or a folder is the same under all its paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {

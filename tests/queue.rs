@@ -1,6 +1,7 @@
 //! `histeqd submit` and `work`, with a real server.
 
 mod chaos;
+mod folder_settings;
 mod hosts;
 pub(crate) mod server;
 mod watching;

@@ -131,12 +131,14 @@ impl SubmitCommand {
         let config_file = configuration_file(self.config, self.no_config);
         let written = self.written.clone().over(configuration(config_file.as_deref())?);
         self.written.check_effects(&written, RunKind::Batch).map_err(Error::Usage)?;
-        written.carried().map_err(Error::Usage)?;
+        written.check_carried().map_err(Error::Usage)?;
         let request = Request {
             inputs: self.part.inputs(self.inputs),
             shard: self.part.shard()?,
             files_from: self.part.files_from,
             out: self.out,
+            flags: self.written,
+            is_published: true,
             config_file,
             ..Request::default()
         };

@@ -1,7 +1,7 @@
 //! The keys that travel with a picture to another machine, which has the rest from its own command line and configuration file.
 
 use super::outputs::OF_OUTPUTS;
-use super::{JpegChoice, OrNone, TogetherChoice, Written};
+use super::{JpegChoice, OrNone, PictureSettings, TogetherChoice, Written};
 
 /// The keys of who does the work, which therefore have no effect where it is only handed out.
 const OF_WORKERS: [&str; 7] =
@@ -15,14 +15,11 @@ const OF_SERVICES: [&str; 8] =
 const OVERWRITE: &str = "overwrite";
 
 impl Written {
-    /// Returns the keys that travel and have another value than their defaults, as a configuration file.
-    ///
-    /// # Errors
-    /// A sentence for the user, about a key that cannot travel.
-    pub fn carried(&self) -> Result<String, String> {
-        self.check_carried()?;
+    /// Returns the keys that travel with a picture that has these settings, as far as they have another value than their defaults, as a
+    /// configuration file.
+    pub(crate) fn carried(&self, picture: &PictureSettings) -> String {
         let overwrite = if self.overwrite == Some(true) { "overwrite = true\n" } else { "" };
-        Ok(self.of_outputs() + overwrite)
+        picture.keys().to_owned() + overwrite
     }
 
     /// Returns these keys with those that travel taken from a text that [`Written::carried`] returned.
@@ -57,7 +54,11 @@ impl Written {
         keys.iter().find(|key| written.iter().any(|written| written == *key)).copied()
     }
 
-    fn check_carried(&self) -> Result<(), String> {
+    /// Checks that a picture with these keys can be done by others.
+    ///
+    /// # Errors
+    /// A sentence for the user, about a key that cannot travel.
+    pub fn check_carried(&self) -> Result<(), String> {
         if self.jpeg == Some(JpegChoice::Gpu) {
             return Err(
                 "--jpeg gpu needs a GPU, which not every worker may have; leave it to each".to_owned()
@@ -80,6 +81,7 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Request, Settings};
 
     fn parse(text: &str) -> Written {
         toml::from_str(text).unwrap()
@@ -90,12 +92,16 @@ mod tests {
         let sent = parse(
             "method = 'clahe'\nclip-limit = 3\nquality = 90\noverwrite = true\nthreads = 7\nrescan = 5",
         );
-        let text = sent.carried().unwrap();
+        let carried = |written: &Written| {
+            let settings = Settings::resolve(written.clone(), Request::default()).unwrap();
+            written.carried(&settings.picture)
+        };
+        let text = carried(&sent);
         assert_eq!(text, "method = \"clahe\"\nclip-limit = 3\nquality = 90\noverwrite = true\n");
         let own = parse("method = 'stretch'\nclip-low = 3\nthreads = 2\nmemory = '1GiB'\ncolor = 'gray'");
         let used = own.with_carried(&text).unwrap();
         assert_eq!(used, parse(&format!("{text}threads = 2\nmemory = '1GiB'")));
-        assert_eq!(parse("threads = 2").carried().unwrap(), "");
+        assert_eq!(carried(&parse("threads = 2")), "");
         assert_eq!(parse("color = 'gray'").with_carried("").unwrap(), Written::default());
     }
 
@@ -113,11 +119,11 @@ mod tests {
         }
         for text in ["jpeg = 'gpu'", "together = 'all'", "together = 'folder'", "mask = '/masks'"] {
             assert!(
-                parse(text).carried().is_err() && Written::default().with_carried(text).is_err(),
+                parse(text).check_carried().is_err() && Written::default().with_carried(text).is_err(),
                 "{text}"
             );
         }
-        assert!(parse("together = 'file'\njpeg = 'cpu'").carried().is_ok());
+        assert!(parse("together = 'file'\njpeg = 'cpu'").check_carried().is_ok());
     }
 
     #[test]

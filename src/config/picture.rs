@@ -38,7 +38,9 @@ pub struct PictureSettings {
     pub is_of_folder: bool,
     /// What tells the counts of which the LUTs were made from others.
     counts: Option<Digest>,
-    /// The keys of it all: see [`PictureSettings::of_outputs`].
+    /// The keys of it all that are not left at their defaults, as a configuration file.
+    keys: String,
+    /// The same and more: see [`PictureSettings::of_outputs`].
     text: String,
     /// The digest of that.
     digest: Digest,
@@ -76,7 +78,8 @@ impl PictureSettings {
         let counts = counts(resolved)?;
         let luts = counts.as_ref().map(|counts| Arc::new(Luts::of(counts, &operation, reference.as_deref())));
         let counts = counts.map(|counts| Digest::of(counts.to_json().as_bytes()));
-        let (masks, text, digest) = (masks(resolved)?, String::new(), Digest::of(b""));
+        let (masks, keys, text) = (masks(resolved)?, String::new(), String::new());
+        let digest = Digest::of(b"");
         let (together_in, is_of_folder) = (PathBuf::new(), false);
         let unspelled = Self {
             operation,
@@ -88,6 +91,7 @@ impl PictureSettings {
             together_in,
             is_of_folder,
             counts,
+            keys,
             text,
             digest,
         };
@@ -106,8 +110,9 @@ impl PictureSettings {
         // Its content counts, whatever its name.
         let digests = [self.reference.as_ref().map(|reference| reference.digest()), self.counts];
         let lines = digests.into_iter().flatten().map(|digest| format!("# {digest}\n"));
-        let text = written.of_outputs() + &lines.collect::<String>();
-        Self { digest: Digest::of(text.as_bytes()), text, ..self }
+        let keys = written.of_outputs();
+        let text = keys.clone() + &lines.collect::<String>();
+        Self { digest: Digest::of(text.as_bytes()), keys, text, ..self }
     }
 
     /// Returns a text of all that decides what an output looks like and which pictures have one, to compare. A version that spells it
@@ -120,6 +125,12 @@ impl PictureSettings {
     /// default is not in it.
     pub fn of_outputs(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the keys that are not left at their defaults, as a configuration file.
+    #[cfg(feature = "queue")]
+    pub(super) fn keys(&self) -> &str {
+        &self.keys
     }
 
     /// Returns the digest of that text.

@@ -11,6 +11,7 @@ pub(super) struct Kind {
     pub(super) resume: bool,
     pub(super) shard: Option<Shard>,
     pub(super) split_channels: bool,
+    pub(super) is_published: bool,
 }
 
 /// Refuses `--together` where pictures have no LUT, or no end.
@@ -27,6 +28,11 @@ pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     }
     if run.split_channels {
         return Err(format!("--together {name} and --split-channels exclude each other"));
+    }
+    if run.is_published && together != TogetherChoice::File {
+        return Err(format!(
+            "--together {name} needs to know all pictures, and the worker of a queue never does; use --together file"
+        ));
     }
     if run.watch && together != TogetherChoice::File {
         return Err(format!(

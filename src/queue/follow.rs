@@ -69,13 +69,13 @@ impl Following<'_> {
     fn publish(&mut self, jobs: Vec<Job>) {
         let mut new = Vec::new();
         for job in jobs {
-            let picture = Picture::of(job.clone());
-            match self.outgoing.has(&picture) {
+            match self.outgoing.has(&job) {
                 // The next round finds it again.
                 None => break,
                 Some(true) => continue,
                 Some(false) => {}
             }
+            let picture = Picture::of(job.clone());
             if promises_a_picture(&job.input) || self.doubtful.insert((picture.input, picture.state)) {
                 new.push(job);
             }

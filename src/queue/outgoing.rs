@@ -9,6 +9,7 @@ use tracing::{debug, info, warn};
 
 use super::message::{Dead, Message, Picture, hash};
 use super::submit::{PAUSES, dead_by_name, forget_dead, messages};
+use crate::config::Written;
 use crate::paths::Shown;
 use crate::source::Job;
 
@@ -17,8 +18,8 @@ use crate::source::Job;
 pub(super) struct Outgoing<'a> {
     queue: &'a Queue,
     limits: Limits,
-    /// The settings that travel.
-    settings: String,
+    /// The keys of the run.
+    written: &'a Written,
     /// The pictures, each in a state and with settings, that wait, are in progress or were put aside.
     queued: HashSet<u128>,
     /// The dead letters by their names.
@@ -36,11 +37,11 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl<'a> Outgoing<'a> {
-    pub(super) fn new(queue: &'a Queue, limits: Limits, settings: String, trusted: Duration) -> Self {
+    pub(super) fn new(queue: &'a Queue, limits: Limits, written: &'a Written, trusted: Duration) -> Self {
         Self {
             queue,
             limits,
-            settings,
+            written,
             queued: HashSet::new(),
             dead: HashMap::new(),
             read: None,
@@ -63,9 +64,9 @@ impl<'a> Outgoing<'a> {
         std::mem::take(&mut self.vanished)
     }
 
-    /// Returns whether the queue has a picture in this state, waiting, in progress or put aside; `None` if it does not answer.
-    pub(super) fn has(&mut self, picture: &Picture) -> Option<bool> {
-        let key = hash(&self.settings, std::slice::from_ref(picture));
+    /// Returns whether the queue has the picture of a job in this state, waiting, in progress or put aside; `None` if it does not answer.
+    pub(super) fn has(&mut self, job: &Job) -> Option<bool> {
+        let key = hash(&self.written.carried(&job.settings), &[Picture::of(job.clone())]);
         let is_old =
             self.read.is_none_or(|read| self.queued.contains(&key) && read.elapsed() >= self.trusted);
         if is_old && let Err(why) = self.read() {
@@ -89,7 +90,7 @@ impl<'a> Outgoing<'a> {
 
     /// Adds pictures to what is to be published.
     pub(super) fn add(&mut self, jobs: Vec<Job>) {
-        self.unsent.extend(messages(jobs, &self.settings));
+        self.unsent.extend(messages(jobs, self.written));
     }
 
     /// Publishes as much as the queue takes, and returns the inputs that it has then.

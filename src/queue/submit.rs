@@ -44,7 +44,7 @@ struct Count {
 pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
     let (settings, place, access, limits) = command.resolve()?;
     let settings = with_whole_paths(settings)?;
-    let carried = settings.written.carried().map_err(Error::Usage)?;
+    settings.written.check_carried().map_err(Error::Usage)?;
     let queue = Queue::connect(&place, &access).map_err(|why| unusable(&why))?;
     queue.create(&limits).map_err(|why| unusable(&why))?;
     let scan = || source::scan(&settings, stop);
@@ -52,7 +52,7 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
         true => scan(),
         false => with_leftovers_removed(&settings.out, usize::MAX, scan).map_err(Error::thread)?,
     }?;
-    let submission = Submission { queue: &queue, settings: carried, limits, stop };
+    let submission = Submission { queue: &queue, written: &settings.written, limits, stop };
     let count = submission.publish(plan.jobs)?;
     if stop.asked() {
         say(&format!("stopped; {}", told(&count, &plan.skipped)));
@@ -93,13 +93,17 @@ pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error
         });
         absolute.map_err(|why| Error::Usage(format!("{} cannot be used: {why}", Shown(path))))
     };
-    let Written { reference, lut, .. } = &mut settings.written;
-    if let Some(OrNone::Some(InputFile(file))) = reference {
-        *file = whole(file)?;
+    for Written { reference, lut, .. } in [&mut settings.written, &mut settings.flags] {
+        if let Some(OrNone::Some(InputFile(file))) = reference {
+            *file = whole(file)?;
+        }
+        for path in lut.iter_mut().flatten() {
+            *path = whole(path)?;
+        }
     }
     // A URL is whole.
     let named = settings.inputs.iter_mut().chain([&mut settings.out]).filter(|path| !store::is_url(path));
-    for path in lut.iter_mut().flatten().chain(named) {
+    for path in named {
         *path = whole(path)?;
     }
     settings.picture = Arc::new(settings.picture.as_ref().clone().spelled(&settings.written));
@@ -108,7 +112,7 @@ pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error
 
 struct Submission<'a> {
     queue: &'a Queue,
-    settings: String,
+    written: &'a Written,
     limits: Limits,
     stop: &'a Stop,
 }
@@ -118,7 +122,7 @@ impl Submission<'_> {
     fn publish(&self, jobs: Vec<Job>) -> Result<Count, Error> {
         let dead = dead_by_name(self.queue).map_err(|why| unusable(&why))?;
         let mut count = Count::default();
-        for message in messages(jobs, &self.settings) {
+        for message in messages(jobs, self.written) {
             match self.add(&message)? {
                 Published::Added => {
                     count.published += message.pictures.len();
@@ -188,26 +192,28 @@ pub(super) fn dead_by_name(queue: &Queue) -> Result<HashMap<String, DeadLetter>,
     Ok(queue.dead()?.into_iter().map(|letter| (letter.name.clone(), letter)).collect())
 }
 
-/// Returns the jobs as messages: consecutive small pictures together, a large one alone.
-pub(super) fn messages(jobs: Vec<Job>, settings: &str) -> impl Iterator<Item = Message> {
+/// Returns the jobs as messages: consecutive small pictures of the same settings together, a large one alone.
+pub(super) fn messages(jobs: Vec<Job>, written: &Written) -> impl Iterator<Item = Message> {
     let mut jobs = jobs.into_iter().peekable();
     std::iter::from_fn(move || {
         let first = jobs.next()?;
         let length = |job: &Job| job.input.as_os_str().len() + job.output.as_os_str().len();
         let (mut bytes, mut paths) = (first.bytes, length(&first));
+        let settings = Arc::clone(&first.settings);
         let mut together = vec![first];
         let mut fits = |job: &Job| {
             bytes = bytes.saturating_add(job.bytes);
             // What is not UTF-8 takes up to four times the space.
             paths += length(job);
-            bytes <= Batches::MAX_BYTES && 4 * paths <= LONGEST
+            let is_alike = job.settings.digest() == settings.digest();
+            is_alike && bytes <= Batches::MAX_BYTES && 4 * paths <= LONGEST
         };
         while together.len() < Batches::MAX
             && let Some(job) = jobs.next_if(&mut fits)
         {
             together.push(job);
         }
-        Some(Message::new(settings.to_owned(), together.into_iter().map(Picture::of).collect()))
+        Some(Message::new(written.carried(&settings), together.into_iter().map(Picture::of).collect()))
     })
 }
 
@@ -236,7 +242,7 @@ mod tests {
     #[test]
     fn small_pictures_share_a_message_and_large_ones_have_their_own() {
         let sizes = |jobs: Vec<Job>| -> Vec<usize> {
-            messages(jobs, "").map(|message| message.pictures.len()).collect()
+            messages(jobs, &Written::default()).map(|message| message.pictures.len()).collect()
         };
         assert_eq!(sizes((0..70).map(|number| job(number, 4096)).collect()), [32, 32, 6]);
         assert_eq!(sizes((0..5).map(|number| job(number, 1 << 20)).collect()), [1; 5]);

@@ -18,12 +18,11 @@ use sd_notify::NotifyState;
 use tracing::{info, warn};
 
 use super::follow::follow;
-use super::message::Picture;
 use super::outgoing::Outgoing;
 use super::submit::with_whole_paths;
 use super::unusable;
 use crate::cli;
-use crate::config::Settings;
+use crate::config::{PictureSettings, Settings};
 use crate::error::{Error, Exit, PictureError, Refusal};
 use crate::input;
 use crate::paths::Shown;
@@ -33,6 +32,7 @@ use crate::service::log;
 use crate::service::notifier::Signal;
 use crate::service::settle::{Ending, Ready, Settle};
 use crate::service::watch::{Note, Watch};
+use crate::source::folder_settings::FolderSettings;
 use crate::source::{self, Batches, Job, Prefixes};
 use crate::stop::Stop;
 use codec::Format;
@@ -47,7 +47,7 @@ const TICK: Duration = Duration::from_millis(200);
 pub fn watch(settings: &Settings, place: &Place, stop: &Stop) -> Result<Exit, Error> {
     log::start(settings.report.style);
     let settings = with_whole_paths(settings.clone())?;
-    let carried = settings.written.carried().map_err(Error::Usage)?;
+    settings.written.check_carried().map_err(Error::Usage)?;
     let is_stored = settings.inputs.iter().any(|input| store::is_url(input));
     let folders = if is_stored { None } else { Some(Folders::of(&settings)?) };
     let (queue, limits) = (Queue::connect(place, &cli::access()?), Limits::default());
@@ -62,7 +62,7 @@ pub fn watch(settings: &Settings, place: &Place, stop: &Stop) -> Result<Exit, Er
     settings.notes.iter().for_each(|note| warn!("{note}"));
     // Without a service manager nobody listens.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    let outgoing = Outgoing::new(&queue, limits, carried, settings.service.rescan);
+    let outgoing = Outgoing::new(&queue, limits, &settings.written, settings.service.rescan);
     match folders {
         Some(folders) => Watching::new(&settings, folders, outgoing).run(stop),
         None => follow(&settings, outgoing, stop),
@@ -78,6 +78,7 @@ struct Watching<'a> {
     watch: Watch,
     settle: Settle,
     outgoing: Outgoing<'a>,
+    folder_settings: FolderSettings,
     outputs: Outputs,
     /// Whether everything was listed once. Until then, an output that is there may belong to an input that was not found yet.
     is_listed: bool,
@@ -97,6 +98,7 @@ impl<'a> Watching<'a> {
             watch: Watch::start(watched, options, Instant::now()),
             settle: Settle::new(settings.service.settle),
             outgoing,
+            folder_settings: FolderSettings::default(),
             outputs: Outputs { can_collide, owners: HashMap::new() },
             is_listed: false,
             told: HashMap::new(),
@@ -127,10 +129,11 @@ impl<'a> Watching<'a> {
 
     /// Handles what the watched folders report.
     fn look(&mut self, signal: Option<Signal>) {
-        let Self { settings, out, prefixes, watch, settle, outputs, .. } = self;
+        let Self { settings, out, prefixes, watch, settle, folder_settings, outputs, .. } = self;
         let mut is_done = |path: &Path, below: &Path, _| {
-            let output = output_of(out, prefixes, settings, path, below);
-            let job = source::single(path.to_owned(), output.clone(), false, settings);
+            let Ok(own) = folder_settings.of_now(settings, path, below) else { return false };
+            let output = output_of(out, prefixes, &own, path, below);
+            let job = source::single(path.to_owned(), output.clone(), false, &own, settings);
             let is_done = matches!(job, Ok(None));
             if is_done {
                 outputs.claim(&output, path);
@@ -138,6 +141,10 @@ impl<'a> Watching<'a> {
             is_done
         };
         watch.turn(signal, settle, &mut is_done, Instant::now());
+        self.folder_settings.take_notes().into_iter().for_each(log::folder_note);
+        for folder in self.folder_settings.take_changed() {
+            self.settle.retry_below(&folder, Instant::now());
+        }
         for path in self.settle.take_gone() {
             self.told.remove(&path);
             if let Some(output) = self.output(&path) {
@@ -153,9 +160,10 @@ impl<'a> Watching<'a> {
         self.is_listed |= !self.watch.is_listing();
     }
 
-    fn output(&self, input: &Path) -> Option<PathBuf> {
+    fn output(&mut self, input: &Path) -> Option<PathBuf> {
         let below = self.watch.below(input)?;
-        Some(output_of(&self.out, &self.prefixes, self.settings, input, below))
+        let own = self.folder_settings.of_now(self.settings, input, below).ok()?;
+        Some(output_of(&self.out, &self.prefixes, &own, input, below))
     }
 
     /// Publishes the files that are ready, as far as the queue takes them.
@@ -188,18 +196,21 @@ impl<'a> Watching<'a> {
     /// Returns what is to be done with a file that is ready; if nothing is, how it ends.
     fn to_do(&mut self, path: &Path) -> Result<Job, Ending> {
         // It may have been excluded while it waited.
-        let output = self.output(path).filter(|_| self.watch.takes(path)).ok_or(Ending::Good)?;
-        let job = self.job(path, output).map_err(|why| self.refuse(path, &why))?;
+        let below = self.watch.below(path).filter(|_| self.watch.takes(path)).ok_or(Ending::Good)?;
+        let job = self.job(path, below).map_err(|why| self.refuse(path, &why))?;
         let job = job.filter(|job| may_be_a_picture(&job.input)).ok_or(Ending::Good)?;
-        match self.outgoing.has(&Picture::of(job.clone())) {
+        match self.outgoing.has(&job) {
             Some(false) => Ok(job),
             Some(true) => Err(Ending::Good),
             None => Err(Ending::Held),
         }
     }
 
-    /// Returns the job of making this output; `None` if it is done.
-    fn job(&mut self, path: &Path, output: PathBuf) -> Result<Option<Job>, PictureError> {
+    /// Returns the job of an input that has the path `below` below its watched folder; `None` if it is done.
+    fn job(&mut self, path: &Path, below: &Path) -> Result<Option<Job>, PictureError> {
+        let own = self.folder_settings.of_now(self.settings, path, below).map_err(PictureError::Folder)?;
+        let output = output_of(&self.out, &self.prefixes, &own, path, below);
+        self.outputs.can_collide |= own.target.format.is_some();
         if let Some(folder) = self.watch.root_of(&output) {
             let folder = folder.to_owned();
             return Err(Refusal::InInputFolder { output, folder }.into());
@@ -209,7 +220,7 @@ impl<'a> Watching<'a> {
                 self.prefixes.is_empty() && self.watch.root_of(&other) != self.watch.root_of(path);
             return Err(Refusal::SharedOutput { other, output, separable }.into());
         }
-        source::single(path.to_owned(), output, false, self.settings)
+        source::single(path.to_owned(), output, false, &own, self.settings)
     }
 
     fn refuse(&mut self, path: &Path, why: &PictureError) -> Ending {
@@ -223,9 +234,9 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// Returns the output of an input that has this path below its watched folder.
-fn output_of(out: &Path, prefixes: &Prefixes, settings: &Settings, input: &Path, below: &Path) -> PathBuf {
-    out.join(output_below(&prefixes.placed(input, below), settings.picture.target.format))
+/// Returns the output of an input with these settings that has this path below its watched folder.
+fn output_of(out: &Path, prefixes: &Prefixes, own: &PictureSettings, input: &Path, below: &Path) -> PathBuf {
+    out.join(output_below(&prefixes.placed(input, below), own.target.format))
 }
 
 /// Returns whether a file has the name or the first bytes of a picture. Workers pass the others over, and they never have an output.

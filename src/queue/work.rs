@@ -259,7 +259,7 @@ impl Worker<'_> {
         let objects =
             Objects::find(pictures.iter().flat_map(|picture| [&*picture.input, &*picture.output]), settings);
         for Picture { input, output, named, .. } in pictures {
-            match objects.job(input.clone(), output.clone(), *named, settings) {
+            match objects.job(input.clone(), output.clone(), *named, &settings.picture, settings) {
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {}
                 Err(error) => {

@@ -49,8 +49,7 @@ impl Watching<'_> {
             if finished_inputs.has_in_state(path, stamp) {
                 return true;
             }
-            let root = path.ancestors().nth(below.components().count()).unwrap_or(path);
-            let Ok(own) = folder_settings.of_now(settings, root, path.parent().unwrap_or(root)) else {
+            let Ok(own) = folder_settings.of_now(settings, path, below) else {
                 return service.after == After::Keep && is_done(ledger, path, stamp);
             };
             let usual = out.join(output_below(&prefixes.placed(path, below), own.target.format));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use rustix::fs::fstat;
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Level, Subscriber, info, warn};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -13,6 +13,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::{Settings, Style};
 use crate::paths::{Shown, absolute};
+use crate::source::folder_settings::FolderNote;
 
 /// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
 pub(crate) fn start(style: Style) {
@@ -46,6 +47,15 @@ pub(super) fn first_line(settings: &Settings) -> String {
         settings.threads,
         settings.config_file.as_deref().map_or_else(|| "none".to_owned(), shown),
     )
+}
+
+/// Logs what is to be told about the settings of a folder.
+pub(crate) fn folder_note(note: FolderNote) {
+    match note {
+        FolderNote::Says(text) => info!("settings of a folder: {text}"),
+        FolderNote::Idle(text) => warn!("{text}"),
+        FolderNote::Unusable(why) => warn!("the pictures of a folder wait: {why}"),
+    }
 }
 
 struct Lines {

@@ -5,14 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tracing::{info, warn};
-
-use super::Watching;
+use super::{Watching, log};
 use crate::config::{After, FolderError, PictureSettings};
 use crate::error::PictureError;
 use crate::ledger::{Entry, Ledger};
 use crate::service::settle::Ending;
-use crate::source::folder_settings::FolderNote;
 use crate::stamp::Stamp;
 
 /// Returns whether an input was done in this state, with whatever settings.
@@ -25,9 +22,9 @@ impl Watching<'_> {
     /// Returns what holds for an input now.
     pub(super) fn settings_of(&mut self, input: &Path) -> Result<Arc<PictureSettings>, Arc<FolderError>> {
         let settings = self.settings;
-        match (self.watch.root_of(input), input.parent()) {
-            (Some(root), Some(folder)) => self.folder_settings.of_now(settings, root, folder),
-            _ => Ok(Arc::clone(&settings.picture)),
+        match self.watch.below(input) {
+            Some(below) => self.folder_settings.of_now(settings, input, below),
+            None => Ok(Arc::clone(&settings.picture)),
         }
     }
 
@@ -50,13 +47,7 @@ impl Watching<'_> {
 
     /// Says what was read of folders, and takes pictures up again that waited for it.
     pub(super) fn take_up_folder_settings(&mut self, now: Instant) {
-        for note in self.folder_settings.take_notes() {
-            match note {
-                FolderNote::Says(text) => info!("settings of a folder: {text}"),
-                FolderNote::Idle(text) => warn!("{text}"),
-                FolderNote::Unusable(why) => warn!("the pictures of a folder wait: {why}"),
-            }
-        }
+        self.folder_settings.take_notes().into_iter().for_each(log::folder_note);
         for folder in self.folder_settings.take_changed() {
             self.settle.retry_below(&folder, now);
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{FolderError, PictureSettings, Settings, Written, folder_file};
-use crate::paths::{Identity, Shown};
+use crate::paths::{Identity, Shown, root_of};
 use crate::selection::FOLDER_SETTINGS;
 use crate::stamp::{Stamp, ctime_ns};
 
@@ -67,20 +67,22 @@ pub(crate) struct FolderSettings {
 }
 
 impl FolderSettings {
-    /// Returns what holds for the pictures directly in `folder`, which is the input folder `root` or one below it.
+    /// Returns what holds for an input that has the path `below` below its input folder.
     ///
     /// # Errors
     /// When a file on the way cannot be used.
     pub(crate) fn of(
         &mut self,
         settings: &Settings,
-        root: &Path,
-        folder: &Path,
+        input: &Path,
+        below: &Path,
     ) -> Result<Arc<PictureSettings>, Arc<FolderError>> {
-        if !settings.folder_settings {
-            return Ok(Arc::clone(&settings.picture));
-        }
-        let own = self.layers(settings, root, folder)?.settings;
+        let own = match (root_of(input, below), input.parent()) {
+            (Some(root), Some(folder)) if settings.folder_settings => {
+                self.layers(settings, root, folder)?.settings
+            }
+            _ => None,
+        };
         Ok(own.unwrap_or_else(|| Arc::clone(&settings.picture)))
     }
 
@@ -91,21 +93,22 @@ impl FolderSettings {
     pub(crate) fn of_now(
         &mut self,
         settings: &Settings,
-        root: &Path,
-        folder: &Path,
+        input: &Path,
+        below: &Path,
     ) -> Result<Arc<PictureSettings>, Arc<FolderError>> {
         if settings.folder_settings
+            && let Some(root) = root_of(input, below)
             && let Some(known) = self.known.get_mut(root)
         {
             let is_other = |path: &Path| known.get(path).is_some_and(|known| known.file != state(path));
-            let way = folder.ancestors().take_while(|path| path.starts_with(root));
+            let way = input.ancestors().skip(1).take_while(|path| path.starts_with(root));
             // What holds below the outermost of them is another.
             if let Some(changed) = way.filter(|path| is_other(path)).last().map(Path::to_owned) {
                 known.retain(|path, _| !path.starts_with(&changed));
                 self.changed.push(changed);
             }
         }
-        self.of(settings, root, folder)
+        self.of(settings, input, below)
     }
 
     /// Returns the folders whose files were found changed since the last call.

@@ -27,7 +27,7 @@ use crate::paths::{Identity, Shown};
 use crate::selection::{Choice, Selection, is_hidden};
 use crate::stop::Stop;
 use codec::Limits;
-use found::{Candidate, Found, root_of};
+use found::{Candidate, Found};
 
 /// Lists the pictures to process.
 ///
@@ -279,9 +279,9 @@ impl Search<'_> {
     fn take(&mut self, input: &Path, below: &Path, named: bool, metadata: &Metadata) {
         let last = || FileSystem::of(input).is_ok_and(|own| own.lasting_inodes);
         let lasting_inodes = *self.lasting_inodes.entry(metadata.dev()).or_insert_with(last);
-        let settings = match (root_of(input, below), input.parent()) {
-            (Some(root), Some(folder)) if !named => self.folders.of(self.settings, root, folder),
-            _ => Ok(Arc::clone(&self.settings.picture)),
+        let settings = match named {
+            true => Ok(Arc::clone(&self.settings.picture)),
+            false => self.folders.of(self.settings, input, below),
         };
         self.found.push(Found {
             input: input.to_owned(),

@@ -11,11 +11,11 @@ use store::{Bucket, Found, Object, Url};
 use super::done::{InputState, Standing};
 use super::filesystem::FileSystem;
 use super::job::Job;
-use crate::config::{Existing, Settings};
+use crate::config::{Existing, PictureSettings, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::publish::PublishError;
 
-/// Returns the job of making this output of this input; `None` if that was done with these settings. `named` is whether a user named the
+/// Returns the job of making this output of this input; `None` if that was done with its `own` settings. `named` is whether a user named the
 /// input itself.
 ///
 /// # Errors
@@ -24,10 +24,11 @@ pub fn single(
     input: PathBuf,
     output: PathBuf,
     named: bool,
+    own: &Arc<PictureSettings>,
     settings: &Settings,
 ) -> Result<Option<Job>, PictureError> {
     let objects = Objects::find([input.as_path(), &output], settings);
-    objects.job(input, output, named, settings)
+    objects.job(input, output, named, own, settings)
 }
 
 /// What object storage has at the places of some inputs and outputs.
@@ -66,23 +67,23 @@ impl Objects {
         input: PathBuf,
         output: PathBuf,
         named: bool,
+        own: &Arc<PictureSettings>,
         settings: &Settings,
     ) -> Result<Option<Job>, PictureError> {
         let (state, object) = self.input(&input)?;
         let replaced = self.at(&output).map_err(|why| PublishError::of_store(&output, why))?;
-        let digest = || settings.picture.digest();
         let standing = match (settings.existing, &replaced) {
             (Existing::Overwrite, _) => Standing::ToDo,
-            (Existing::Skip, Some((_, there))) => Standing::of_object(there, &state, digest()),
+            (Existing::Skip, Some((_, there))) => Standing::of_object(there, &state, own.digest()),
             (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-            (Existing::Skip, None) => Standing::of(&output, &state, digest(), settings.times),
+            (Existing::Skip, None) => Standing::of(&output, &state, own.digest(), settings.times),
         };
         if standing == Standing::Done {
             return Ok(None);
         }
         Ok(Some(Job {
             number: 0,
-            settings: Arc::clone(&settings.picture),
+            settings: Arc::clone(own),
             input,
             output,
             named,

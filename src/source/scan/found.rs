@@ -6,7 +6,7 @@ use std::sync::Arc;
 use store::Object;
 
 use crate::config::{FolderError, Naming, PictureSettings, Settings};
-use crate::paths::Identity;
+use crate::paths::{Identity, root_of};
 use crate::selection::{output_below, patterned};
 use crate::source::done::InputState;
 use crate::source::prefix::Prefixes;
@@ -47,11 +47,6 @@ impl Found {
     pub(super) fn root(&self) -> Option<&Path> {
         root_of(&self.input, &self.below)
     }
-}
-
-/// Returns the input folder of an input that has the path `below` below it.
-pub(super) fn root_of<'p>(input: &'p Path, below: &Path) -> Option<&'p Path> {
-    input.ancestors().nth(below.components().count())
 }
 
 /// An input file and its output, an empty path if it has none.
