@@ -24,7 +24,8 @@ Pixels whose alpha is 0 count only there, for they have no colour that can be se
 
 The result is a table on standard output, a row (or JSON object) for every channel of
 every picture, in the order of the pictures. Value v of a picture with L levels is in
-bin v * BINS / L, rounded down. Every device counts the same.";
+bin v * BINS / L, rounded down. Every device counts the same. Settings of folders
+(histeqd.toml) do not matter here.";
 
 pub(super) const AFTER: &str = "\
 Examples:

@@ -16,8 +16,9 @@ use crate::error::Error;
 pub(super) const LONG_ABOUT_SUBMIT: &str = "\
 Publishes the pictures that are not done yet to a queue on a NATS server, from which
 `histeqd work` takes them on any number of machines that reach the same folders by
-the same paths. The settings travel with the pictures. Submitting the same again adds
-nothing; while the queue is full, it waits.
+the same paths. The settings travel with the pictures, those of their folders
+(histeqd.toml) too. Submitting the same again adds nothing; while the queue is full, it
+waits.
 
 The server is `nats-server --jetstream`, from version 2.9. Who we are to it is in the
 environment: NATS_USER and NATS_PASSWORD, NATS_TOKEN, the files NATS_CREDS or NATS_NKEY,

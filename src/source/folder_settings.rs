@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::config::{FolderError, PictureSettings, Settings, Written, folder_file};
 use crate::paths::{Identity, Shown, root_of};
@@ -13,6 +14,8 @@ use crate::stamp::{Stamp, ctime_ns};
 
 /// The most folders that are remembered: what is forgotten is only read again.
 const MOST: usize = 1 << 16;
+/// How long settings that cannot be used are believed to be so: what they need may come without a change of their file.
+const DISTRUSTED: Duration = Duration::from_secs(10);
 /// The same for what files say.
 const MOST_RESOLVED: usize = 1 << 10;
 
@@ -28,10 +31,10 @@ pub(crate) enum FolderNote {
 }
 
 /// The settings of a folder's pictures.
-type Outcome = Result<Layers, Arc<FolderError>>;
+type Outcome = Result<Arc<Layers>, Arc<FolderError>>;
 
 /// What the files from an input folder down to one below it say.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Layers {
     written: Written,
     /// The folder of the innermost file that says what has one histogram.
@@ -45,6 +48,14 @@ struct Known {
     /// The state of its file then, if it had one.
     file: Option<State>,
     outcome: Outcome,
+    at: Instant,
+}
+
+impl Known {
+    /// Returns whether it should be looked at again even if its file is the same.
+    fn is_doubtful(&self) -> bool {
+        self.outcome.is_err() && self.at.elapsed() >= DISTRUSTED
+    }
 }
 
 /// What tells one state of a file from another.
@@ -62,6 +73,8 @@ pub(crate) struct FolderSettings {
     known: HashMap<PathBuf, HashMap<PathBuf, Known>>,
     /// By what files say: folders that say the same share what was made of it.
     resolved: HashMap<String, PictureSettings>,
+    /// By folder, why its settings cannot be used, as far as that was said.
+    told: HashMap<PathBuf, String>,
     changed: Vec<PathBuf>,
     notes: Vec<FolderNote>,
 }
@@ -77,9 +90,11 @@ impl FolderSettings {
         input: &Path,
         below: &Path,
     ) -> Result<Arc<PictureSettings>, Arc<FolderError>> {
+        // Not while they are gone through: a folder is only known together with those above it.
+        self.known.values_mut().filter(|known| known.len() >= MOST).for_each(HashMap::clear);
         let own = match (root_of(input, below), input.parent()) {
             (Some(root), Some(folder)) if settings.folder_settings => {
-                self.layers(settings, root, folder)?.settings
+                self.layers(settings, root, folder)?.settings.clone()
             }
             _ => None,
         };
@@ -100,12 +115,20 @@ impl FolderSettings {
             && let Some(root) = root_of(input, below)
             && let Some(known) = self.known.get_mut(root)
         {
-            let is_other = |path: &Path| known.get(path).is_some_and(|known| known.file != state(path));
-            let way = input.ancestors().skip(1).take_while(|path| path.starts_with(root));
-            // What holds below the outermost of them is another.
-            if let Some(changed) = way.filter(|path| is_other(path)).last().map(Path::to_owned) {
-                known.retain(|path, _| !path.starts_with(&changed));
-                self.changed.push(changed);
+            let (mut outermost, mut has_changed) = (None, false);
+            for folder in input.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
+                let Some(one) = known.get(folder) else { continue };
+                let is_other = one.file != state(folder);
+                has_changed |= is_other;
+                if is_other || one.is_doubtful() {
+                    outermost = Some(folder.to_owned());
+                }
+            }
+            if let Some(outermost) = outermost {
+                known.retain(|folder, _| !folder.starts_with(&outermost));
+                if has_changed {
+                    self.changed.push(outermost);
+                }
             }
         }
         self.of(settings, input, below)
@@ -127,33 +150,32 @@ impl FolderSettings {
         }
         let above = match folder.parent() {
             Some(parent) if folder != root && parent.starts_with(root) => self.layers(settings, root, parent),
-            _ => Ok(Layers::default()),
+            _ => Ok(Arc::default()),
         };
         // Before it is read: what is written meanwhile makes it another.
         let file = state(folder);
         let outcome = match (above, file) {
-            (Ok(above), Some(_)) => self.read(settings, folder, above).inspect_err(|why| {
-                self.notes.push(FolderNote::Unusable(why.to_string()));
-            }),
+            (Ok(above), Some(_)) => {
+                let read = self.read(settings, folder, &above);
+                self.note_outcome(folder, &read);
+                read
+            }
             (above, _) => above,
         };
-        let known = self.known.entry(root.to_owned()).or_default();
-        if known.len() >= MOST {
-            known.clear();
-        }
-        known.insert(folder.to_owned(), Known { file, outcome: outcome.clone() });
+        let known = Known { file, outcome: outcome.clone(), at: Instant::now() };
+        self.known.entry(root.to_owned()).or_default().insert(folder.to_owned(), known);
         outcome
     }
 
-    fn read(&mut self, settings: &Settings, folder: &Path, above: Layers) -> Outcome {
+    fn read(&mut self, settings: &Settings, folder: &Path, above: &Arc<Layers>) -> Outcome {
         let unusable = |error| Arc::new(FolderError::File(error));
-        let Some(own) = folder_file::read(folder).map_err(unusable)? else { return Ok(above) };
+        let Some(own) = folder_file::read(folder).map_err(unusable)? else { return Ok(Arc::clone(above)) };
         let path = folder.join(FOLDER_SETTINGS);
-        let Layers { written, mut together_in, .. } = above;
-        if own.together.is_some() {
-            together_in = Some(folder.to_owned());
-        }
-        let layered = own.clone().over(written);
+        let together_in = match own.together {
+            Some(_) => Some(folder.to_owned()),
+            None => above.together_in.clone(),
+        };
+        let layered = own.clone().over(above.written.clone());
         let text = layered.to_toml();
         let made = match self.resolved.get(&text) {
             Some(made) => Ok(made.clone()),
@@ -167,7 +189,19 @@ impl FolderSettings {
         self.note(settings, &own, &layered, &path);
         let counted_in = together_in.clone().filter(|_| settings.flags.together.is_none());
         let made = Arc::new(made.of_folder(counted_in.unwrap_or_default()));
-        Ok(Layers { written: layered, together_in, settings: Some(made) })
+        Ok(Arc::new(Layers { written: layered, together_in, settings: Some(made) }))
+    }
+
+    /// Says why settings cannot be used, unless that was said before.
+    fn note_outcome(&mut self, folder: &Path, outcome: &Outcome) {
+        let why = outcome.as_ref().err().map(ToString::to_string);
+        if self.told.get(folder) != why.as_ref() {
+            self.notes.extend(why.clone().map(FolderNote::Unusable));
+            match why {
+                Some(why) => drop(self.told.insert(folder.to_owned(), why)),
+                None => drop(self.told.remove(folder)),
+            }
+        }
     }
 
     fn note(&mut self, settings: &Settings, own: &Written, layered: &Written, path: &Path) {
@@ -191,5 +225,110 @@ fn state(folder: &Path) -> Option<State> {
             ctime_ns: ctime_ns(&metadata),
         }),
         Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::config::Request;
+
+    struct Case {
+        place: tempfile::TempDir,
+        settings: Settings,
+        folders: FolderSettings,
+    }
+
+    impl Case {
+        fn new() -> Self {
+            let place = tempfile::tempdir().unwrap();
+            fs::create_dir_all(place.path().join("in/b/c")).unwrap();
+            let settings = Settings::resolve(Written::default(), Request::default()).unwrap();
+            Self { place, settings, folders: FolderSettings::default() }
+        }
+
+        fn write(&self, folder: &str, text: &str) {
+            // A new file each time, for several may be written within a tick of the clock.
+            let (new, path) =
+                (self.place.path().join("new"), self.place.path().join(folder).join(FOLDER_SETTINGS));
+            fs::write(&new, text).unwrap();
+            fs::rename(new, path).unwrap();
+        }
+
+        /// Returns the keys that hold for a picture below `in`, or why there are none.
+        fn now(&mut self, below: &str) -> String {
+            let input = self.place.path().join("in").join(below);
+            match self.folders.of_now(&self.settings, &input, Path::new(below)) {
+                Ok(own) => own.of_outputs().replace('\n', " "),
+                Err(why) => why.to_string(),
+            }
+        }
+
+        fn changed(&mut self) -> Vec<PathBuf> {
+            let place = self.place.path().to_owned();
+            let below = |folder: PathBuf| folder.strip_prefix(&place).unwrap().to_owned();
+            self.folders.take_changed().into_iter().map(below).collect()
+        }
+    }
+
+    #[test]
+    fn a_file_that_changes_is_noticed_wherever_on_the_way_it_is() {
+        let mut case = Case::new();
+        assert_eq!([case.now("a.png"), case.now("b/c/a.png")], ["", ""]);
+        case.write("in/b", "quality = 80");
+        assert_eq!(
+            [case.now("a.png"), case.now("b/c/a.png"), case.now("b/a.png")],
+            ["", "quality = 80 ", "quality = 80 "]
+        );
+        assert_eq!(case.changed(), [Path::new("in/b")]);
+        case.write("in", "quality = 70\ndepth = 8");
+        case.write("in/b/c", "quality = 90");
+        assert_eq!(case.now("b/c/a.png"), "depth = 8 quality = 90 ");
+        assert_eq!(case.changed(), [Path::new("in")], "the outermost");
+        assert_eq!(case.now("b/a.png"), "depth = 8 quality = 80 ");
+        fs::remove_file(case.place.path().join("in/b/c").join(FOLDER_SETTINGS)).unwrap();
+        assert_eq!([case.now("b/a.png"), case.now("b/c/a.png")], ["depth = 8 quality = 80 "; 2]);
+        assert_eq!(case.changed(), [Path::new("in/b/c")]);
+        assert_eq!(case.now("b/c/a.png"), "depth = 8 quality = 80 ");
+        assert!(case.changed().is_empty());
+    }
+
+    #[test]
+    fn why_a_file_cannot_be_used_is_said_once_and_holds_for_all_below_it() {
+        let mut case = Case::new();
+        case.write("in/b", "quality = 0");
+        case.write("in/b/c", "quality = 90");
+        let why = [case.now("b/a.png"), case.now("b/c/a.png"), case.now("b/c/b.png")];
+        assert!(
+            why[0].contains("in/b/histeqd.toml:1: quality: ") && why.iter().all(|one| *one == why[0]),
+            "{why:?}"
+        );
+        assert_eq!(case.folders.take_notes(), [FolderNote::Unusable(why[0].clone())]);
+        // Without a change it is looked at again after a while, and not said again.
+        let known = case.folders.known.values_mut().flat_map(HashMap::values_mut);
+        let long_ago = Instant::now().checked_sub(DISTRUSTED).unwrap();
+        known.for_each(|known| known.at = long_ago);
+        assert_eq!(case.now("b/c/a.png"), why[0]);
+        assert!(case.folders.take_notes().is_empty() && case.changed().is_empty());
+        case.write("in/b", "strength = 0.5");
+        assert_eq!(case.now("b/c/a.png"), "strength = 0.5 quality = 90 ");
+        assert_eq!(case.changed(), [Path::new("in/b")]);
+        case.write("in/b", "quality = 0");
+        assert_eq!(case.now("b/c/a.png"), why[0]);
+        assert!(
+            case.folders.take_notes().contains(&FolderNote::Unusable(why[0].clone())),
+            "it is news again"
+        );
+    }
+
+    #[test]
+    fn folders_have_no_settings_where_that_is_turned_off() {
+        let mut case = Case::new();
+        case.write("in/b/c", "method = 'clahe'");
+        assert_eq!(case.now("b/c/a.png"), "method = \"clahe\" ");
+        case.settings.folder_settings = false;
+        assert_eq!(case.now("b/c/a.png"), "");
     }
 }

@@ -471,3 +471,19 @@ fn what_comes_in_doubt_while_it_runs_rests_too() {
     case.pass(RESTED_AGE, Some(Seen { doubt: Doubt::Holes, ..young(6) }));
     assert_eq!(case.taken(), Some(6));
 }
+
+#[test]
+fn what_failed_for_now_below_a_folder_is_tried_again_at_once_when_asked() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(5), Doubt::None, case.now);
+    assert_eq!(case.taken(), Some(5));
+    assert!(matches!(case.finish(Ending::Passing, Some(young(5))), Verdict::Retry(_)));
+    case.settle.retry_below(Path::new("/elsewhere"), case.now);
+    case.pass(Duration::ZERO, Some(young(5)));
+    assert_eq!(case.taken(), None);
+    case.settle.retry_below(a().parent().unwrap(), case.now);
+    case.pass(Duration::ZERO, Some(young(5)));
+    assert_eq!(case.taken(), Some(5));
+    case.settle.retry_below(a().parent().unwrap(), case.now);
+    assert!(case.settle.next_due().is_none(), "what runs is left alone");
+}
