@@ -31,13 +31,13 @@ finish() {
 }
 trap finish EXIT
 fail() { echo "examples/slurm/check.sh: $1" >&2 && exit 1; }
-# Tries a command for a minute.
+# Tries a command for two minutes.
 until_so() {
-    for _ in $(seq 300); do
+    for _ in $(seq 600); do
         if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.2
     done
-    fail "in vain for a minute: $*"
+    fail "in vain for two minutes: $*"
 }
 
 # Everybody has to reach munged's socket. The folder is no one else's to write.
@@ -62,7 +62,10 @@ started+=($!)
 until_so munge --socket "$place/munge.socket" --no-input
 
 nodes=3
-port=$((10000 + RANDOM % 5000 * 2))
+# Ports that nobody has, one for slurmctld and one for each node.
+taken() { for one in $(seq "$port" $((port + nodes))); do (: <"/dev/tcp/127.0.0.1/$one") 2>/dev/null && return; done; return 1; }
+port=$((10000 + RANDOM % 9000))
+while taken; do port=$((10000 + RANDOM % 9000)); done
 cat >"$SLURM_CONF" <<END
 ClusterName=check
 SlurmctldHost=$(hostname)(127.0.0.1)
@@ -84,6 +87,8 @@ SelectTypeParameters=CR_Core_Memory
 SchedulerParameters=sched_interval=1,batch_sched_delay=1
 MpiDefault=none
 ReturnToService=2
+# The queues' ports go by it.
+FirstJobId=$((1 + RANDOM))
 # Nodes that claim more than this machine has, so that it need not be large.
 SlurmdParameters=config_overrides
 NodeName=node[1-$nodes] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=32000
