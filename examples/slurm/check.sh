@@ -20,7 +20,8 @@ place=$(mktemp -d)
 started=()
 finish() {
     local code=$?
-    scancel --quiet --user="$(id -un)" 2>/dev/null || true
+    # Of this cluster alone, should there be another.
+    [ ! -e "$place/slurm.conf" ] || SLURM_CONF=$place/slurm.conf scancel --quiet --user="$(id -un)" 2>/dev/null || true
     # The last one first: slurmd tells slurmctld, and both ask munged.
     for ((i = ${#started[@]} - 1; i >= 0; i--)); do
         kill "${started[i]}" 2>/dev/null || true
