@@ -20,8 +20,15 @@ place=$(mktemp -d)
 started=()
 finish() {
     local code=$?
-    # Of this cluster alone, should there be another.
-    [ ! -e "$place/slurm.conf" ] || SLURM_CONF=$place/slurm.conf scancel --quiet --user="$(id -un)" 2>/dev/null || true
+    # Jobs of this cluster alone, should there be another; they go before what has to end them.
+    if [ -e "$place/slurm.conf" ]; then
+        export SLURM_CONF=$place/slurm.conf
+        scancel --quiet --user="$(id -un)" 2>/dev/null || true
+        for _ in $(seq 50); do
+            [ -n "$(squeue --noheader 2>/dev/null)" ] || break
+            sleep 0.2
+        done
+    fi
     # The last one first: slurmd tells slurmctld, and both ask munged.
     for ((i = ${#started[@]} - 1; i >= 0; i--)); do
         kill "${started[i]}" 2>/dev/null || true
