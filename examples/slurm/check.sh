@@ -63,8 +63,9 @@ END
 chmod +x "$place/bin/histeqd"
 export PATH=$place/bin:$PATH SLURM_CONF=$place/slurm.conf CUDA_VISIBLE_DEVICES=
 
+# Sessions of their own: Ctrl-C is for this script, which stops them in their order.
 mungekey --create --keyfile "$place/munge.key"
-munged --foreground --socket "$place/munge.socket" --key-file "$place/munge.key" --pid-file "$place/munged.pid" --seed-file "$place/munge.seed" \
+setsid munged --foreground --socket "$place/munge.socket" --key-file "$place/munge.key" --pid-file "$place/munged.pid" --seed-file "$place/munge.seed" \
     --log-file "$place/munged.log" >"$place/munged.out" 2>&1 &
 started+=($!)
 until_so munge --socket "$place/munge.socket" --no-input
@@ -102,10 +103,10 @@ SlurmdParameters=config_overrides
 NodeName=node[1-$nodes] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=32000
 PartitionName=all Nodes=ALL Default=YES State=UP
 END
-slurmctld -D -L "$place/slurmctld.log" >/dev/null 2>&1 &
+setsid slurmctld -D -L "$place/slurmctld.log" >/dev/null 2>&1 &
 started+=($!)
 for node in $(seq "$nodes"); do
-    slurmd -D -N "node$node" -L "$place/slurmd-$node.log" >/dev/null 2>&1 &
+    setsid slurmd -D -N "node$node" -L "$place/slurmd-$node.log" >/dev/null 2>&1 &
     started+=($!)
 done
 idle() { [ "$(sinfo --noheader --Node --states=idle --format=%N | sort -u | wc -l)" = "$nodes" ]; }
