@@ -3,8 +3,8 @@
 #
 #   packaging/archive.sh TARGET FOLDER        TARGET is x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu
 #
-# Needs `rustup target add TARGET` and cargo-zigbuild (`pip install ziglang cargo-zigbuild`). For another processor than this machine's, the system
-# has to run its programs (qemu-user-static), because the program writes its own manual.
+# Needs `rustup target add TARGET` and cargo-zigbuild (`pip install ziglang cargo-zigbuild`). For another processor than this machine's, RUNNER has to
+# run its programs ("qemu-aarch64 -L /usr/aarch64-linux-gnu": qemu-user and libc6-arm64-cross), because the program writes its own manual.
 set -eu
 target=$1 folder=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 HISTEQD=$program DESTDIR=$place systemd/install.sh --prefix "/$name" >/dev/null
 # The units and the configuration name places of an installed system; they come along as documents.
-rm -rf "$place/etc"
+rm -rf "${place:?}/etc"
 mkdir -p "$folder"
 tar -C "$place" --owner=0 --group=0 -czf "$folder/$name.tar.gz" "$name"
 echo "$folder/$name.tar.gz"

@@ -7,7 +7,7 @@ package=$(realpath "$1")
 cd "$(dirname "$0")/.."
 root=$PWD/target/debian-root
 rm -rf "$root"
-cp -a "$(packaging/debian-base.sh)" "$root"
+cp -a "$(packaging/debian-base.sh bookworm)" "$root"
 within() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
 fail() { echo "$package: $1" >&2 && exit 1; }
 

@@ -45,6 +45,6 @@ for name in $(grep -ohE 'histeqd_[a-z_]+' packaging/monitoring/alerts.yml packag
     # Only where there is a GPU.
     histeqd_device_busy_seconds_total) continue ;;
     esac
-    grep -qE "^$name[{ ]" "$folder/metrics" || { echo "no run has the metric $name" >&2 && missing=1; }
+    grep -qE "^${name}[{ ]" "$folder/metrics" || { echo "no run has the metric $name" >&2 && missing=1; }
 done
 exit $missing

@@ -5,8 +5,9 @@
 #   systemd/install.sh --uninstall [--prefix DIR]
 #
 # HISTEQD overrides the binary to install, target/release/histeqd. With DESTDIR, everything goes below that folder and the running
-# system is left alone, as packagers want it; but the binary has to run here, to write its manual and its completions. An existing
-# configuration is never replaced. Uninstalling stops the services, and keeps the configuration, the pictures and the user.
+# system is left alone, as packagers want it; but the binary has to run here, to write its manual and its completions: RUNNER is what runs one for
+# another processor ("qemu-aarch64 -L /usr/aarch64-linux-gnu"). An existing configuration is never replaced. Uninstalling stops the services, and keeps
+# the configuration, the pictures and the user.
 set -eu
 usage() { echo "usage: systemd/install.sh [--uninstall] [--prefix DIR]" >&2 && exit 2; }
 prefix=/usr/local uninstall=
@@ -44,17 +45,18 @@ if [ -n "$uninstall" ]; then
 fi
 
 install -Dm755 "${HISTEQD:-target/release/histeqd}" "$histeqd"
-"$histeqd" man "$manual"
+# A runner is a command and its arguments.
+${RUNNER-} "$histeqd" man "$manual"
 completions() {
-    script=$("$histeqd" completions "$1")
+    script=$(${RUNNER-} "$histeqd" completions "$1")
     printf '%s\n' "$script" | install -Dm644 /dev/stdin "$2"
 }
 completions bash "$bash"
 completions zsh "$zsh"
 completions fish "$fish"
 # The documents keep their places relative to each other, and come with every file that they link to, so that their links work.
-for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/* examples/README.md examples/slurm/* examples/kubernetes/* examples/nextflow/*.* examples/nextflow/tests/* \
-    systemd/install.sh systemd/*.service packaging/monitoring/* packaging/container/* .github/workflows/*; do
+for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/* examples/README.md examples/slurm/* examples/kubernetes/* \
+    examples/nextflow/*.* examples/nextflow/tests/* systemd/install.sh systemd/*.service packaging/monitoring/* packaging/container/* .github/workflows/*; do
     install -Dm644 "$page" "$documents/$page"
 done
 for unit in histeqd.service histeqd@.service histeqd-worker@.service; do

@@ -20,7 +20,15 @@ place=$(mktemp -d)
 started=()
 finish() {
     local code=$?
-    scancel --quiet --user="$(id -un)" 2>/dev/null || true
+    # Jobs of this cluster alone, should there be another; they go before what has to end them.
+    if [ -e "$place/slurm.conf" ]; then
+        export SLURM_CONF=$place/slurm.conf
+        scancel --quiet --user="$(id -un)" 2>/dev/null || true
+        for _ in $(seq 50); do
+            [ -n "$(squeue --noheader 2>/dev/null)" ] || break
+            sleep 0.2
+        done
+    fi
     # The last one first: slurmd tells slurmctld, and both ask munged.
     for ((i = ${#started[@]} - 1; i >= 0; i--)); do
         kill "${started[i]}" 2>/dev/null || true
@@ -31,13 +39,13 @@ finish() {
 }
 trap finish EXIT
 fail() { echo "examples/slurm/check.sh: $1" >&2 && exit 1; }
-# Tries a command for a minute.
+# Tries a command for two minutes.
 until_so() {
-    for _ in $(seq 300); do
+    for _ in $(seq 600); do
         if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.2
     done
-    fail "in vain for a minute: $*"
+    fail "in vain for two minutes: $*"
 }
 
 # Everybody has to reach munged's socket. The folder is no one else's to write.
@@ -55,14 +63,18 @@ END
 chmod +x "$place/bin/histeqd"
 export PATH=$place/bin:$PATH SLURM_CONF=$place/slurm.conf CUDA_VISIBLE_DEVICES=
 
+# Sessions of their own: Ctrl-C is for this script, which stops them in their order.
 mungekey --create --keyfile "$place/munge.key"
-munged --foreground --socket "$place/munge.socket" --key-file "$place/munge.key" --pid-file "$place/munged.pid" --seed-file "$place/munge.seed" \
+setsid munged --foreground --socket "$place/munge.socket" --key-file "$place/munge.key" --pid-file "$place/munged.pid" --seed-file "$place/munge.seed" \
     --log-file "$place/munged.log" >"$place/munged.out" 2>&1 &
 started+=($!)
 until_so munge --socket "$place/munge.socket" --no-input
 
 nodes=3
-port=$((10000 + RANDOM % 5000 * 2))
+# Ports that nobody has, one for slurmctld and one for each node.
+taken() { for one in $(seq "$port" $((port + nodes))); do (: <"/dev/tcp/127.0.0.1/$one") 2>/dev/null && return; done; return 1; }
+port=$((10000 + RANDOM % 9000))
+while taken; do port=$((10000 + RANDOM % 9000)); done
 cat >"$SLURM_CONF" <<END
 ClusterName=check
 SlurmctldHost=$(hostname)(127.0.0.1)
@@ -84,15 +96,17 @@ SelectTypeParameters=CR_Core_Memory
 SchedulerParameters=sched_interval=1,batch_sched_delay=1
 MpiDefault=none
 ReturnToService=2
+# The queues' ports go by it.
+FirstJobId=$((1 + RANDOM))
 # Nodes that claim more than this machine has, so that it need not be large.
 SlurmdParameters=config_overrides
 NodeName=node[1-$nodes] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=32000
 PartitionName=all Nodes=ALL Default=YES State=UP
 END
-slurmctld -D -L "$place/slurmctld.log" >/dev/null 2>&1 &
+setsid slurmctld -D -L "$place/slurmctld.log" >/dev/null 2>&1 &
 started+=($!)
 for node in $(seq "$nodes"); do
-    slurmd -D -N "node$node" -L "$place/slurmd-$node.log" >/dev/null 2>&1 &
+    setsid slurmd -D -N "node$node" -L "$place/slurmd-$node.log" >/dev/null 2>&1 &
     started+=($!)
 done
 idle() { [ "$(sinfo --noheader --Node --states=idle --format=%N | sort -u | wc -l)" = "$nodes" ]; }

@@ -15,7 +15,7 @@ fail() { echo "$recipe: $1" >&2 && exit 1; }
 
 # What the recipe begins with. It trusts whom this machine trusts, for a registry behind a proxy.
 base=$(image from scratch)
-image add --quiet "$base" "$(packaging/debian-base.sh)" / >/dev/null
+image add --quiet "$base" "$(packaging/debian-base.sh bookworm)" / >/dev/null
 if ! image run --isolation chroot "$base" -- true; then
     echo "$recipe: not built, because buildah can run nothing here" >&2
     exit
