@@ -27,6 +27,7 @@ use crate::config::Settings;
 use crate::error::{Error, Exit, PictureError, Refusal};
 use crate::input;
 use crate::paths::Shown;
+use crate::record::Digest;
 use crate::selection::{output_below, promises_a_picture};
 use crate::service::folders::Folders;
 use crate::service::log;
@@ -73,6 +74,7 @@ pub fn watch(settings: &Settings, place: &Place, stop: &Stop) -> Result<Exit, Er
 
 struct Watching<'a> {
     settings: &'a Settings,
+    digest: Digest,
     out: PathBuf,
     prefixes: Prefixes,
     watch: Watch,
@@ -91,6 +93,7 @@ impl<'a> Watching<'a> {
         let can_collide = settings.target.format.is_some() || watched.len() > 1 && !settings.prefix_folder;
         Self {
             settings,
+            digest: Digest::of(settings.of_outputs().as_bytes()),
             out,
             prefixes,
             watch: Watch::start(watched, options, Instant::now()),
@@ -126,10 +129,10 @@ impl<'a> Watching<'a> {
 
     /// Handles what the watched folders report.
     fn look(&mut self, signal: Option<Signal>) {
-        let Self { settings, out, prefixes, watch, settle, outputs, .. } = self;
+        let Self { settings, digest, out, prefixes, watch, settle, outputs, .. } = self;
         let mut is_done = |path: &Path, below: &Path, _| {
             let output = output_of(out, prefixes, settings, path, below);
-            let job = source::single(path.to_owned(), output.clone(), false, settings);
+            let job = source::single(path.to_owned(), output.clone(), false, settings, *digest);
             let is_done = matches!(job, Ok(None));
             if is_done {
                 outputs.claim(&output, path);
@@ -208,7 +211,7 @@ impl<'a> Watching<'a> {
                 self.prefixes.is_empty() && self.watch.root_of(&other) != self.watch.root_of(path);
             return Err(Refusal::SharedOutput { other, output, separable }.into());
         }
-        source::single(path.to_owned(), output, false, self.settings)
+        source::single(path.to_owned(), output, false, self.settings, self.digest)
     }
 
     fn refuse(&mut self, path: &Path, why: &PictureError) -> Ending {
