@@ -88,14 +88,18 @@ class Server:
 
 
 def on_cores(given, commands):
-    """Runs commands at once, each on a core of its own, and returns the seconds until the last output."""
+    """Runs commands at once, each on a core of its own, and returns when they were started and the processors' seconds that they took."""
     start = time.time()
     running = [subprocess.Popen(['taskset', '-c', str(core), *map(str, command)], stderr=subprocess.DEVNULL, env=given.environment)
                for core, command in zip(CORES, commands)]
+    cpu = 0
     for process, command in zip(running, commands):
-        if process.wait():
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
             sys.exit(f'{" ".join(map(str, command))}: ended with {process.returncode}')
-    return start
+        cpu += usage.ru_utime + usage.ru_stime
+    return start, cpu
 
 
 FLAGS = ['--no-config', '--devices', 'cpu', '-j', '1']
@@ -103,8 +107,8 @@ FLAGS = ['--no-config', '--devices', 'cpu', '-j', '1']
 
 def plain(given, inbox, out):
     command = [given.histeqd, inbox, '--out', out, '--quiet', '--durability', given.durability, *FLAGS]
-    start = on_cores(given, [command])
-    return outputs(out)[1] - start, 0.0
+    start, cpu = on_cores(given, [command])
+    return outputs(out)[1] - start, cpu, 0.0
 
 
 def queued(given, inbox, out, workers):
@@ -116,8 +120,8 @@ def queued(given, inbox, out, workers):
         before = server.cpu()
         work = [given.histeqd, 'work', '--queue', queue, '--root', given.scratch, '--until-empty', '--quiet',
                 '--durability', given.durability, *FLAGS]
-        start = on_cores(given, [work] * workers)
-        return outputs(out)[1] - start, server.cpu() - before
+        start, cpu = on_cores(given, [work] * workers)
+        return outputs(out)[1] - start, cpu, server.cpu() - before
     finally:
         server.end()
 
@@ -126,11 +130,11 @@ def measure(given, way, kind, count):
     inbox, out = given.scratch / 'in', given.scratch / 'out'
     shutil.rmtree(out, ignore_errors=True)
     os.sync()
-    seconds, server = way(given, inbox, out)
+    taken = way(given, inbox, out)
     done = outputs(out)[0]
     if done != count:
         sys.exit(f'{kind}: {done} outputs of {count}')
-    return seconds, server
+    return taken
 
 
 def main():
@@ -151,8 +155,8 @@ def main():
     version = subprocess.run([given.nats_server, '--version'], capture_output=True, text=True, check=True).stdout.strip()
     print(f'{len(CORES)} cores, {version}, --durability {given.durability}, medians of {given.runs} runs, pictures a second\n')
     heads = ''.join(f' {count} worker{"s" * (count > 1)} |' for count in workers)
-    print(f'| | files | plain run |{heads} overhead of one | of the server\'s core with {workers[-1]} |')
-    print('| --- ' + '| --: ' * (len(workers) + 4) + '|', flush=True)
+    print(f'| | files | plain run |{heads} overhead of one | in processor time | of a core for the server of {workers[-1]} |')
+    print('| --- ' + '| --: ' * (len(workers) + 5) + '|', flush=True)
     ways = [plain] + [lambda given, inbox, out, count=count: queued(given, inbox, out, count) for count in workers]
     for kind in given.kinds:
         fill(given.scratch / 'in', kind, 200)
@@ -162,12 +166,13 @@ def main():
         measure(given, plain, kind, count)
         taken = [[] for _ in ways]
         for _ in range(given.runs):
-            for way, seconds in zip(ways, taken):
-                seconds.append(measure(given, way, kind, count))
-        medians = [statistics.median(seconds for seconds, _ in each) for each in taken]
+            for way, each in zip(ways, taken):
+                each.append(measure(given, way, kind, count))
+        medians, processors, _ = zip(*([statistics.median(column) for column in zip(*each)] for each in taken))
         rates = ' | '.join(f'{count / seconds:.0f}' for seconds in medians)
-        busy = statistics.median(server / seconds for seconds, server in taken[-1])
-        print(f'| {kind} | {count} | {rates} | {medians[1] / medians[0] - 1:.0%} | {busy:.0%} |', flush=True)
+        overheads = ' | '.join(f'{figures[1] / figures[0] - 1:.0%}' for figures in (medians, processors))
+        busy = statistics.median(server / seconds for seconds, _, server in taken[-1])
+        print(f'| {kind} | {count} | {rates} | {overheads} | {busy:.0%} |', flush=True)
     shutil.rmtree(given.scratch)
 
 

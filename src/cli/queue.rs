@@ -154,7 +154,7 @@ pub struct WorkCommand {
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
 
-    /// A folder that pictures may be read from and outputs written to; what is elsewhere is refused (can be repeated)
+    /// A folder, here or in object storage, that pictures may be read from and outputs written to; what is elsewhere is refused (can be repeated)
     #[arg(long = "root", value_name = "DIR", required = true, num_args = 1)]
     pub(crate) roots: Vec<PathBuf>,
 

@@ -1,6 +1,7 @@
 //! The folders, here and in object storage, that a worker may read from and write to. Who can publish to a queue cannot make it touch
 //! anything else.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -99,16 +100,40 @@ impl Roots {
 
     /// Checks that a file to read lies in one of the folders, wherever links lead.
     pub(super) fn check_input(&self, input: &Path) -> Result<(), Outside> {
+        self.check_inputs()(input)
+    }
+
+    /// Returns what checks several files, as [`Roots::check_input`]. Each folder around them is looked at once.
+    pub(super) fn check_inputs(&self) -> impl FnMut(&Path) -> Result<(), Outside> {
+        let mut inside: HashMap<PathBuf, bool> = HashMap::new();
+        let mut is_inside = move |file: &Path| match file.parent() {
+            // What is no link lies where its folder does.
+            Some(folder) if !fs::symlink_metadata(file).is_ok_and(|file| file.is_symlink()) => {
+                if let Some(known) = inside.get(folder) {
+                    return *known;
+                }
+                *inside.entry(folder.to_owned()).or_insert(self.leads_inside(folder))
+            }
+            _ => self.leads_inside(file),
+        };
+        move |input| self.check(input, &mut is_inside)
+    }
+
+    /// Returns whether a path leads to what lies in one of the folders.
+    fn leads_inside(&self, path: &Path) -> bool {
+        match path.canonicalize() {
+            Ok(real) => self.folders.iter().any(|root| real.starts_with(&root.canonical)),
+            // Whoever reads it finds out too.
+            Err(why) => why.kind() == ErrorKind::NotFound || why.kind() == ErrorKind::PermissionDenied,
+        }
+    }
+
+    fn check(&self, input: &Path, is_inside: impl FnOnce(&Path) -> bool) -> Result<(), Outside> {
         if store::is_url(input) {
             return self.of_url(input).map(drop);
         }
         let as_written = self.folders.iter().any(|root| input.starts_with(&root.absolute));
-        let really = match input.canonicalize() {
-            Ok(real) => self.folders.iter().any(|root| real.starts_with(&root.canonical)),
-            // Whoever reads it finds out too.
-            Err(why) => why.kind() == ErrorKind::NotFound || why.kind() == ErrorKind::PermissionDenied,
-        };
-        if as_written && really {
+        if as_written && is_inside(input) {
             return Ok(());
         }
         Err(Outside { path: input.to_owned(), by_link: as_written })

@@ -80,6 +80,7 @@ pub fn work(
         stop,
         held,
         is_silent: false,
+        checked: None,
     };
     let done = worker.run(publisher);
     if !queue.finish(SETTLING) {
@@ -109,6 +110,8 @@ struct Worker<'a> {
     held: VecDeque<Taken>,
     /// Whether the server does not answer.
     is_silent: bool,
+    /// The settings that were found to be fine last.
+    checked: Option<String>,
 }
 
 impl Worker<'_> {
@@ -256,10 +259,10 @@ impl Worker<'_> {
     fn begin(&self, taken: Taken, settings: &Settings) -> Vec<Job> {
         let (mut jobs, mut failures) = (Vec::with_capacity(taken.message.pictures.len()), HashMap::new());
         let pictures = &taken.message.pictures;
-        let objects =
+        let mut objects =
             Objects::find(pictures.iter().flat_map(|picture| [&*picture.input, &*picture.output]), settings);
         for Picture { input, output, named, .. } in pictures {
-            match objects.job(input.clone(), output.clone(), *named, &settings.picture, settings) {
+            match objects.job(input.clone(), output.clone(), *named, &settings.picture) {
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {}
                 Err(error) => {
@@ -331,7 +334,7 @@ impl Worker<'_> {
     }
 
     /// Decides about a message: whether it can be understood, may be done here, and was not tried too often.
-    fn admit(&self, delivery: Delivery) -> Option<Taken> {
+    fn admit(&mut self, delivery: Delivery) -> Option<Taken> {
         let message = match Message::parse(delivery.payload()) {
             Ok(message) => message,
             Err(why) => {
@@ -345,11 +348,7 @@ impl Worker<'_> {
             self.begun.refuse(delivery, &message, &refused);
             return None;
         }
-        let refused: Vec<_> = message
-            .pictures
-            .iter()
-            .filter_map(|picture| Some((picture.clone(), self.outside(picture)?)))
-            .collect();
+        let refused = self.outside(&message.pictures);
         if !refused.is_empty() {
             self.begun.refuse(delivery, &message, &refused);
             return None;
@@ -383,7 +382,10 @@ impl Worker<'_> {
     }
 
     /// Checks that a message's settings can be read, and that the files that they name may be.
-    fn check_settings(&self, text: &str) -> Result<(), String> {
+    fn check_settings(&mut self, text: &str) -> Result<(), String> {
+        if self.checked.as_deref() == Some(text) {
+            return Ok(());
+        }
         let written = self.written.clone().with_carried(text)?;
         let reference = match &written.reference {
             Some(OrNone::Some(InputFile(file))) => Some(file),
@@ -393,13 +395,18 @@ impl Worker<'_> {
         if let Some(url) = files.clone().find(|file| store::is_url(file)) {
             return Err(format!("{} is a URL, and has to be a file", Shown(url)));
         }
-        files.try_for_each(|file| self.roots.check_input(file)).map_err(|why| why.to_string())
+        files.try_for_each(|file| self.roots.check_input(file)).map_err(|why| why.to_string())?;
+        self.checked = Some(text.to_owned());
+        Ok(())
     }
 
-    /// Returns why a picture is none of this worker's.
-    fn outside(&self, picture: &Picture) -> Option<String> {
-        let inside =
-            self.roots.check_input(&picture.input).and_then(|()| self.roots.of_output(&picture.output));
-        inside.err().map(|why| why.to_string())
+    /// Returns the pictures that are none of this worker's, and why.
+    fn outside(&self, pictures: &[Picture]) -> Vec<(Picture, String)> {
+        let mut check_input = self.roots.check_inputs();
+        let outside = |picture: &Picture| {
+            let inside = check_input(&picture.input).and_then(|()| self.roots.of_output(&picture.output));
+            Some((picture.clone(), inside.err()?.to_string()))
+        };
+        pictures.iter().filter_map(outside).collect()
     }
 }

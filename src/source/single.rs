@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,16 +28,21 @@ pub fn single(
     own: &Arc<PictureSettings>,
     settings: &Settings,
 ) -> Result<Option<Job>, PictureError> {
-    let objects = Objects::find([input.as_path(), &output], settings);
-    objects.job(input, output, named, own, settings)
+    let mut objects = Objects::find([input.as_path(), &output], settings);
+    objects.job(input, output, named, own)
 }
 
-/// What object storage has at the places of some inputs and outputs.
-pub struct Objects(HashMap<PathBuf, Result<(Bucket, Option<Found>), store::Error>>);
+/// What object storage has at the places of some inputs and outputs of a run.
+pub struct Objects<'s> {
+    settings: &'s Settings,
+    found: HashMap<PathBuf, Result<(Bucket, Option<Found>), store::Error>>,
+    /// For each device of the inputs, whether its file system keeps inode numbers.
+    lasting_inodes: HashMap<u64, bool>,
+}
 
-impl Objects {
+impl<'s> Objects<'s> {
     /// Looks at those of these paths that are in object storage, many at once.
-    pub fn find<'p>(paths: impl IntoIterator<Item = &'p Path>, settings: &Settings) -> Self {
+    pub fn find<'p>(paths: impl IntoIterator<Item = &'p Path>, settings: &'s Settings) -> Self {
         let mut found = HashMap::new();
         let mut by_bucket: HashMap<String, Vec<(PathBuf, Url)>> = HashMap::new();
         for path in paths.into_iter().filter(|path| store::is_url(path)) {
@@ -55,7 +61,7 @@ impl Objects {
                 Err(why) => found.extend(paths.into_iter().map(|path| (path, Err(why.clone())))),
             }
         }
-        Self(found)
+        Self { settings, found, lasting_inodes: HashMap::new() }
     }
 
     /// As [`single`], of paths that were among those looked at.
@@ -63,13 +69,13 @@ impl Objects {
     /// # Errors
     /// As of [`single`].
     pub fn job(
-        &self,
+        &mut self,
         input: PathBuf,
         output: PathBuf,
         named: bool,
         own: &Arc<PictureSettings>,
-        settings: &Settings,
     ) -> Result<Option<Job>, PictureError> {
+        let settings = self.settings;
         let (state, object) = self.input(&input)?;
         let replaced = self.at(&output).map_err(|why| PublishError::of_store(&output, why))?;
         let standing = match (settings.existing, &replaced) {
@@ -98,13 +104,14 @@ impl Objects {
         }))
     }
 
-    fn input(&self, input: &Path) -> Result<(InputState, Option<Arc<Object>>), PictureError> {
+    fn input(&mut self, input: &Path) -> Result<(InputState, Option<Arc<Object>>), PictureError> {
         if !store::is_url(input) {
             let metadata = fs::metadata(input).map_err(PictureError::Read)?;
             if !metadata.is_file() {
                 return Err(Refusal::NotAFile.into());
             }
-            let lasting_inodes = FileSystem::of(input).is_ok_and(|own| own.lasting_inodes);
+            let last = || FileSystem::of(input).is_ok_and(|own| own.lasting_inodes);
+            let lasting_inodes = *self.lasting_inodes.entry(metadata.dev()).or_insert_with(last);
             return Ok((InputState::of(&metadata, lasting_inodes), None));
         }
         let there = self.at(input).map_err(PictureError::of_store)?;
@@ -114,7 +121,7 @@ impl Objects {
 
     /// Returns the object of a path, if there is one.
     fn at(&self, path: &Path) -> Result<Option<(Bucket, Found)>, store::Error> {
-        match self.0.get(path) {
+        match self.found.get(path) {
             Some(Ok((bucket, found))) => Ok(found.clone().map(|found| (bucket.clone(), found))),
             Some(Err(why)) => Err(why.clone()),
             None => Ok(None),

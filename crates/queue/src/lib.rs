@@ -25,6 +25,7 @@ mod access;
 mod delivery;
 mod error;
 mod place;
+mod requests;
 mod streams;
 
 use std::future::Future;
@@ -33,6 +34,7 @@ use std::time::Duration;
 use async_nats::jetstream;
 use futures_util::StreamExt;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 
@@ -40,6 +42,7 @@ pub use access::Access;
 pub use delivery::{Delivery, Fate, Letter};
 pub use error::QueueError;
 pub use place::Place;
+use requests::{Answer, Requests};
 use streams::Streams;
 pub use streams::{DeadLetter, Limits, Published, Stats};
 
@@ -47,12 +50,13 @@ pub use streams::{DeadLetter, Limits, Published, Stats};
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// How much later than agreed the server may say that there is no work.
-const SLACK: Duration = Duration::from_millis(500);
+const SLACK: Duration = Duration::from_secs(1);
 
 /// A connection to a queue. Shared by all threads.
 pub struct Queue {
     runtime: Runtime,
     streams: Streams,
+    requests: Mutex<Requests>,
     /// What acknowledges messages, and answers questions.
     tasks: TaskTracker,
 }
@@ -76,7 +80,8 @@ impl Queue {
             context.set_timeout(ANSWER);
             Ok(context)
         })?;
-        Ok(Self { streams: Streams::new(place, context), runtime, tasks: TaskTracker::new() })
+        let requests = Mutex::new(Requests::new(context.clone()));
+        Ok(Self { streams: Streams::new(place, context), requests, runtime, tasks: TaskTracker::new() })
     }
 
     /// Creates the queue if there is none. One that is there is left as it is.
@@ -102,24 +107,21 @@ impl Queue {
     pub fn pull(&self, patience: Duration) -> Result<Option<Delivery>, QueueError> {
         self.wait(async {
             let (consumer, lease) = self.streams.consumer().await?;
-            let batch = consumer.batch().max_messages(1).expires(patience).messages().await;
-            let mut batch = batch.map_err(|why| QueueError::failed("asking for work", &why))?;
-            let asked = Instant::now();
-            match timeout(patience + ANSWER, batch.next()).await {
-                Ok(Some(Ok(message))) => {
+            let stream = self.streams.place().work();
+            match self.requests.lock().await.ask((&stream, &consumer), patience, SLACK).await {
+                Ok(Answer::Message(message)) => {
                     Delivery::new(message, lease, self.streams.clone(), self.tasks.clone()).map(Some)
                 }
-                Ok(Some(Err(why))) => {
-                    self.streams.forget_consumer();
-                    Err(QueueError::failed("asking for work", &why))
-                }
-                Ok(None) | Err(_) => {
+                Ok(Answer::Nothing) => Ok(None),
+                Ok(Answer::Silence) => {
                     // A server says in time that there is nothing, unless it was started anew and has forgotten the question, or there is
                     // no such queue any more.
-                    if asked.elapsed() > patience + SLACK {
-                        self.streams.forget_consumer();
-                    }
+                    self.streams.forget_consumer();
                     Ok(None)
+                }
+                Err(why) => {
+                    self.streams.forget_consumer();
+                    Err(why)
                 }
             }
         })
@@ -206,6 +208,7 @@ impl Queue {
 
     /// Waits, but not for longer than a while, until what was settled is acknowledged. Returns whether all of it is.
     pub fn finish(&self, patience: Duration) -> bool {
+        self.wait(async { self.requests.lock().await.give_back_late().await });
         self.tasks.close();
         let done = self.runtime.block_on(async { timeout(patience, self.tasks.wait()).await.is_ok() });
         self.tasks.reopen();

@@ -74,8 +74,8 @@ pub struct DeadLetter {
 pub(crate) struct Streams {
     place: Arc<Place>,
     context: Context,
-    /// The consumer, once it is known, and its lease.
-    consumer: Arc<Mutex<Option<(PullConsumer, Duration)>>>,
+    /// The name of the consumer, once it is known, and its lease.
+    consumer: Arc<Mutex<Option<(Arc<str>, Duration)>>>,
 }
 
 impl Streams {
@@ -141,8 +141,8 @@ impl Streams {
         })
     }
 
-    /// Returns the consumer and its lease.
-    pub(crate) async fn consumer(&self) -> Result<(PullConsumer, Duration), QueueError> {
+    /// Returns the name of the consumer and its lease.
+    pub(crate) async fn consumer(&self) -> Result<(Arc<str>, Duration), QueueError> {
         let known = || self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(consumer) = known().clone() {
             return Ok(consumer);
@@ -150,9 +150,9 @@ impl Streams {
         let stream = self.stream(self.place.work()).await?;
         let name = self.name_of_consumer(&stream).await?;
         let consumer: PullConsumer = stream.get_consumer(&name).await.map_err(|why| unknown(&why))?;
-        let lease = consumer.cached_info().config.ack_wait;
-        *known() = Some((consumer.clone(), lease));
-        Ok((consumer, lease))
+        let found: (Arc<str>, _) = (name.into(), consumer.cached_info().config.ack_wait);
+        *known() = Some(found.clone());
+        Ok(found)
     }
 
     async fn name_of_consumer(&self, stream: &Stream) -> Result<String, QueueError> {
