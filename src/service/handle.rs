@@ -217,6 +217,7 @@ impl Watching<'_> {
         let job = Job {
             number: 0,
             settings: Arc::clone(&self.settings.picture),
+            mask: self.settings.picture.mask_state(&self.settings.inputs, &input),
             input,
             output,
             named: false,

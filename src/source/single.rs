@@ -70,12 +70,13 @@ impl Objects {
     ) -> Result<Option<Job>, PictureError> {
         let (state, object) = self.input(&input)?;
         let replaced = self.at(&output).map_err(|why| PublishError::of_store(&output, why))?;
-        let digest = || settings.picture.digest();
+        let mask = settings.picture.mask_state(&settings.inputs, &input);
+        let digest = settings.picture.digest().with(mask);
         let standing = match (settings.existing, &replaced) {
             (Existing::Overwrite, _) => Standing::ToDo,
-            (Existing::Skip, Some((_, there))) => Standing::of_object(there, &state, digest()),
+            (Existing::Skip, Some((_, there))) => Standing::of_object(there, &state, digest),
             (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-            (Existing::Skip, None) => Standing::of(&output, &state, digest(), settings.times),
+            (Existing::Skip, None) => Standing::of(&output, &state, digest, settings.times),
         };
         if standing == Standing::Done {
             return Ok(None);
@@ -83,6 +84,7 @@ impl Objects {
         Ok(Some(Job {
             number: 0,
             settings: Arc::clone(&settings.picture),
+            mask,
             input,
             output,
             named,
