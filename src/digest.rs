@@ -20,6 +20,12 @@ impl Digest {
         Self(hasher.finish() >> (u64::BITS - Self::BITS))
     }
 
+    /// Returns the digest of both; this one if there is no other.
+    #[must_use]
+    pub fn with(self, other: Option<Self>) -> Self {
+        other.map_or(self, |other| Self::of([self.0.to_le_bytes(), other.0.to_le_bytes()].as_flattened()))
+    }
+
     /// Returns the digest of this value, if it is one.
     pub(crate) fn new(value: u64) -> Option<Self> {
         (value >> Self::BITS == 0).then_some(Self(value))
@@ -43,6 +49,9 @@ mod tests {
 
     #[test]
     fn a_digest_never_changes() {
-        assert_eq!(Digest::of(b""), Digest(0xd1fb_a762_150c));
+        let empty = Digest(0xd1fb_a762_150c);
+        assert_eq!(Digest::of(b""), empty);
+        assert_eq!(empty.with(None), empty);
+        assert_ne!(empty.with(Some(Digest::of(b"a"))), empty.with(Some(Digest::of(b"b"))));
     }
 }

@@ -1,13 +1,15 @@
 //! `--mask`: pictures that say which pixels of others count.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::WithRemedy;
 use crate::input;
 use crate::paths::Shown;
+use crate::record::Digest;
 use crate::slot::{Held, SlotError};
+use crate::stamp::Stamp;
 use codec::{CodecError, Cores, JpegQuality, LevelCount, Limits, Mask, Opened, PngLevel, Target};
 
 /// What masks are decoded as: gray.
@@ -112,7 +114,7 @@ impl Masks {
         limits: &Limits,
         held: &mut Held,
     ) -> Result<Mask, MaskError> {
-        let path = self.find(inputs, input)?;
+        let (path, _) = self.find(inputs, input)?;
         let mask = self.read(&path, page, limits, held)?;
         let layout = opened.layout();
         let picture = (layout.width, layout.height / opened.frames() as u32);
@@ -122,14 +124,26 @@ impl Masks {
         Ok(mask)
     }
 
-    fn find(&self, inputs: &[PathBuf], input: &Path) -> Result<PathBuf, MaskError> {
+    /// Returns what tells the mask of a picture from another, and from another state of it: its name, length and modification time. Nothing if there
+    /// is none. It takes one look at the file system if the mask has the picture's extension.
+    pub fn state_of(&self, inputs: &[PathBuf], input: &Path) -> Option<Digest> {
+        let (path, metadata) = self.find(inputs, input).ok()?;
+        // The folder may be mounted elsewhere on another machine, with other inode numbers.
+        let Stamp { size, mtime_ns, inode: _ } = Stamp::of(&metadata, false);
+        let extension = path.extension().unwrap_or_default().as_encoded_bytes();
+        let state = [&size.to_le_bytes(), &mtime_ns.to_le_bytes(), extension].concat();
+        Some(Digest::of(&state))
+    }
+
+    fn find(&self, inputs: &[PathBuf], input: &Path) -> Result<(PathBuf, Metadata), MaskError> {
         let folders = inputs.iter().filter_map(|folder| input.strip_prefix(folder).ok());
         let below =
             folders.filter(|below| !below.as_os_str().is_empty()).min_by_key(|below| below.as_os_str().len());
         let name = below.or_else(|| input.file_name().map(Path::new)).unwrap_or(input);
         let path = self.folder.join(name);
         let others = EXTENSIONS.iter().map(|extension| path.with_extension(extension));
-        let found = [path.clone()].into_iter().chain(others).find(|path| path.exists());
+        let mut all = [path.clone()].into_iter().chain(others);
+        let found = all.find_map(|path| fs::metadata(&path).ok().map(|metadata| (path, metadata)));
         found.ok_or(MaskError::Missing(path))
     }
 

@@ -343,6 +343,7 @@ mod tests {
         Job {
             number: 0,
             settings: Arc::default(),
+            mask: None,
             input: input.into(),
             output: input.replacen("in", "out", 1).into(),
             named,

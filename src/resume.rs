@@ -214,7 +214,7 @@ impl Resume {
     ) -> Result<Option<T>, LedgerError> {
         let Some(stamp) = job.stamp else { return Ok(None) };
         let (input, output) = (absolute(&job.input), absolute(&job.output));
-        let settings = job.settings.fingerprint(&self.limits);
+        let settings = job.fingerprint(&self.limits);
         let entry = Entry { input: &input, stamp, settings: &settings, output: &output };
         ask(&self.ledger(), &entry).map(Some)
     }

@@ -31,7 +31,7 @@ use members::Member;
 pub use members::Release;
 pub use memory::Memory;
 use parked::Parked;
-pub use parked::ParkedId;
+pub use parked::{ParkedId, Unparked};
 pub use split::Slots;
 use start::Arrivals;
 pub use start::Start;

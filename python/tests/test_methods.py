@@ -1,5 +1,9 @@
 """The same bytes as the models."""
 
+import pathlib
+import shutil
+import subprocess
+
 import model
 import numpy as np
 import pytest
@@ -70,6 +74,20 @@ def test_histogram_is_that_of_numpy(picture, data):
     result = histeqd.histogram(picture, bins)
     assert result.dtype == np.uint64
     np.testing.assert_array_equal(result, expected[0] if picture.ndim == 2 else expected)
+
+
+@pytest.mark.skipif(not shutil.which("octave-cli"), reason="GNU Octave is not installed")
+@pytest.mark.parametrize("dtype, bins", [(np.uint8, 256), (np.uint8, 16), (np.uint16, 1024)])
+def test_histogram_is_that_of_the_published_matlab_way(dtype, bins, tmp_path):
+    picture = noise((9, 14, 3), dtype, 5)
+    (tmp_path / "samples").write_bytes(picture.tobytes())
+    bits = 8 * picture.itemsize
+    numbers = [str(number) for number in (*picture.shape, bits, bins)]
+    folder = pathlib.Path(__file__).parents[2] / "tools" / "ladder" / "octave"
+    command = ["octave-cli", "--no-gui", "--quiet", "run.m", tmp_path / "samples", *numbers, tmp_path / "counts"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    counts = np.loadtxt(tmp_path / "counts", delimiter=",").T
+    np.testing.assert_array_equal(histeqd.histogram(picture, bins), counts)
 
 
 def test_bins_that_do_not_divide_the_levels():

@@ -1,6 +1,6 @@
 //! What decides what outputs look like, resolved.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layers::key;
@@ -121,6 +121,15 @@ impl PictureSettings {
         format!("{} {limits:?}", self.text)
     }
 
+    /// Returns the same text for a picture with this mask ([`PictureSettings::mask_state`]).
+    pub fn fingerprint_with(&self, mask: Option<Digest>, limits: &Limits) -> String {
+        match mask {
+            None => self.fingerprint(limits),
+            // The ledger keeps each text once. Each mask has one of its own, so it is short.
+            Some(_) => format!("masked {} {limits:?}", self.digest.with(mask)),
+        }
+    }
+
     /// Returns a text of all that decides what an output looks like, to compare. It is the same in every version: a key that is left at its
     /// default is not in it.
     pub fn of_outputs(&self) -> &str {
@@ -131,6 +140,11 @@ impl PictureSettings {
     #[cfg(feature = "queue")]
     pub(super) fn keys(&self) -> &str {
         &self.keys
+    }
+
+    /// Returns what tells the mask of an input from others, and from other states of it, if it has one ([`Masks::state_of`]).
+    pub fn mask_state(&self, inputs: &[PathBuf], input: &Path) -> Option<Digest> {
+        self.masks.as_ref()?.state_of(inputs, input)
     }
 
     /// Returns the digest of that text.

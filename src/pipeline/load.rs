@@ -11,7 +11,7 @@ use crate::kind::kind_of;
 use crate::luts::Luts;
 use crate::rates::{Class, Way};
 use crate::schedule::{Attempts, Request, starts};
-use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots};
+use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
 use crate::stamp::Stamp;
@@ -113,10 +113,9 @@ pub(super) struct Loader<'r> {
     pub(super) order: Order,
 }
 
-/// The pixels of a picture that waits for others, and what else is known of it.
+/// What is known of a picture that waits for others, beside its pixels.
 struct ParkedPicture {
     decoded: Decoded,
-    pixels: Vec<u8>,
     class: Class,
     bytes_in: u64,
     has_holes: bool,
@@ -283,10 +282,10 @@ impl Loader<'_> {
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
         if let Pass::Apply(luts, parked) = &mut work.pass
-            && let Some((content, held)) = parked.take().and_then(|id| self.run.machine.pool.unpark(id))
+            && let Some((content, pixels)) = parked.take().and_then(|id| self.run.machine.pool.unpark(id))
             && let Ok(picture) = content.downcast()
         {
-            return self.load_parked(*picture, held, luts, &work.attempts, clock);
+            return self.load_parked((*picture, pixels), luts, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
         let (limits, target) = (&self.run.settings.limits, &self.settings.target);
@@ -384,21 +383,18 @@ impl Loader<'_> {
     /// Loads a picture whose pixels are still in memory.
     fn load_parked(
         &self,
-        picture: ParkedPicture,
-        held: Held,
+        (picture, pixels): (ParkedPicture, Unparked),
         luts: &Luts,
         attempts: &Attempts,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        let ParkedPicture { decoded, pixels, class, bytes_in, has_holes } = picture;
+        let ParkedPicture { decoded, class, bytes_in, has_holes } = picture;
         let machine = self.run.machine;
         let layout = decoded.layout;
         let aside = decoded.heap_bytes(&self.settings.target) + self.order.scratch_bytes(&layout);
         let request = Request { attempts, worth: machine.rates.worth(class) };
-        let mut slot = machine.pool.take(self.order.slot_bytes(&layout), aside, held.bytes(), request)?;
+        let mut slot = machine.pool.take_parked(pixels, self.order.slot_bytes(&layout), aside, request)?;
         clock.mark(Stage::Slot);
-        slot.bytes_mut()[..pixels.len()].copy_from_slice(&pixels);
-        drop((pixels, held));
         self.give_luts(&mut slot, &decoded, luts)?;
         clock.mark(Stage::Decode);
         Ok(Loaded { slots: slot.into(), content: Content::Pixels, class, decoded, bytes_in, has_holes })
@@ -446,13 +442,11 @@ impl Loader<'_> {
 }
 
 /// Keeps the pixels of a picture that waits for others in memory, if there is room.
-pub(super) fn park(run: &Run<'_>, slot: &Slot, picture: Picture) -> (QueuedJob, Option<ParkedId>) {
+pub(super) fn park(run: &Run<'_>, slot: Slot, picture: Picture) -> (QueuedJob, Option<ParkedId>) {
     let Picture { decoded, work, class, bytes_in, has_holes, .. } = picture;
     let pixels = decoded.layout.bytes();
-    let bytes = pixels + decoded.heap_bytes(&work.job.settings.target);
-    let parked = run.machine.pool.park(bytes, || {
-        let pixels = slot.bytes()[..pixels as usize].to_vec();
-        Box::new(ParkedPicture { decoded, pixels, class, bytes_in, has_holes })
-    });
+    let beside = decoded.heap_bytes(&work.job.settings.target);
+    let content = || Box::new(ParkedPicture { decoded, class, bytes_in, has_holes }) as Box<_>;
+    let parked = run.machine.pool.park(slot, pixels, beside, content);
     (work, parked)
 }

@@ -76,7 +76,7 @@ impl<'a> OutputFolder<'a> {
     fn begin(&self, job: &Job) -> Result<Unpublished<'a>, PublishError> {
         let mut output = self.publisher.begin(self.out, &job.output)?;
         if let Some(input) = job.stamp {
-            output.record(Origin { input, settings: job.settings.digest() });
+            output.record(Origin { input, settings: job.digest() });
             if self.times == Times::Keep {
                 output.modified_at(input.modified());
             }
@@ -150,7 +150,7 @@ impl<'a> OutputBucket<'a> {
     fn begin(&self, job: &Job) -> Result<Pending<'a>, PublishError> {
         let mut output = Upload::begin(&self.bucket, &job.output, job.replaced.clone())?;
         if let Some(input) = job.stamp {
-            output.record(Origin { input, settings: job.settings.digest() });
+            output.record(Origin { input, settings: job.digest() });
         }
         Ok(Pending::Object(output))
     }

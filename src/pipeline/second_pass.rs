@@ -40,8 +40,7 @@ impl Run<'_> {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
         let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
-        let (work, parked) = park(self, &slot, *picture);
-        drop(slot);
+        let (work, parked) = park(self, slot, *picture);
         self.go_on(self.groups.add(work, &layout, levels, &counts, parked));
     }
 

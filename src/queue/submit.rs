@@ -225,6 +225,7 @@ mod tests {
         Job {
             number,
             settings: Arc::default(),
+            mask: None,
             input: format!("/in/{number}.png").into(),
             output: format!("/out/{number}.png").into(),
             named: false,

@@ -232,6 +232,7 @@ impl Watching<'_> {
         let stamp = entry.stamp;
         let job = Job {
             number: 0,
+            mask: own.mask_state(&self.settings.inputs, &input),
             settings: own,
             input,
             output,

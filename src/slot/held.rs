@@ -54,6 +54,11 @@ impl Held {
         has
     }
 
+    /// Has a slot go on to count what it holds.
+    pub(super) fn hand_over(&mut self) {
+        self.bytes = 0;
+    }
+
     /// Returns the buffer of an earlier file, empty if none was kept. What it has counts as part of what is held.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.pool.change(|state| {

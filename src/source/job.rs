@@ -10,9 +10,10 @@ use store::{Object, Version};
 
 use super::stdin::Spooled;
 use crate::config::PictureSettings;
+use crate::record::Digest;
 use crate::selection::promises_a_picture;
 use crate::stamp::Stamp;
-use codec::Format;
+use codec::{Format, Limits};
 
 /// One picture to process.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Job {
     pub number: usize,
     /// What its output is to look like.
     pub settings: Arc<PictureSettings>,
+    /// What tells its mask from other states of it, if it has one.
+    pub mask: Option<Digest>,
     /// The file to read.
     pub input: PathBuf,
     /// The file to write; empty if the run writes no output per picture.
@@ -50,6 +53,16 @@ impl Job {
     pub fn is_unchanged(&self) -> bool {
         // An object is fetched in the state that was listed, or not at all.
         self.object.is_some() || self.stamp.is_none_or(|stamp| stamp.is_still_of(&self.input))
+    }
+
+    /// Returns the digest of all that decides what its output looks like.
+    pub fn digest(&self) -> Digest {
+        self.settings.digest().with(self.mask)
+    }
+
+    /// Returns a text of all that decides what its output looks like and whether it has one, to compare.
+    pub fn fingerprint(&self, limits: &Limits) -> String {
+        self.settings.fingerprint_with(self.mask, limits)
     }
 
     /// Returns whether it is a failure if the file's content is not a picture. Other files are to be expected in a folder, unless their
@@ -132,6 +145,7 @@ mod tests {
         Job {
             number,
             settings: Arc::default(),
+            mask: None,
             input: PathBuf::new(),
             output: PathBuf::new(),
             named: false,

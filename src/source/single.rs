@@ -78,11 +78,13 @@ impl<'s> Objects<'s> {
         let settings = self.settings;
         let (state, object) = self.input(&input)?;
         let replaced = self.at(&output).map_err(|why| PublishError::of_store(&output, why))?;
+        let mask = own.mask_state(&settings.inputs, &input);
+        let digest = own.digest().with(mask);
         let standing = match (settings.existing, &replaced) {
             (Existing::Overwrite, _) => Standing::ToDo,
-            (Existing::Skip, Some((_, there))) => Standing::of_object(there, &state, own.digest()),
+            (Existing::Skip, Some((_, there))) => Standing::of_object(there, &state, digest),
             (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-            (Existing::Skip, None) => Standing::of(&output, &state, own.digest(), settings.times),
+            (Existing::Skip, None) => Standing::of(&output, &state, digest, settings.times),
         };
         if standing == Standing::Done {
             return Ok(None);
@@ -90,6 +92,7 @@ impl<'s> Objects<'s> {
         Ok(Some(Job {
             number: 0,
             settings: Arc::clone(own),
+            mask,
             input,
             output,
             named,

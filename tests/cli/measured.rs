@@ -434,6 +434,33 @@ fn a_mask_that_cannot_be_used_is_told_with_its_name() {
 }
 
 #[test]
+fn a_mask_that_changes_has_its_picture_done_again_and_no_other() {
+    for flags in ["", "--resume", "--together folder"] {
+        let place = Place::with(&["in/a.pgm", "in/deep/b.pgm"]);
+        for name in ["a.pgm", "deep/b.pgm"] {
+            place.file(format!("masks/{name}"), dull([9, 1, 255, 0]));
+        }
+        let run = || {
+            let json = place.run(&format!("in --out done --mask masks --json {flags}")).exits(0).json();
+            (json["done"].as_u64(), json["skipped"]["already-done"].as_u64())
+        };
+        assert_eq!(run(), (Some(2), None), "{flags}");
+        assert_eq!(run(), (Some(0), Some(2)), "{flags}");
+        // As long as before, so that its time alone tells.
+        place.file("masks/deep/b.pgm", dull([9, 0, 255, 1]));
+        let mask = std::fs::File::options().append(true).open(place.path("masks/deep/b.pgm")).unwrap();
+        mask.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(99)).unwrap();
+        assert_eq!(run(), (Some(1), Some(1)), "{flags}");
+        assert_eq!(place.read("done/a.pgm"), dull([0, 128, 255, 255]));
+        assert_eq!(place.read("done/deep/b.pgm"), dull([0, 0, 128, 255]));
+        assert_eq!(run(), (Some(0), Some(2)), "{flags}");
+        // One that comes before the other, by its extension.
+        std::fs::rename(place.path("masks/a.pgm"), place.path("masks/a.png")).unwrap();
+        assert_eq!(run(), (Some(1), Some(1)), "{flags}");
+    }
+}
+
+#[test]
 fn pixels_without_data_stay_and_do_not_count() {
     let place = Place::with(&["in/a.pgm"]);
     place.run("in --out done --no-data 103").exits(0);

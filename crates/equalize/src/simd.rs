@@ -241,12 +241,14 @@ mod x86 {
             blend_block(block, &luts, weights, bottom_weight);
         }
         if !tail.is_empty() {
-            let mut block = [0; 64];
-            let mut weights = [0.0; 64];
-            block[..tail.len()].copy_from_slice(tail);
-            weights[..tail.len()].copy_from_slice(tail_weights);
-            blend_block(&mut block, &luts, &weights, bottom_weight);
-            tail.copy_from_slice(&block[..tail.len()]);
+            // Small tiles have tails alone. A copy would make the load of a vector wait for stores of other widths.
+            let found = look_up_all(&luts, load_first(tail));
+            let weights = tail_weights.chunks(16).map(|weights| load_first_floats(weights));
+            let mut results = [[0; 16]; 4];
+            for ((at, result), weights) in results.iter_mut().enumerate().zip(weights) {
+                store128(result, interpolate_16(&found, at, weights, bottom_weight));
+            }
+            tail.copy_from_slice(&results.as_flattened()[..tail.len()]);
         }
     }
 
@@ -254,29 +256,42 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn blend_block(block: &mut [u8; 64], luts: &[[__m512i; 4]; 4], weights: &[f32; 64], bottom_weight: f32) {
-        let index = load512(block);
+        let found = look_up_all(luts, load512(block));
+        let (results, _) = block.as_chunks_mut::<16>();
+        let (weights, _) = weights.as_chunks::<16>();
+        for (at, (result, weights)) in results.iter_mut().zip(weights).enumerate() {
+            store128(result, interpolate_16(&found, at, load_floats(weights), bottom_weight));
+        }
+    }
+
+    /// Looks 64 values up in each of four LUTs.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    fn look_up_all(luts: &[[__m512i; 4]; 4], index: __m512i) -> [[u8; 64]; 4] {
         let mut found = [[0; 64]; 4];
         for (found, lut) in found.iter_mut().zip(luts) {
             store512(found, look_up(lut, index));
         }
+        found
+    }
+
+    /// Interpolates 16 values, those with this number, between what was found in the four LUTs.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    fn interpolate_16(found: &[[u8; 64]; 4], at: usize, right: __m512, bottom_weight: f32) -> __m128i {
         let one = _mm512_set1_ps(1.0);
         let below = _mm512_set1_ps(bottom_weight);
         let above = _mm512_sub_ps(one, below);
-        let (results, _) = block.as_chunks_mut::<16>();
-        let (weights, _) = weights.as_chunks::<16>();
-        for (at, (result, weights)) in results.iter_mut().zip(weights).enumerate() {
-            let corner = |number: usize| {
-                let bytes = load128(&found[number].as_chunks::<16>().0[at]);
-                _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
-            };
-            let right = load_floats(weights);
-            let left = _mm512_sub_ps(one, right);
-            let top = _mm512_add_ps(_mm512_mul_ps(corner(0), left), _mm512_mul_ps(corner(1), right));
-            let bottom = _mm512_add_ps(_mm512_mul_ps(corner(2), left), _mm512_mul_ps(corner(3), right));
-            let value = _mm512_add_ps(_mm512_mul_ps(top, above), _mm512_mul_ps(bottom, below));
-            // The conversion rounds in the current mode, which Rust leaves at the default: to nearest, halves to even.
-            store128(result, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(value)));
-        }
+        let corner = |number: usize| {
+            let bytes = load128(&found[number].as_chunks::<16>().0[at]);
+            _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
+        };
+        let left = _mm512_sub_ps(one, right);
+        let top = _mm512_add_ps(_mm512_mul_ps(corner(0), left), _mm512_mul_ps(corner(1), right));
+        let bottom = _mm512_add_ps(_mm512_mul_ps(corner(2), left), _mm512_mul_ps(corner(3), right));
+        let value = _mm512_add_ps(_mm512_mul_ps(top, above), _mm512_mul_ps(bottom, below));
+        // The conversion rounds in the current mode, which Rust leaves at the default: to nearest, halves to even.
+        _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(value))
     }
 
     /// Compares 16 at once: a saturated difference is 0 where a sample is not above.
@@ -308,6 +323,24 @@ mod x86 {
     fn load_floats(from: &[f32; 16]) -> __m512 {
         // SAFETY: 16 readable floats, which need no alignment beyond their own.
         unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+
+    /// Loads up to 16 floats, and zeros behind them.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load_first_floats(from: &[f32]) -> __m512 {
+        let mask = ((1_u32 << from.len().min(16)) - 1) as u16;
+        // SAFETY: the floats that the mask names are readable, and no others are read.
+        unsafe { _mm512_maskz_loadu_ps(mask, from.as_ptr()) }
+    }
+
+    /// Loads up to 64 bytes, and zeros behind them.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn load_first(from: &[u8]) -> __m512i {
+        let mask = u64::MAX.checked_shr(64 - from.len().min(64) as u32).unwrap_or(0);
+        // SAFETY: the bytes that the mask names are readable, and no others are read.
+        unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) }
     }
 
     #[inline]

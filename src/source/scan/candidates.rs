@@ -58,11 +58,13 @@ pub(super) fn plan(
         } else if let Some(folder) = around(&output) {
             plan.failed.push((found.input, Refusal::InInputFolder { output, folder }.into()));
         } else {
+            let mask = own.mask_state(&settings.inputs, &found.input);
+            let digest = own.digest().with(mask);
             let standing = match (settings.existing, &stored) {
                 (Existing::Overwrite, _) => Standing::ToDo,
-                (Existing::Skip, Some(stored)) => Standing::of_object(stored, &found.state, own.digest()),
+                (Existing::Skip, Some(stored)) => Standing::of_object(stored, &found.state, digest),
                 (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-                (Existing::Skip, None) => Standing::of(&output, &found.state, own.digest(), settings.times),
+                (Existing::Skip, None) => Standing::of(&output, &found.state, digest, settings.times),
             };
             if standing == Standing::Done {
                 plan.skipped.push((found.input, Skip::AlreadyDone));
@@ -72,6 +74,7 @@ pub(super) fn plan(
             plan.jobs.push(Job {
                 number: plan.jobs.len(),
                 settings: own,
+                mask,
                 input: found.input,
                 output,
                 named: found.named,

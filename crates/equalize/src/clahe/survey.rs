@@ -51,11 +51,17 @@ impl Seen {
 
     #[inline(always)]
     fn in_samples<S: Level>(samples: &[S]) -> Self {
-        // Several at a time, so that the compiler makes vectors of them.
-        const LANES: usize = 64;
-        let Some(&first) = samples.first() else { return Self::NOTHING };
-        let [mut lowest, mut highest, mut some, mut all] = [[first; LANES]; 4];
-        let (groups, rest) = samples.as_chunks::<LANES>();
+        // Several at a time, so that the compiler makes vectors of them; fewer for the rest, which is all that the rows of small tiles have.
+        let (wide, rest) = samples.as_chunks::<64>();
+        let (narrow, rest) = rest.as_chunks::<16>();
+        let (single, _) = rest.as_chunks::<1>();
+        Self::in_groups(wide).with(Self::in_groups(narrow)).with(Self::in_groups(single))
+    }
+
+    #[inline(always)]
+    fn in_groups<S: Level, const LANES: usize>(groups: &[[S; LANES]]) -> Self {
+        let Some(first) = groups.first() else { return Self::NOTHING };
+        let [mut lowest, mut highest, mut some, mut all] = [*first; 4];
         for group in groups {
             for (at, &sample) in group.iter().enumerate() {
                 lowest[at] = lowest[at].min(sample);
@@ -64,20 +70,14 @@ impl Seen {
                 all[at] = all[at] & sample;
             }
         }
-        for (at, &sample) in rest.iter().enumerate() {
-            lowest[at] = lowest[at].min(sample);
-            highest[at] = highest[at].max(sample);
-            some[at] = some[at] | sample;
-            all[at] = all[at] & sample;
-        }
-        let level = |sample: S| sample.level() as u32;
+        let (any, level) = (first[0], |sample: S| sample.level() as u32);
         Self {
             range: Interval {
-                lowest: level(lowest.into_iter().fold(first, S::min)),
-                highest: level(highest.into_iter().fold(first, S::max)),
+                lowest: level(lowest.into_iter().fold(any, S::min)),
+                highest: level(highest.into_iter().fold(any, S::max)),
             },
-            ones: level(some.into_iter().fold(first, |some, sample| some | sample)),
-            zeros: !level(all.into_iter().fold(first, |all, sample| all & sample)),
+            ones: level(some.into_iter().fold(any, |some, sample| some | sample)),
+            zeros: !level(all.into_iter().fold(any, |all, sample| all & sample)),
         }
     }
 
