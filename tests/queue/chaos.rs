@@ -70,5 +70,5 @@ fn every_picture_has_one_whole_output_whatever_happens() {
     }
     expect_as_local(&place, "out", SLOW);
     let names: Vec<_> = dead(&place, &queue).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, BROKEN);
+    assert_eq!(names, BROKEN, "{}", status(&place, &queue));
 }
