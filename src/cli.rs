@@ -377,13 +377,15 @@ impl Cli {
         if self.deterministic {
             flags.jpeg = Some(JpegChoice::Cpu);
         }
-        let mut written = flags.clone().over(file.clone());
+        let written = flags.clone().over(file.clone());
         self.written.check_effects(&written, kind).map_err(Error::Usage)?;
         #[cfg(feature = "queue")]
-        if self.queue.is_some() {
+        let written = if self.queue.is_some() {
             queue::check_publishing(&self.written, self.split_channels)?;
-            written.overwrite = None;
-        }
+            Written { overwrite: None, ..written }
+        } else {
+            written
+        };
         let are_all_files = self.inputs.iter().all(|input| input.is_file() || names_object(input));
         if self.written.prefix_folder == Some(true) && kind == RunKind::Batch && are_all_files {
             return Err(Error::Usage("--prefix-folder has no effect without an input folder".to_owned()));

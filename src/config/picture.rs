@@ -137,8 +137,7 @@ impl PictureSettings {
     }
 
     /// Returns the keys that are not left at their defaults, as a configuration file.
-    #[cfg(feature = "queue")]
-    pub(super) fn keys(&self) -> &str {
+    pub fn keys(&self) -> &str {
         &self.keys
     }
 

@@ -91,7 +91,7 @@ fn what_cannot_be_used_fails_the_pictures_below_it_and_no_others() {
         assert_eq!(place.tree("out"), ["a.pgm", "d/3.pgm"], "{ran}");
         place.run("in --out out --dry-run").exits(1).says(why);
     }
-    place.file("in/b/histeqd.toml", "method = 'global'\n".repeat(1) + &"#".repeat(64 << 10));
+    place.file("in/b/histeqd.toml", format!("method = 'global'\n{}", "#".repeat(64 << 10)));
     place.run("in --out out").exits(1).says("in/b/histeqd.toml cannot be read: it is longer than 64 KiB");
     place.file("in/b/histeqd.toml", b"method = '\xff'");
     place
