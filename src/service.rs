@@ -69,6 +69,7 @@ use crate::machine::Machine;
 use crate::pipeline::{OutputFolder, Purpose, Run};
 use crate::progress::{Event, Events};
 use crate::publish::Publisher;
+use crate::record::Digest;
 use crate::retry::Wanted;
 use crate::source::folder_settings::FolderSettings;
 use crate::source::{Job, Prefixes, signs_of_outputs};
@@ -231,6 +232,8 @@ fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Vec<Jo
 struct Begun {
     stamp: Stamp,
     settings: Arc<PictureSettings>,
+    /// What tells its mask from other states of it.
+    mask: Option<Digest>,
     output: PathBuf,
     /// What the log says of its output once that is there.
     told: Option<String>,

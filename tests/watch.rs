@@ -9,6 +9,7 @@ mod folder_settings;
 mod following;
 mod gpu;
 mod kills;
+mod masks;
 mod model;
 mod notifications;
 mod outside;

@@ -53,7 +53,8 @@ impl Watching<'_> {
                 return service.after == After::Keep && is_done(ledger, path, stamp);
             };
             let usual = out.join(output_below(&prefixes.placed(path, below), own.target.format));
-            let fingerprint = own.fingerprint(&settings.limits);
+            let mask = own.mask_state(&settings.inputs, path);
+            let fingerprint = own.fingerprint_with(mask, &settings.limits);
             let standing = known_output(ledger, path, stamp, usual, &service.after).and_then(|output| {
                 ledger.standing(&Entry { input: path, stamp, settings: &fingerprint, output: &output })
             });
@@ -148,7 +149,8 @@ impl Watching<'_> {
             Ok(output) => output,
             Err(why) => return self.not_begun(&path, why),
         };
-        let fingerprint = own.fingerprint(&self.settings.limits);
+        let mask = own.mask_state(&self.settings.inputs, &path);
+        let fingerprint = own.fingerprint_with(mask, &self.settings.limits);
         let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
         match self.standing(&entry) {
             Ok(Standing::Done) => {
@@ -225,14 +227,13 @@ impl Watching<'_> {
             }
             Err(why) => return self.not_begun(&input, why),
         };
-        let settings = Arc::clone(&own);
-        let begun =
-            Begun { stamp: entry.stamp, settings, output: output.clone(), told, at: Instant::now(), alone };
+        let (stamp, settings) = (entry.stamp, Arc::clone(&own));
+        let mask = own.mask_state(&self.settings.inputs, &input);
+        let begun = Begun { stamp, settings, mask, output: output.clone(), told, at: Instant::now(), alone };
         self.running.insert(input.clone(), begun);
-        let stamp = entry.stamp;
         let job = Job {
             number: 0,
-            mask: own.mask_state(&self.settings.inputs, &input),
+            mask,
             settings: own,
             input,
             output,
@@ -310,8 +311,8 @@ impl Watching<'_> {
             }
             Event::Failed { input, error, planned: true } => {
                 if let Some(begun) = self.ended(&input) {
-                    let Begun { stamp, output, settings, .. } = &begun;
-                    let settings = settings.fingerprint(&self.settings.limits);
+                    let Begun { stamp, output, settings, mask, .. } = &begun;
+                    let settings = settings.fingerprint_with(*mask, &self.settings.limits);
                     self.failed(&Entry { input: &input, stamp: *stamp, settings: &settings, output }, &error);
                 }
             }
@@ -375,7 +376,7 @@ impl Watching<'_> {
                 }
                 let durable = self.settings.durability == Durability::Full;
                 self.dispose(input, begun.stamp, &begun.output, durable);
-                self.look_for_other_settings(input, &begun.settings);
+                self.look_for_other_settings(input, begun);
             }
             Verdict::Gone => self.note(input, end),
             Verdict::Changed | Verdict::Retry(_) => {

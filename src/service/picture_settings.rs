@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Watching, log};
+use super::{Begun, Watching, log};
 use crate::config::{After, FolderError, PictureSettings};
 use crate::error::PictureError;
 use crate::ledger::{Entry, Ledger};
@@ -53,10 +53,14 @@ impl Watching<'_> {
         }
     }
 
-    /// Has the folder of a picture that is done and stays listed, if other settings hold for it by now.
-    pub(super) fn look_for_other_settings(&mut self, input: &Path, used: &PictureSettings) {
+    /// Has the folder of a picture that is done and stays listed, if other settings or another mask hold for it by now.
+    pub(super) fn look_for_other_settings(&mut self, input: &Path, begun: &Begun) {
+        let settings = self.settings;
+        let used = begun.settings.digest().with(begun.mask);
+        let differs =
+            |now: Arc<PictureSettings>| now.digest().with(now.mask_state(&settings.inputs, input)) != used;
         if self.service.after == After::Keep
-            && self.settings_of(input).is_ok_and(|now| now.digest() != used.digest())
+            && self.settings_of(input).is_ok_and(differs)
             && let Some(folder) = input.parent()
         {
             self.watch.list_below(folder);
