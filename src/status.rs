@@ -171,6 +171,9 @@ fn service(service: &ServiceReport, answered: bool) -> String {
     for folder in &service.missing {
         let _ = write!(text, "; {folder} is not there");
     }
+    for why in &service.unusable {
+        let _ = write!(text, "; the pictures of a folder wait: {why}");
+    }
     text
 }
 
@@ -287,9 +290,13 @@ mod tests {
             pid: 5,
             held: Some("no room".into()),
             missing: vec!["in".into()],
+            unusable: vec!["in/a/histeqd.toml:1: no".into()],
             ..ServiceReport::default()
         };
-        assert_eq!(service(&held, true), "process 5, waits: no room; in is not there");
+        assert_eq!(
+            service(&held, true),
+            "process 5, waits: no room; in is not there; the pictures of a folder wait: in/a/histeqd.toml:1: no"
+        );
         let retry = failed("in/b.png", "no room", Some(4));
         assert_eq!(again(&retry, Some(&held)), "in 4 s");
         for gone in [Some(stopped), Some(silent), None] {

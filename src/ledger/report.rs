@@ -99,6 +99,9 @@ pub struct ServiceReport {
     pub held: Option<String>,
     /// The watched folders that do not exist.
     pub missing: Vec<String>,
+    /// Why the settings of folders cannot be used, whose pictures wait.
+    #[serde(default)]
+    pub unusable: Vec<String>,
     /// The devices and their states.
     pub devices: Vec<DeviceState>,
 }

@@ -40,6 +40,7 @@ impl Watching<'_> {
             staying: self.finished_inputs.staying(),
             paused: self.is_paused,
             held: self.output_access.trouble().or(self.gate.why()).map(str::to_owned),
+            unusable: self.folder_settings.unusable(),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
             devices: self.metrics.devices(),
         };

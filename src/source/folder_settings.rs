@@ -14,6 +14,8 @@ use crate::stamp::{Stamp, ctime_ns};
 
 /// The most folders that are remembered: what is forgotten is only read again.
 const MOST: usize = 1 << 16;
+/// The most folders whose settings cannot be used that a service names.
+const MOST_NAMED: usize = 8;
 /// How long settings that cannot be used are believed to be so: what they need may come without a change of their file.
 const DISTRUSTED: Duration = Duration::from_secs(10);
 /// The same for what files say.
@@ -142,6 +144,15 @@ impl FolderSettings {
     /// Returns what is to be told about the files, since the last call.
     pub(crate) fn take_notes(&mut self) -> Vec<FolderNote> {
         std::mem::take(&mut self.notes)
+    }
+
+    /// Returns why files cannot be used, of some of those that are still there.
+    pub(crate) fn unusable(&mut self) -> Vec<String> {
+        self.told.retain(|folder, _| state(folder).is_some());
+        let mut told: Vec<_> = self.told.values().cloned().collect();
+        told.sort_unstable();
+        told.truncate(MOST_NAMED);
+        told
     }
 
     fn layers(&mut self, settings: &Settings, root: &Path, folder: &Path) -> Outcome {
@@ -306,6 +317,7 @@ mod tests {
             "{why:?}"
         );
         assert_eq!(case.folders.take_notes(), [FolderNote::Unusable(why[0].clone())]);
+        assert_eq!(case.folders.unusable(), [why[0].clone()]);
         // Without a change it is looked at again after a while, and not said again.
         let known = case.folders.known.values_mut().flat_map(HashMap::values_mut);
         let long_ago = Instant::now().checked_sub(DISTRUSTED).unwrap();
@@ -315,12 +327,15 @@ mod tests {
         case.write("in/b", "strength = 0.5");
         assert_eq!(case.now("b/c/a.png"), "strength = 0.5 quality = 90 ");
         assert_eq!(case.changed(), [Path::new("in/b")]);
+        assert!(case.folders.unusable().is_empty());
         case.write("in/b", "quality = 0");
         assert_eq!(case.now("b/c/a.png"), why[0]);
         assert!(
             case.folders.take_notes().contains(&FolderNote::Unusable(why[0].clone())),
             "it is news again"
         );
+        fs::remove_dir_all(case.place.path().join("in/b")).unwrap();
+        assert!(case.folders.unusable().is_empty(), "nothing waits for what is gone");
     }
 
     #[test]

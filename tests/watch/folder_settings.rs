@@ -63,7 +63,8 @@ fn pictures_wait_for_settings_that_cannot_be_used_and_go_on_when_these_are_mende
     let reason = told["retries"][0]["reason"].as_str().unwrap();
     assert_eq!(reason, format!("its folder's settings cannot be used: {why}"), "{told}");
     assert_eq!(told["failed"], 0, "{told}");
-    place.run("status out").exits(0).prints(&why);
+    place.run("status out").exits(0).prints(&format!("; the pictures of a folder wait: {why}"));
+    assert_eq!(told["daemon"]["unusable"], serde_json::json!([why]), "{told}");
     // They are tried again with growing pauses, the third of which takes four seconds.
     thread::sleep(Duration::from_secs(3));
     assert_eq!(outputs(&place), ["a.pgm"]);
@@ -73,6 +74,7 @@ fn pictures_wait_for_settings_that_cannot_be_used_and_go_on_when_these_are_mende
         ["b/1.pgm", "b/c/2.pgm"].iter().all(|name| has(&place, name, &made_by("--method clahe")))
     });
     assert!(mended.elapsed() < Duration::from_secs(60), "{:?}", mended.elapsed());
+    wait("the trouble to be over", || status()["daemon"]["unusable"] == serde_json::json!([]));
     // Said once, and no picture counts as failed.
     let log = service.log();
     assert_eq!(log.matches("WARN the pictures of a folder wait: ").count(), 1, "{log}");

@@ -101,6 +101,7 @@ function showState(status) {
   if (trouble) [kind, text] = ['bad', `waits: ${trouble}`];
   else if (service.stopped) [kind, text] = ['warn', 'stopping'];
   else if (service.paused) [kind, text] = ['warn', 'paused: pictures wait until it is resumed'];
+  else if (service.unusable.length) [kind, text] = ['warn', `running; the pictures of a folder wait: ${service.unusable.join('; ')}`];
   else if (device) [kind, text] = ['warn', `running; ${device.name}: ${device.trouble}`];
   else if (service.staying) [kind, text] = ['warn', service.staying];
   if (status.incomplete) text += ` (${status.incomplete})`;
