@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Times the Python module beside OpenCV and scikit-image on the CPU: python/benches/cpu.py [ROUNDS]
+"""Times the Python module beside OpenCV and scikit-image on the CPU: python/benches/cpu.py [ROUNDS [TEXT]]
+
+With a text, such as 256x256, only what has it in its name. Small pictures need many rounds.
 
 Needs histeqd, opencv-python-headless and scikit-image. All take turns, round by round, with as many threads each; the table has medians in
 milliseconds, and how many times as long the others take. Pictures are smoothed noise over a gradient, which have the histograms of
@@ -43,6 +45,8 @@ def number(seconds):
 
 
 def compare(what, ours, theirs, skimage, rounds):
+    if not all(text in what for text in sys.argv[2:]):
+        return
     for call in (ours, theirs):
         if call:
             call()
