@@ -7,7 +7,6 @@ pub(crate) mod server;
 mod watching;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{BRIGHT, DULL, Place, Ran, binary, skipped, wait};
+use crate::harness::{BRIGHT, DULL, Place, Ran, skipped, wait};
 use crate::watch::service::{Service, picture};
 use server::Server;
 

@@ -13,6 +13,9 @@ use crate::config::Written;
 use crate::paths::Shown;
 use crate::source::Job;
 
+/// With more pictures than this, those that are done are to be forgotten.
+const MOST: usize = 1_000_000;
+
 /// The messages on their way to the queue, and the pictures that it has already. The queue is asked for these: what this process published
 /// may be gone, and what it did not may be there.
 pub(super) struct Outgoing<'a> {
@@ -67,8 +70,8 @@ impl<'a> Outgoing<'a> {
     /// Returns whether the queue has the picture of a job in this state, waiting, in progress or put aside; `None` if it does not answer.
     pub(super) fn has(&mut self, job: &Job) -> Option<bool> {
         let key = hash(&self.written.carried(&job.settings), &[Picture::of(job.clone())]);
-        let is_old =
-            self.read.is_none_or(|read| self.queued.contains(&key) && read.elapsed() >= self.trusted);
+        let matters = self.queued.contains(&key) || self.queued.len() > MOST;
+        let is_old = self.read.is_none_or(|read| matters && read.elapsed() >= self.trusted);
         if is_old && let Err(why) = self.read() {
             self.hold(&why);
             return None;

@@ -174,7 +174,7 @@ impl<'a> Watching<'a> {
             && jobs.len() < Batches::MAX
             && let Some(Ready { path, .. }) = self.settle.take()
         {
-            match self.work_for(&path) {
+            match self.examine(&path) {
                 Ok(job) => jobs.push(job),
                 Err(ending) => self.finish(&path, ending),
             }
@@ -193,8 +193,8 @@ impl<'a> Watching<'a> {
         self.settle.finished(path, ending, seen, Instant::now());
     }
 
-    /// Returns what is to be done with a file that is ready; if nothing is, how it ends.
-    fn work_for(&mut self, path: &Path) -> Result<Job, Ending> {
+    /// Returns what is to be done of a file that is ready; if nothing is, how it ends.
+    fn examine(&mut self, path: &Path) -> Result<Job, Ending> {
         // It may have been excluded while it waited.
         let below = self.watch.below(path).filter(|_| self.watch.takes(path)).ok_or(Ending::Good)?;
         let job = self.job(path, below).map_err(|why| self.refuse(path, &why))?;

@@ -155,7 +155,7 @@ impl Worker<'_> {
             if let Some(held) = self.held.pop_front() {
                 return Some(held);
             }
-            if !self.take(PATIENCE) {
+            if !self.take(if self.until_empty { SHORT_PATIENCE } else { PATIENCE }) {
                 return None;
             }
         }

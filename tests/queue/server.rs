@@ -79,12 +79,6 @@ impl Server {
         self.wait();
     }
 
-    /// Ends the server, and returns its port, which is free then.
-    pub(crate) fn end(mut self) -> u16 {
-        self.kill();
-        self.port
-    }
-
     /// Returns the address of a queue.
     pub(crate) fn queue(&self, name: &str) -> String {
         format!("nats://{}:{}/{name}", self.address, self.port)

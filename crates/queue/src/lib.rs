@@ -43,7 +43,7 @@ pub use delivery::{Delivery, Fate, Letter};
 pub use error::QueueError;
 pub use place::Place;
 use requests::{Answer, Requests};
-use streams::Streams;
+use streams::{Consumer, Streams};
 pub use streams::{DeadLetter, Limits, Published, Stats};
 
 /// How long the server has for one answer.
@@ -106,11 +106,11 @@ impl Queue {
     /// When the server does not answer, or there is no queue any more.
     pub fn pull(&self, patience: Duration) -> Result<Option<Delivery>, QueueError> {
         self.wait(async {
-            let (consumer, lease) = self.streams.consumer().await?;
+            let Consumer { name, lease } = self.streams.consumer().await?;
             let stream = self.streams.place().work();
-            match self.requests.lock().await.ask((&stream, &consumer), patience, SLACK).await {
+            match self.requests.lock().await.ask((&stream, &name), patience, SLACK).await {
                 Ok(Answer::Message(message)) => {
-                    Delivery::new(message, lease, self.streams.clone(), self.tasks.clone()).map(Some)
+                    Delivery::new(*message, lease, self.streams.clone(), self.tasks.clone()).map(Some)
                 }
                 Ok(Answer::Nothing) => Ok(None),
                 Ok(Answer::Silence) => {

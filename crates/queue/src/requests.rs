@@ -13,7 +13,7 @@ use crate::error::QueueError;
 /// What the server said.
 pub(crate) enum Answer {
     /// It has a message for us.
-    Message(Message),
+    Message(Box<Message>),
     /// There is none for now.
     Nothing,
     /// It gave no answer in time.
@@ -64,7 +64,7 @@ impl Requests {
             match message.status {
                 None | Some(StatusCode::OK) => {
                     let context = self.context.clone();
-                    break Ok(Answer::Message(Message { message, context }));
+                    break Ok(Answer::Message(Box::new(Message { message, context })));
                 }
                 // Of a question that was given up.
                 Some(_) if *message.subject != *reply => {}

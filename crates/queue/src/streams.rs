@@ -69,13 +69,20 @@ pub struct DeadLetter {
     pub(crate) sequence: u64,
 }
 
+/// What hands out the messages of the work.
+#[derive(Clone)]
+pub(crate) struct Consumer {
+    pub(crate) name: Arc<str>,
+    pub(crate) lease: Duration,
+}
+
 /// The streams, by way of one connection.
 #[derive(Clone)]
 pub(crate) struct Streams {
     place: Arc<Place>,
     context: Context,
-    /// The name of the consumer, once it is known, and its lease.
-    consumer: Arc<Mutex<Option<(Arc<str>, Duration)>>>,
+    /// The consumer, once it is known.
+    consumer: Arc<Mutex<Option<Consumer>>>,
 }
 
 impl Streams {
@@ -141,8 +148,8 @@ impl Streams {
         })
     }
 
-    /// Returns the name of the consumer and its lease.
-    pub(crate) async fn consumer(&self) -> Result<(Arc<str>, Duration), QueueError> {
+    /// Returns the consumer.
+    pub(crate) async fn consumer(&self) -> Result<Consumer, QueueError> {
         let known = || self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(consumer) = known().clone() {
             return Ok(consumer);
@@ -150,7 +157,7 @@ impl Streams {
         let stream = self.stream(self.place.work()).await?;
         let name = self.name_of_consumer(&stream).await?;
         let consumer: PullConsumer = stream.get_consumer(&name).await.map_err(|why| unknown(&why))?;
-        let found: (Arc<str>, _) = (name.into(), consumer.cached_info().config.ack_wait);
+        let found = Consumer { name: name.into(), lease: consumer.cached_info().config.ack_wait };
         *known() = Some(found.clone());
         Ok(found)
     }
@@ -256,7 +263,9 @@ impl Streams {
         stream.delete_message(sequence).await.map(drop).or_else(|why| match why.kind() {
             // Somebody else did, or there is a later one of its name.
             async_nats::jetstream::stream::DeleteMessageErrorKind::JetStream(error)
-                if error.code() == 404 || error.error_code() == ErrorCode::STREAM_MESSAGE_DELETE_FAILED =>
+                if error.code() == 404
+                    || [ErrorCode::SEQUENCE_NOT_FOUND, ErrorCode::STREAM_MESSAGE_DELETE_FAILED]
+                        .contains(&error.error_code()) =>
             {
                 Ok(())
             }
