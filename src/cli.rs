@@ -188,7 +188,7 @@ pub struct Cli {
     /// Outputs and the queue tell what is done or waits already; inputs stay where they are, and no ledger is kept. While the queue is full
     /// or its server away, new pictures wait. See `histeqd submit --help` for who we are to the server.
     #[cfg(feature = "queue")]
-    #[arg(long, value_name = "URL", requires = "watch", help_heading = "Watching")]
+    #[arg(long, value_name = "URL", requires = "watch")]
     queue: Option<Place>,
 
     #[command(flatten)]

@@ -232,7 +232,7 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
 /// Returns whether a path is absolute and goes nowhere but down, or the URL of an object, and no other text means the same.
 fn is_plain(path: &Path) -> bool {
     if store::is_url(path) {
-        let is_same = |url: Url| !url.key().is_empty() && Path::new(&url.to_string()) == path;
+        let is_same = |url: Url| !url.key().is_empty() && path.as_os_str() == url.to_string().as_str();
         return !path.as_os_str().as_bytes().contains(&0) && Url::parse(path).is_ok_and(is_same);
     }
     let goes_down = |part: &[u8]| !["", ".", ".."].map(str::as_bytes).contains(&part) && !part.contains(&0);
