@@ -210,11 +210,11 @@ impl Streams {
         let name = self.name_of_consumer(&work).await?;
         let workers = work.consumer_info(name).await.map_err(|why| unknown(&why))?;
         let dead = self.stream(self.place.dead()).await?;
-        Ok(Stats {
-            waiting: workers.num_pending,
-            in_progress: workers.num_ack_pending as u64,
-            dead: dead.cached_info().state.messages,
-        })
+        // After a crash the server may count messages as in progress that are gone. Asked later, it does not miss any.
+        let there = self.stream(self.place.work()).await?.cached_info().state.messages;
+        let in_progress = there.saturating_sub(workers.num_pending).min(workers.num_ack_pending as u64);
+        let dead = dead.cached_info().state.messages;
+        Ok(Stats { waiting: workers.num_pending, in_progress, dead })
     }
 
     pub(crate) async fn dead(&self) -> Result<Vec<DeadLetter>, QueueError> {
