@@ -161,6 +161,23 @@ fn what_is_done_and_what_fails_appears_on_the_page_and_can_be_retried_and_paused
 }
 
 #[test]
+fn settings_of_a_folder_that_cannot_be_used_are_named_on_the_page() {
+    let place = Place::with(&["in/a.pgm", "in/b/1.pgm"]);
+    place.file("in/b/histeqd.toml", "mehtod = 'clahe'\n");
+    let service = Service::start(&place, "--listen 127.0.0.1:0");
+    with_page(&service, async |page| {
+        page.wait(
+            "document.getElementById('state').textContent.includes('histeqd.toml:1: unknown key `mehtod`')",
+        )
+        .await;
+        place.file("in/b/histeqd.toml", "method = 'clahe'\n");
+        page.wait("document.getElementById('state').textContent.startsWith('running, process')").await;
+    });
+    wait("the picture that waited", || place.path("out/b/1.pgm").exists());
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
 fn a_thousand_failures_can_be_searched_on_the_page() {
     let place = Place::new();
     for number in 0..1000 {
