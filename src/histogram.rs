@@ -1,6 +1,6 @@
 //! `histeqd histogram`: the colour histograms of pictures, as a table and as plots.
 //!
-//! The pictures go through the same pipeline and devices as for equalization, but the lanes count them ([`Order::Count`]), and the
+//! The pictures go through the same pipeline and devices as for equalization, but the lanes count them ([`lanes::Order::Count`]), and the
 //! [`Collector`] takes the place of the encoder. Lanes count every level. The bins are made from these counts here, so they do not
 //! depend on the device.
 

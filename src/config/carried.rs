@@ -22,7 +22,7 @@ impl Written {
         picture.keys().to_owned() + overwrite
     }
 
-    /// Returns these keys with those that travel taken from a text that [`Written::carried`] returned.
+    /// Returns these keys with those that travel taken from a text that `Written::carried` returned.
     ///
     /// # Errors
     /// A sentence that says why that text is none.
