@@ -1,6 +1,7 @@
 //! What a watch publishes, and what it knows of the queue.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,14 @@ use crate::source::Job;
 
 /// With more pictures than this, those that are done are to be forgotten.
 const MOST: usize = 1_000_000;
+
+/// What keeps pictures from being published.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    Full,
+    /// The server does not answer as it should.
+    Server,
+}
 
 /// The messages on their way to the queue, and the pictures that it has already. The queue is asked for these: what this process published
 /// may be gone, and what it did not may be there.
@@ -33,7 +42,7 @@ pub(super) struct Outgoing<'a> {
     trusted: Duration,
     unsent: VecDeque<Message>,
     /// Why nothing is published for now.
-    trouble: Option<String>,
+    trouble: Option<Trouble>,
     tries: u32,
     next_try: Instant,
     vanished: bool,
@@ -73,7 +82,7 @@ impl<'a> Outgoing<'a> {
         let matters = self.queued.contains(&key) || self.queued.len() > MOST;
         let is_old = self.read.is_none_or(|read| matters && read.elapsed() >= self.trusted);
         if is_old && let Err(why) = self.read() {
-            self.hold(&why);
+            self.wait_for_server(&why);
             return None;
         }
         Some(self.queued.contains(&key))
@@ -103,7 +112,9 @@ impl<'a> Outgoing<'a> {
             && let Some(message) = self.unsent.front()
         {
             match self.publish(message) {
-                Ok(Published::Full) => self.hold(&"the queue is full; new pictures wait for the workers"),
+                Ok(Published::Full) => {
+                    self.hold(Trouble::Full, &"the queue is full; new pictures wait for the workers")
+                }
                 Ok(Published::Added | Published::Already) => {
                     self.tries = 0;
                     if self.trouble.take().is_some() {
@@ -117,7 +128,7 @@ impl<'a> Outgoing<'a> {
                     }
                 }
                 Err(QueueError::Missing(_)) => self.create(),
-                Err(why) => self.hold(&format_args!("{why}; new pictures wait until it does")),
+                Err(why) => self.wait_for_server(&why),
             }
         }
         sent
@@ -142,16 +153,19 @@ impl<'a> Outgoing<'a> {
                 (self.queued, self.dead, self.read) = Default::default();
                 self.vanished = true;
             }
-            Err(why) => self.hold(&why),
+            Err(why) => self.wait_for_server(&why),
         }
     }
 
+    fn wait_for_server(&mut self, why: &QueueError) {
+        self.hold(Trouble::Server, &format_args!("{why}; new pictures wait until it does"));
+    }
+
     /// Publishes nothing for a while, and says why unless that is said already.
-    fn hold(&mut self, why: &dyn std::fmt::Display) {
-        let why = why.to_string();
-        if self.trouble.as_ref() != Some(&why) {
+    fn hold(&mut self, trouble: Trouble, why: &dyn Display) {
+        if self.trouble != Some(trouble) {
             warn!("{why}");
-            self.trouble = Some(why);
+            self.trouble = Some(trouble);
         }
         self.tries += 1;
         self.next_try = Instant::now() + PAUSES.after(self.tries);
