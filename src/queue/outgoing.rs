@@ -113,7 +113,7 @@ impl<'a> Outgoing<'a> {
         {
             match self.publish(message) {
                 Ok(Published::Full) => {
-                    self.hold(Trouble::Full, &"the queue is full; new pictures wait for the workers")
+                    self.hold(Trouble::Full, &"the queue is full; new pictures wait for the workers");
                 }
                 Ok(Published::Added | Published::Already) => {
                     self.tries = 0;
