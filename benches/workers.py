@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Workers of a queue, limited to one core each, beside a plain run on one core. Prints a Markdown table.
 
-usage: benches/queue.py SCRATCH [--histeqd BINARY] [--nats-server BINARY] [--workers 1,2,4] [--runs N] [--seconds S] [--kinds ...]
+usage: benches/workers.py SCRATCH [--histeqd BINARY] [--nats-server BINARY] [--workers 1,2,4] [--runs N] [--seconds S] [--kinds ...]
 needs: nothing but Python, the two programs (HISTEQD and NATS_SERVER may name them) and taskset. SCRATCH best lies in memory (/dev/shm).
 
 Gray PGMs of 1024x1024 pixels (1 MB), of which each is a message of its own; gray PNGs of a megabyte; gray PGMs of 64x64 pixels, of which
