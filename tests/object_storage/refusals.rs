@@ -28,7 +28,6 @@ fn what_does_not_work_with_urls_is_said_before_anything_starts() {
         ("--watch in --out out --state s3://b/state", "s3://b/state is a URL"),
         ("in --out out --method match --reference s3://b/a.png", "s3://b/a.png is a URL"),
         ("histogram in/a.pgm --out s3://b/table.csv", "s3://b/table.csv is a URL"),
-        ("submit s3://b/in --out out --queue nats://127.0.0.1:9/q", "share the work by --shard"),
         ("in --out http://host/out", "object storage is s3://"),
         ("file:///in --out out", "object storage is s3://"),
         ("in --out s3://user:hidden@b/out", "credentials belong into the environment"),
