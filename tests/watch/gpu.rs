@@ -70,7 +70,7 @@ fn under_load_the_devices_make_the_processors_bytes_without_its_help() {
         // How several devices share the work is not guaranteed: slots that came back last are used first.
         let used = workers(&log);
         println!("{devices}: {used:?}");
-        assert!(!used.is_empty() && used.iter().all(|device| among.contains(&device.as_str())), "{used:?}");
+        assert!(!used.is_empty() && used.iter().all(|device| among.contains(&device.as_str())), "{log}");
     });
 }
 
