@@ -423,7 +423,7 @@ mod tests {
     fn what_changes_outputs_changes_the_fingerprint_and_nothing_else_does() {
         let of = |text: &str| {
             let settings = Settings::resolve(parse(text), Request::default()).unwrap();
-            settings.picture.fingerprint(&settings.limits)
+            settings.picture.fingerprint(None, &settings.limits)
         };
         let usual = of("");
         for text in [

@@ -340,22 +340,7 @@ mod tests {
     use std::io::ErrorKind;
 
     fn job(input: &str, named: bool) -> Job {
-        Job {
-            number: 0,
-            settings: Arc::default(),
-            mask: None,
-            input: input.into(),
-            output: input.replacen("in", "out", 1).into(),
-            named,
-            bytes: 0,
-            lasting_inodes: false,
-            stamp: None,
-            remakes: false,
-            replaces: true,
-            spooled: None,
-            object: None,
-            replaced: None,
-        }
+        Job { named, ..Job::for_tests(input, 0) }
     }
 
     fn done() -> Event {

@@ -7,6 +7,7 @@ pub(crate) mod folder_settings;
 pub(crate) mod holes;
 mod job;
 mod list;
+mod pair;
 mod plan;
 mod prefix;
 pub mod scan;

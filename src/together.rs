@@ -38,13 +38,13 @@ pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let mut all = source::scan(&again, stop)?;
     for job in mem::take(&mut all.jobs) {
         let to_do = match GroupKey::of(&job) {
-            Some(key) if to_do.contains(&key) => Some(job.clone()),
-            Some(_) => None,
-            None => alone.remove(&job.output),
+            Some(key) if to_do.contains(&key) => Ok(job),
+            Some(_) => Err(job.input),
+            None => alone.remove(&job.output).ok_or(job.input),
         };
         match to_do {
-            Some(to_do) => all.jobs.push(Job { number: all.jobs.len(), ..to_do }),
-            None => all.skipped.push((job.input, Skip::AlreadyDone)),
+            Ok(job) => all.jobs.push(Job { number: all.jobs.len(), ..job }),
+            Err(input) => all.skipped.push((input, Skip::AlreadyDone)),
         }
     }
     Ok(all)

@@ -115,16 +115,11 @@ impl PictureSettings {
         Self { digest: Digest::of(text.as_bytes()), keys, text, ..self }
     }
 
-    /// Returns a text of all that decides what an output looks like and which pictures have one, to compare. A version that spells it
-    /// differently costs only rework.
-    pub fn fingerprint(&self, limits: &Limits) -> String {
-        format!("{} {limits:?}", self.text)
-    }
-
-    /// Returns the same text for a picture with this mask ([`PictureSettings::mask_state`]).
-    pub fn fingerprint_with(&self, mask: Option<Digest>, limits: &Limits) -> String {
+    /// Returns a text of all that decides what the output of a picture with this mask ([`PictureSettings::mask_state`]) looks like and whether
+    /// it has one, to compare. A version that spells it differently costs only rework.
+    pub fn fingerprint(&self, mask: Option<Digest>, limits: &Limits) -> String {
         match mask {
-            None => self.fingerprint(limits),
+            None => format!("{} {limits:?}", self.text),
             // The ledger keeps each text once. Each mask has one of its own, so it is short.
             Some(_) => format!("masked {} {limits:?}", self.digest.with(mask)),
         }

@@ -222,22 +222,7 @@ mod tests {
     use super::*;
 
     fn job(number: usize, bytes: u64) -> Job {
-        Job {
-            number,
-            settings: Arc::default(),
-            mask: None,
-            input: format!("/in/{number}.png").into(),
-            output: format!("/out/{number}.png").into(),
-            named: false,
-            bytes,
-            lasting_inodes: true,
-            stamp: None,
-            remakes: false,
-            replaces: true,
-            spooled: None,
-            object: None,
-            replaced: None,
-        }
+        Job::for_tests(&format!("/in/{number}.png"), bytes)
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Watching<'_> {
             };
             let usual = out.join(output_below(&prefixes.placed(path, below), own.target.format));
             let mask = own.mask_state(&settings.inputs, path);
-            let fingerprint = own.fingerprint_with(mask, &settings.limits);
+            let fingerprint = own.fingerprint(mask, &settings.limits);
             let standing = known_output(ledger, path, stamp, usual, &service.after).and_then(|output| {
                 ledger.standing(&Entry { input: path, stamp, settings: &fingerprint, output: &output })
             });
@@ -150,7 +150,7 @@ impl Watching<'_> {
             Err(why) => return self.not_begun(&path, why),
         };
         let mask = own.mask_state(&self.settings.inputs, &path);
-        let fingerprint = own.fingerprint_with(mask, &self.settings.limits);
+        let fingerprint = own.fingerprint(mask, &self.settings.limits);
         let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
         match self.standing(&entry) {
             Ok(Standing::Done) => {
@@ -312,7 +312,7 @@ impl Watching<'_> {
             Event::Failed { input, error, planned: true } => {
                 if let Some(begun) = self.ended(&input) {
                     let Begun { stamp, output, settings, mask, .. } = &begun;
-                    let settings = settings.fingerprint_with(*mask, &self.settings.limits);
+                    let settings = settings.fingerprint(*mask, &self.settings.limits);
                     self.failed(&Entry { input: &input, stamp: *stamp, settings: &settings, output }, &error);
                 }
             }

@@ -62,7 +62,7 @@ impl Watching<'_> {
     fn rebuild(&self) -> Result<(), LedgerError> {
         let ledger: &Ledger = self.output_access.ledger();
         for (input, Begun { stamp, settings, mask, output, .. }) in &self.running {
-            let settings = settings.fingerprint_with(*mask, &self.settings.limits);
+            let settings = settings.fingerprint(*mask, &self.settings.limits);
             ledger.begin(&Entry { input, stamp: *stamp, settings: &settings, output })?;
         }
         for (input, Failure { stamp, settings, output, reason, given_up }) in &self.failures.0 {

@@ -14,12 +14,12 @@ use crate::stamp::{Stamp, ctime_ns};
 
 /// The most folders that are remembered: what is forgotten is only read again.
 const MOST: usize = 1 << 16;
+/// The same for what files say.
+const MOST_RESOLVED: usize = 1 << 10;
 /// The most folders whose settings cannot be used that a service names.
 const MOST_NAMED: usize = 8;
 /// How long settings that cannot be used are believed to be so: what they need may come without a change of their file.
 const DISTRUSTED: Duration = Duration::from_secs(10);
-/// The same for what files say.
-const MOST_RESOLVED: usize = 1 << 10;
 
 /// What to tell about the file of a folder, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

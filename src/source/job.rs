@@ -48,6 +48,29 @@ pub struct Job {
     pub replaced: Option<Version>,
 }
 
+#[cfg(test)]
+impl Job {
+    /// Returns the job of an input below a folder `in`, for tests.
+    pub(crate) fn for_tests(input: &str, bytes: u64) -> Self {
+        Self {
+            number: 0,
+            settings: Arc::default(),
+            mask: None,
+            input: input.into(),
+            output: input.replacen("in", "out", 1).into(),
+            named: false,
+            bytes,
+            lasting_inodes: true,
+            stamp: None,
+            remakes: false,
+            replaces: true,
+            spooled: None,
+            object: None,
+            replaced: None,
+        }
+    }
+}
+
 impl Job {
     /// Returns whether the input is still in the state in which it was taken.
     pub fn is_unchanged(&self) -> bool {
@@ -62,7 +85,7 @@ impl Job {
 
     /// Returns a text of all that decides what its output looks like and whether it has one, to compare.
     pub fn fingerprint(&self, limits: &Limits) -> String {
-        self.settings.fingerprint_with(self.mask, limits)
+        self.settings.fingerprint(self.mask, limits)
     }
 
     /// Returns whether it is a failure if the file's content is not a picture. Other files are to be expected in a folder, unless their
@@ -142,22 +165,7 @@ mod tests {
     use super::*;
 
     fn job(number: usize, bytes: u64) -> Job {
-        Job {
-            number,
-            settings: Arc::default(),
-            mask: None,
-            input: PathBuf::new(),
-            output: PathBuf::new(),
-            named: false,
-            bytes,
-            lasting_inodes: false,
-            stamp: None,
-            remakes: false,
-            replaces: true,
-            spooled: None,
-            object: None,
-            replaced: None,
-        }
+        Job { number, ..Job::for_tests("in/a.png", bytes) }
     }
 
     #[test]

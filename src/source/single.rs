@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use store::{Bucket, Found, Object, Url};
 
-use super::done::{InputState, Standing};
+use super::done::InputState;
 use super::filesystem::FileSystem;
 use super::job::Job;
-use crate::config::{Existing, PictureSettings, Settings};
+use super::pair::Pair;
+use crate::config::{PictureSettings, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::publish::PublishError;
 
@@ -75,36 +76,11 @@ impl<'s> Objects<'s> {
         named: bool,
         own: &Arc<PictureSettings>,
     ) -> Result<Option<Job>, PictureError> {
-        let settings = self.settings;
         let (state, object) = self.input(&input)?;
-        let replaced = self.at(&output).map_err(|why| PublishError::of_store(&output, why))?;
-        let mask = own.mask_state(&settings.inputs, &input);
-        let digest = own.digest().with(mask);
-        let standing = match (settings.existing, &replaced) {
-            (Existing::Overwrite, _) => Standing::ToDo,
-            (Existing::Skip, Some((_, there))) => Standing::of_object(there, &state, digest),
-            (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-            (Existing::Skip, None) => Standing::of(&output, &state, digest, settings.times),
-        };
-        if standing == Standing::Done {
-            return Ok(None);
-        }
-        Ok(Some(Job {
-            number: 0,
-            settings: Arc::clone(own),
-            mask,
-            input,
-            output,
-            named,
-            bytes: state.stamp.size,
-            lasting_inodes: state.stamp.inode != 0,
-            stamp: None,
-            remakes: standing == Standing::OtherSettings,
-            replaces: true,
-            spooled: None,
-            object,
-            replaced: replaced.map(|(_, there)| there.entry.version),
-        }))
+        let there = self.at(&output).map_err(|why| PublishError::of_store(&output, why))?;
+        let (own, stored) = (Arc::clone(own), there.map(|(_, stored)| stored));
+        let pair = Pair { input, output, named, own, state, spooled: None, object, stored };
+        Ok(pair.job(0, self.settings).ok())
     }
 
     fn input(&mut self, input: &Path) -> Result<(InputState, Option<Arc<Object>>), PictureError> {

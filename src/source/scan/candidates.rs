@@ -10,12 +10,11 @@ use std::path::{Path, PathBuf};
 
 use super::found::{Candidate, Found};
 use super::objects;
-use crate::config::{Existing, Naming, Settings};
+use crate::config::{Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::Identity;
 use crate::publish::ignores_case;
-use crate::source::done::Standing;
-use crate::source::job::Job;
+use crate::source::pair::Pair;
 use crate::source::plan::{Plan, Skip};
 use crate::stop::Stop;
 
@@ -58,35 +57,12 @@ pub(super) fn plan(
         } else if let Some(folder) = around(&output) {
             plan.failed.push((found.input, Refusal::InInputFolder { output, folder }.into()));
         } else {
-            let mask = own.mask_state(&settings.inputs, &found.input);
-            let digest = own.digest().with(mask);
-            let standing = match (settings.existing, &stored) {
-                (Existing::Overwrite, _) => Standing::ToDo,
-                (Existing::Skip, Some(stored)) => Standing::of_object(stored, &found.state, digest),
-                (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-                (Existing::Skip, None) => Standing::of(&output, &found.state, digest, settings.times),
-            };
-            if standing == Standing::Done {
-                plan.skipped.push((found.input, Skip::AlreadyDone));
-                continue;
+            let Found { input, named, state, spooled, object, .. } = found;
+            let pair = Pair { input, output, named, own, state, spooled, object, stored };
+            match pair.job(plan.jobs.len(), settings) {
+                Ok(job) => plan.jobs.push(job),
+                Err(input) => plan.skipped.push((input, Skip::AlreadyDone)),
             }
-            let stamp = found.state.stamp;
-            plan.jobs.push(Job {
-                number: plan.jobs.len(),
-                settings: own,
-                mask,
-                input: found.input,
-                output,
-                named: found.named,
-                bytes: stamp.size,
-                lasting_inodes: stamp.inode != 0,
-                stamp: None,
-                remakes: standing == Standing::OtherSettings,
-                replaces: true,
-                spooled: found.spooled,
-                object: found.object,
-                replaced: stored.map(|stored| stored.entry.version),
-            });
         }
     }
     Ok(())

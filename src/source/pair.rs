@@ -1,0 +1,63 @@
+//! An input and its output, and whether there is anything to do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use store::{Found, Object};
+
+use super::done::{InputState, Standing};
+use super::job::Job;
+use super::stdin::Spooled;
+use crate::config::{Existing, PictureSettings, Settings};
+
+/// An input and its output.
+pub(super) struct Pair {
+    pub(super) input: PathBuf,
+    pub(super) output: PathBuf,
+    pub(super) named: bool,
+    /// What the output is to look like.
+    pub(super) own: Arc<PictureSettings>,
+    /// The state of the input.
+    pub(super) state: InputState,
+    pub(super) spooled: Option<Spooled>,
+    pub(super) object: Option<Arc<Object>>,
+    /// What there is at the place of the output, if that is in object storage.
+    pub(super) stored: Option<Found>,
+}
+
+impl Pair {
+    /// Returns the job of making the output, with this number in its list.
+    ///
+    /// # Errors
+    /// The input, if its output is up to date.
+    pub(super) fn job(self, number: usize, settings: &Settings) -> Result<Job, PathBuf> {
+        let Self { input, output, named, own, state, spooled, object, stored } = self;
+        let mask = own.mask_state(&settings.inputs, &input);
+        let digest = own.digest().with(mask);
+        let standing = match (settings.existing, &stored) {
+            (Existing::Overwrite, _) => Standing::ToDo,
+            (Existing::Skip, Some(stored)) => Standing::of_object(stored, &state, digest),
+            (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
+            (Existing::Skip, None) => Standing::of(&output, &state, digest, settings.times),
+        };
+        if standing == Standing::Done {
+            return Err(input);
+        }
+        Ok(Job {
+            number,
+            settings: own,
+            mask,
+            input,
+            output,
+            named,
+            bytes: state.stamp.size,
+            lasting_inodes: state.stamp.inode != 0,
+            stamp: None,
+            remakes: standing == Standing::OtherSettings,
+            replaces: true,
+            spooled,
+            object,
+            replaced: stored.map(|stored| stored.entry.version),
+        })
+    }
+}
