@@ -42,6 +42,7 @@ pub mod mask;
 pub mod paths;
 pub mod pause;
 pub mod pipeline;
+pub mod program;
 pub mod progress;
 pub mod publish;
 #[cfg(feature = "queue")]

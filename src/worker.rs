@@ -4,11 +4,7 @@
 //! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
 //! socket closes, so no worker outlives the main process.
 
-#[cfg(feature = "faults")]
-mod fault;
-#[cfg(not(feature = "faults"))]
-#[path = "worker/no_fault.rs"]
-mod fault;
+mod faults;
 mod jpeg;
 mod pixels;
 pub mod protocol;
@@ -30,7 +26,7 @@ use crate::error::{Error, Exit};
 use crate::files;
 use crate::slot::{Memory, SlotId};
 use equalize::ByteOrders;
-use fault::Faults;
+pub use faults::{Faults, MakeFaults, NoFaults};
 use jpeg::{LentJpeg, Waiting};
 use lanes::{Checked, Engine, EngineError, Order, Unit, open};
 use pixels::{LaneContext, Lent};
@@ -116,11 +112,11 @@ pub fn abandon(mut child: Child) {
 /// Runs `histeqd worker`, the process number `life` of its device.
 ///
 /// # Errors
-/// If the requested fault is malformed, or standard input is not the socket of a main process.
-pub fn main(args: &WorkerArgs, life: u32) -> Result<Exit, Error> {
+/// If a requested fault is malformed, or standard input is not the socket of a main process.
+pub fn main(args: &WorkerArgs, life: u32, faults: MakeFaults) -> Result<Exit, Error> {
     rename();
-    let faults = Faults::from_environment(life).map_err(Error::Usage)?;
-    run(args, life, &faults).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
+    let faults = faults(life).map_err(Error::Usage)?;
+    run(args, faults.as_ref()).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)
 }
 
@@ -136,11 +132,11 @@ fn rename() {
 }
 
 /// Runs a worker until its main process closes the socket, which is this process's standard input.
-fn run(args: &WorkerArgs, life: u32, faults: &Faults) -> io::Result<()> {
+fn run(args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
     end_with_parent()?;
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
     let opened = faults
-        .refuse(life)
+        .refuse()
         .and_then(|()| ignore_signals())
         .and_then(|()| open(located(args.unit, args.uuid.as_deref())?, None));
     match opened {
@@ -169,7 +165,7 @@ fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &Faults) -> io::Result<()> {
+fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
     let (lanes, jpeg) = (args.lanes, args.jpeg.is_some());
     let (sender, receiver) = crossbeam_channel::unbounded();
     let jpegs = Waiting::default();

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use codec::Cores;
 use equalize::{Layout, Method, Operation, Pixel, Scratch, equalize};
 
-use crate::harness::Place;
+use crate::harness::{Place, project};
 use crate::stacks::{LIMITS, TARGET};
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/animations").join(name)
+    project().join("tests/data/animations").join(name)
 }
 
 /// Returns the names of all animations.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::formats::{LIMITS, TARGET, decode_file};
-use crate::harness::{Place, Ran, binary, skipped};
+use crate::harness::{Place, Ran, binary, project, skipped};
 use equalize::Pixel;
 
 /// Speed against OpenCV, which `docs/benchmarks.md` reports.
@@ -19,7 +19,7 @@ struct Case {
 
 /// Reads the table of the cases; reports a skip and returns `None` where there are none.
 fn cases() -> Option<Vec<Case>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/cases");
+    let folder = project().join("../shared/cases");
     let Ok(table) = fs::read_to_string(folder.join("README.tsv")) else {
         skipped(format_args!("no cases in {}", folder.display()));
         return None;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use walkdir::WalkDir;
 
-use crate::harness::{collection, histeqd};
+use crate::harness::{collection, histeqd, project};
 
 /// The memory limit that the binary is given, in bytes.
 const MEMORY: u64 = 64 << 20;
@@ -131,7 +131,7 @@ fn survives(inbox: &Path) -> Run {
 
 #[test]
 fn broken_files_fail_by_name_and_leave_nothing() {
-    let inbox = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bad");
+    let inbox = project().join("tests/data/bad");
     let (inputs, out) = (files(&inbox), tempfile::tempdir().unwrap());
     assert!(inputs.len() >= 40, "only {} files", inputs.len());
     let before = contents(&inputs);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::harness::project;
 use equalize::{
     Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Strength, Tiles, equalize,
     equalize_gray8,
@@ -10,8 +11,7 @@ use equalize::{
 
 /// Returns the folder of the golden files: the committed one, or the one that HISTEQD_GOLDEN names (from `make.py SOURCES OUT`).
 fn golden() -> PathBuf {
-    std::env::var_os("HISTEQD_GOLDEN")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden"), PathBuf::from)
+    std::env::var_os("HISTEQD_GOLDEN").map_or_else(|| project().join("tests/golden"), PathBuf::from)
 }
 
 /// A picture with 8-bit or 16-bit samples, in memory that is aligned for both.

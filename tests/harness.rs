@@ -1,5 +1,6 @@
 //! The test harness: temporary folders to run the real binary in, and assertions about what it did.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -7,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -16,7 +18,12 @@ pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// Returns the path of the binary under test. HISTEQD_BIN overrides it, for tests that run without the tree they were built in.
 pub(crate) fn binary() -> String {
-    std::env::var("HISTEQD_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_histeqd").to_owned())
+    std::env::var("HISTEQD_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_histeqd-faulty").to_owned())
+}
+
+/// Returns the project's folder.
+pub(crate) fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
 /// Returns a command for the binary. Unlike [`Place::histeqd`], it can use the machine's GPUs.
@@ -24,10 +31,24 @@ pub(crate) fn histeqd() -> Command {
     Command::new(binary())
 }
 
-/// Reports that a test, or a part of it, is skipped: directly on standard error, since libtest captures what passing tests print.
+/// What was skipped so far.
+static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Reports that a test, or a part of it, is skipped: in one list, when all tests have ended.
+#[allow(unsafe_code, reason = "libtest tells nobody that all tests have ended")]
 pub(crate) fn skipped(why: impl std::fmt::Display) {
+    static ONCE: Once = Once::new();
+    // SAFETY: the function may be called at any time, also while other threads run: it takes a lock and prints, and does not unwind.
+    ONCE.call_once(|| unsafe { assert_eq!(libc::atexit(tell_skipped), 0) });
     let test = std::thread::current();
-    let _ = writeln!(std::io::stderr(), "SKIPPED in {}: {why}", test.name().unwrap_or("a test"));
+    let line = format!("{}: {why}", test.name().unwrap_or("a test"));
+    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).insert(line);
+}
+
+extern "C" fn tell_skipped() {
+    let skipped = SKIPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines: String = skipped.iter().map(|line| format!("    {line}\n")).collect();
+    let _ = writeln!(std::io::stdout(), "skipped, as a whole or in part:\n{lines}");
 }
 
 /// Waits until `is_so` returns true, and panics if it does not within [`LONG`].
@@ -42,7 +63,7 @@ pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Returns the folder `name` of a larger collection of pictures than `tests/data`: below the folder that `HISTEQD_CORPUS` names, or
 /// else below `../shared/corpus`. Reports a skip and returns `None` where there is no such folder.
 pub(crate) fn collection(name: &str) -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus");
+    let beside = || project().join("../shared/corpus");
     let folder = std::env::var_os("HISTEQD_CORPUS").map_or_else(beside, PathBuf::from).join(name);
     if !folder.is_dir() {
         skipped(format_args!("no folder {}; HISTEQD_CORPUS can name another", folder.display()));

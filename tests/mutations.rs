@@ -8,8 +8,9 @@
 mod fuzz;
 
 use std::panic::catch_unwind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::harness::project;
 use codec::Format;
 
 use crate::samples::Random;
@@ -42,7 +43,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
 }
 
 fn seeds() -> Vec<PathBuf> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let data = project().join("tests/data");
     let files = walkdir::WalkDir::new(data).sort_by_file_name().into_iter().filter_map(Result::ok);
     files
         .filter(|file| file.file_type().is_file())

@@ -1,7 +1,7 @@
 //! Black-box tests of the binary and the library, in a single test program, so that it is linked only once.
 //!
-//! `HISTEQD_BIN` overrides the binary under test, which needs the feature `faults`. Tests that need a GPU report that they are skipped where there is none, or fail
-//! there with `HISTEQD_REQUIRE_CUDA=1`; those that need a server do so with `HISTEQD_REQUIRE_SERVERS=1`.
+//! `HISTEQD_BIN` overrides the binary under test, histeqd-faulty. Tests that need a GPU report that they are skipped where there is none, or fail
+//! there with `HISTEQD_REQUIRE_CUDA=1`; those that need a server do so with `HISTEQD_REQUIRE_SERVERS=1`. All that was skipped is listed at the end.
 
 #![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 

@@ -2,6 +2,7 @@
 
 mod account;
 mod arrivals;
+mod browser;
 mod collisions;
 mod crowds;
 mod failures;

@@ -362,8 +362,7 @@ pub enum DeviceChoice {
     Cpu,
     /// Every GPU; one that cannot be used is an error.
     All,
-    /// This many worker processes that compute on the processor (`cpu-workers:2`), for tests of the worker protocol.
-    #[cfg(feature = "faults")]
+    /// This many worker processes that compute on the processor (`cpu-workers:2`), to try workers where there is no GPU.
     CpuWorkers(u32),
     /// These GPUs, at least one; one that cannot be used is an error.
     Listed(Vec<DeviceName>),
@@ -387,7 +386,6 @@ impl FromStr for DeviceChoice {
             "all" => return Ok(Self::All),
             _ => {}
         }
-        #[cfg(feature = "faults")]
         if let Some(number) = text.strip_prefix("cpu-workers:") {
             return number
                 .parse()
@@ -420,7 +418,6 @@ impl fmt::Display for DeviceChoice {
             Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
             Self::All => f.write_str("all"),
-            #[cfg(feature = "faults")]
             Self::CpuWorkers(number) => write!(f, "cpu-workers:{number}"),
             Self::Listed(names) => {
                 let names: Vec<_> = names.iter().map(ToString::to_string).collect();
@@ -468,7 +465,6 @@ mod tests {
             ("auto", DeviceChoice::Auto),
             ("CPU", DeviceChoice::Cpu),
             ("all", DeviceChoice::All),
-            #[cfg(feature = "faults")]
             ("cpu-workers:2", DeviceChoice::CpuWorkers(2)),
             ("0", DeviceChoice::Listed(vec![DeviceName::Index(0)])),
             ("2, GPU-6a1b", DeviceChoice::Listed(vec![DeviceName::Index(2), uuid])),

@@ -84,7 +84,6 @@ impl<'scope> Starter<'scope, '_> {
         let Context { settings, events, .. } = self.context;
         match &settings.devices {
             DeviceChoice::Cpu => Ok(()),
-            #[cfg(feature = "faults")]
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 self.context.pool.wait_for_workers(true);

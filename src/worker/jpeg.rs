@@ -119,7 +119,7 @@ impl LaneContext<'_> {
             })
             .collect();
         for picture in &mut batch {
-            self.faults.strike(picture.slot, || lane.trap())?;
+            self.faults.strike(picture.slot, &mut || lane.trap())?;
         }
         lane.recode(&mut batch)?;
         Ok(batch.into_iter().map(|picture| picture.answer).collect())

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::fail;
-use super::fault::Faults;
+use super::faults::Faults;
 use super::protocol::{Channel, FromWorker, shorten};
 use crate::slot::{Memory, SlotId};
 use codec::CompressedJpeg;
@@ -28,7 +28,7 @@ pub(super) struct Lent {
 pub(super) struct LaneContext<'w> {
     pub(super) engine: &'w dyn Engine,
     pub(super) channel: &'w Channel,
-    pub(super) faults: &'w Faults,
+    pub(super) faults: &'w dyn Faults,
     pub(super) checked: &'w Checked,
     /// Held while a lane for JPEGs is made. The driver makes nvJPEG's decoders for all processes one after the other, so a lane is made sooner
     /// if no other of its process is made meanwhile.
@@ -76,7 +76,7 @@ impl Lent {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = memory.bytes_mut();
         let bytes = order.slot_bytes(layout) as usize;
-        context.faults.strike(&mut slot[..bytes], || lane.trap())?;
+        context.faults.strike(&mut slot[..bytes], &mut || lane.trap())?;
         context.checked.check(lane, layout, byte_orders, order)?;
         let (Some((jpeg, planes)), Order::Equalize(operation)) = (&self.encode, order) else {
             lane.carry_out(&mut slot[..bytes], layout, byte_orders, order)?;

@@ -2,7 +2,7 @@
 
 use crate::harness::Place;
 
-const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config.toml");
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config.toml");
 
 #[test]
 fn the_committed_file_changes_nothing() {

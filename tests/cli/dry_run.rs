@@ -1,9 +1,8 @@
 //! What `--dry-run` says that a run would do, without doing it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use crate::harness::{DULL, Place};
+use crate::harness::{DULL, Place, project};
 
 /// The failures in a summary, by input.
 fn failures(json: &serde_json::Value) -> BTreeMap<String, String> {
@@ -59,7 +58,7 @@ fn the_flags_that_refuse_a_picture_do_so_without_a_run() {
 
 #[test]
 fn of_broken_files_all_that_is_told_is_true() {
-    let bad = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bad");
+    let bad = project().join("tests/data/bad");
     let place = Place::with(&["in/a.pgm"]);
     let told = |mode: &str| {
         let run = format!("{} in --out done --json --quiet {mode}", bad.display());

@@ -1,13 +1,11 @@
 //! Measured data as users meet them: fewer levels than samples have room for, masks, and levels that are no data.
 
-use std::path::Path;
-
 use equalize::{
     Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Scratch, Tiles, equalize,
     equalize_like,
 };
 
-use crate::harness::{DULL, Place};
+use crate::harness::{DULL, Place, project};
 use crate::samples::{Data, Random, layout, samples};
 use crate::stacks::{Page, Storage, pages_of, plain};
 
@@ -141,7 +139,7 @@ fn the_bits_of_formats_that_are_only_read_are_their_levels() {
         ("jpeg-lossless-10.jpg", 1023),
     ] {
         let place = Place::new();
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec");
+        let data = project().join("tests/data/codec");
         place.file(format!("in/{name}"), std::fs::read(data.join(name)).unwrap());
         let run = |flags: &str| {
             place.run(&format!("in --out done --overwrite --format pnm {flags}")).exits(0);
@@ -207,7 +205,7 @@ fn tiff((width, height): (u32, u32), raster: &[u8], more: &[(u16, u16, u32, u32)
 
 #[test]
 fn the_bits_stored_of_a_dicom_are_its_levels() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dicom");
+    let folder = project().join("tests/data/dicom");
     for (name, levels) in [("shifted", 4096), ("bare", 1024)] {
         let place = Place::new();
         place.file("in/a.dcm", std::fs::read(folder.join(format!("{name}.dcm"))).unwrap());

@@ -1,7 +1,6 @@
 //! Every GPU against the CPU, byte for byte, and GPUs that fail in the middle of a batch.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use equalize::{Depth, Layout, Pixel};
 use histeqd::worker::protocol::{Channel, FromWorker};
@@ -9,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::batch::{Batch, by, notes, signal, under_way};
-use crate::harness::{gpus, histeqd};
+use crate::harness::{gpus, histeqd, project};
 use crate::samples::{DATA, Data, Random, every_layout, layout, pam, samples};
 
 /// Returns a PAM file of this kind of data.
@@ -38,7 +37,7 @@ fn pictures() -> Vec<(String, Vec<u8>)> {
 
 /// Pictures whose samples are no levels, some of them with a mask.
 fn of_no_levels() -> impl Iterator<Item = (String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/samples");
+    let folder = project().join("tests/data/samples");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let pictures = files.filter(|path| path.extension().is_some_and(|own| own == "tif" || own == "pfm"));
     pictures

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use codec::{CodecError, Format};
 
 use super::{LIMITS, TARGET, are_alike, decode, decode_file, encode};
-use crate::harness::collection;
+use crate::harness::{collection, project};
 
 /// Returns the files in the folder `kept` of `tests/data`, and those in the folder `part` of a larger collection if there is one.
 fn files(kept: &str, part: &str) -> Vec<PathBuf> {
-    let folders =
-        [Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(kept)), collection(part)];
+    let folders = [Some(project().join("tests/data").join(kept)), collection(part)];
     let list = |folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     folders.into_iter().flatten().flat_map(list).collect()
 }

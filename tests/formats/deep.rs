@@ -1,13 +1,12 @@
 //! JPEGs that are lossless or have samples of 12 bits.
 
-use std::path::Path;
-
+use crate::harness::project;
 use codec::{CodecError, Format, Target};
 
 use super::{TARGET, decode, encode, pixels};
 
 fn file(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)).unwrap()
+    std::fs::read(project().join("tests/data/codec").join(name)).unwrap()
 }
 
 #[test]

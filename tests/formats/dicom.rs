@@ -7,13 +7,13 @@ use codec::{CodecError, Cores, Decoded, Format, Target, Unbounded};
 use equalize::{Depth, Method, Operation, Pixel, Scratch, equalize};
 
 use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
-use crate::harness::Place;
+use crate::harness::{Place, project};
 
 const PIXEL_DATA: u32 = 0x7fe0_0010;
 const SOP_INSTANCE: u32 = 0x0008_0018;
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dicom").join(name)
+    project().join("tests/data/dicom").join(name)
 }
 
 fn read(name: &str) -> Vec<u8> {

@@ -1,14 +1,13 @@
 //! CMYK pictures, which become RGB.
 
-use std::path::Path;
-
+use crate::harness::project;
 use codec::{Format, Remark, Target};
 use equalize::Pixel;
 
 use super::{TARGET, decode, encode, pixels};
 
 fn file(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)).unwrap()
+    std::fs::read(project().join("tests/data/codec").join(name)).unwrap()
 }
 
 #[test]

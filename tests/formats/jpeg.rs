@@ -1,15 +1,15 @@
 //! JPEGs decoded to their own planes: what is kept of the source, and what equalizing luma leaves alone.
 
 use std::io::{Read, Seek, Write};
-use std::path::Path;
 
+use crate::harness::project;
 use codec::{self, BaselineScan, Decoded, Format, JpegQuality, Remark, Target};
 use equalize::Pixel;
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
 
 fn file(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)).unwrap()
+    std::fs::read(project().join("tests/data/codec").join(name)).unwrap()
 }
 
 /// Returns the contents of all segments with this marker before the scan, without their lengths.
@@ -384,7 +384,7 @@ fn passed_through(jpeg: &[u8], target: &Target) -> Option<Vec<u8>> {
 
 #[test]
 fn what_passes_through_a_gpu_keeps_its_metadata_and_samples() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/jpeg");
+    let folder = project().join("tests/data/jpeg");
     for name in ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg", "metadata.jpg", "tiny.jpg"] {
         let source = std::fs::read(folder.join(name)).unwrap();
         let written = passed_through(&source, &TARGET).unwrap_or_else(|| panic!("{name} is left"));
@@ -400,7 +400,7 @@ fn what_passes_through_a_gpu_keeps_its_metadata_and_samples() {
 
 #[test]
 fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/jpeg");
+    let folder = project().join("tests/data/jpeg");
     for name in ["progressive.jpg", "restart.jpg", "three-tables.jpg"] {
         let source = std::fs::read(folder.join(name)).unwrap();
         assert!(passed_through(&source, &TARGET).is_none(), "{name}");

@@ -3,8 +3,7 @@
 mod model;
 mod pfm;
 
-use std::path::Path;
-
+use crate::harness::project;
 use codec::{Decoded, Format, Range, Remark, Target};
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize};
 
@@ -367,7 +366,7 @@ fn a_range_as_wide_as_floats_are_does_no_harm() {
 /// The files in `tests/data/samples` that another program wrote, of the same samples, in several ways.
 #[test]
 fn what_tifffile_writes_in_any_way_is_the_same_picture() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/samples");
+    let folder = project().join("tests/data/samples");
     let mut compared = 0;
     for kind in ["f2", "f4", "f8", "i2", "i4", "u4"] {
         let open = |name: &str| decode_file(&folder.join(name), &super::LIMITS, &TARGET);

@@ -1,14 +1,15 @@
 //! The pictures in `tests/data/codec`: their pixels against other decoders', and the refusals.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::harness::project;
 use codec::{CodecError, Format, Target};
 use equalize::{Depth, Layout, Pixel};
 
 use super::{LIMITS, TARGET, decode, decode_file, pixels};
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)
+    project().join("tests/data/codec").join(name)
 }
 
 /// Returns the fields of each line of a tab-separated table.

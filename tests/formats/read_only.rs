@@ -1,13 +1,12 @@
 //! JPEG XL and JPEG 2000, which are read and written in other formats.
 
-use std::path::Path;
-
+use crate::harness::project;
 use codec::{CodecError, Format, Limits, Target};
 
 use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
 
 fn path(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)
+    project().join("tests/data/codec").join(name)
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::path::Path;
 
+use crate::harness::project;
 use codec::{self, Decoded, Format, Remark, Target};
 use memchr::memmem;
 
@@ -34,7 +34,7 @@ fn packet([first, second, third, last]: [&str; 4]) -> String {
 }
 
 fn plain() -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/jpeg/420.jpg")).unwrap()
+    std::fs::read(project().join("tests/data/jpeg/420.jpg")).unwrap()
 }
 
 /// The plain JPEG with segments of these markers and contents, and a video behind it.

@@ -1,86 +1,18 @@
 //! The page of a running service, in a real browser: Chromium, driven by chromedriver. Without these the tests are reported as skipped, or
 //! fail with HISTEQD_REQUIRE_SERVERS=1.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
-use fantoccini::key::Key;
-use fantoccini::{Client, ClientBuilder, Locator};
-use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::json;
 
+use super::browser::{HOME, Page};
 use super::service::{Service, drop_in, make_old};
-use crate::harness::{DULL, LONG, Place, server_or_skip, wait};
+use crate::harness::{DULL, Place, wait};
 
 /// A PNG that ends too early.
 fn broken() -> Vec<u8> {
     [&b"\x89PNG\r\n\x1a\n"[..], &[0; 40]].concat()
-}
-
-/// A running chromedriver; it is killed when dropped.
-struct Driver {
-    process: Child,
-    port: u16,
-}
-
-impl Driver {
-    fn start() -> Option<Self> {
-        let command =
-            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let Ok(mut process) = command else {
-            server_or_skip(false, "chromedriver");
-            return None;
-        };
-        let mut told = BufReader::new(process.stdout.take().unwrap());
-        let port = loop {
-            let mut line = String::new();
-            assert_ne!(told.read_line(&mut line).unwrap(), 0, "chromedriver has ended");
-            if let Some((_, port)) = line.split_once("started successfully on port ") {
-                break port.trim().trim_end_matches('.').parse().unwrap();
-            }
-        };
-        // It must always be able to write what it has to say.
-        thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
-        Some(Self { process, port })
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// A browser that shows the page.
-struct Page(Client);
-
-impl Page {
-    async fn text(&self, css: &str) -> String {
-        let found = self.0.find(Locator::Css(css)).await.unwrap();
-        found.text().await.unwrap()
-    }
-
-    async fn click(&self, css: &str) {
-        self.0.find(Locator::Css(css)).await.unwrap().click().await.unwrap();
-    }
-
-    async fn evaluate(&self, script: &str) -> serde_json::Value {
-        self.0.execute(&format!("return {script}"), vec![]).await.unwrap()
-    }
-
-    /// Waits until an expression holds on the page, which is never loaded again.
-    async fn wait(&self, script: &str) {
-        let until = std::time::Instant::now() + LONG;
-        while self.evaluate(script).await != json!(true) {
-            let shown = self.text("body").await;
-            assert!(std::time::Instant::now() < until, "not true in time: {script}\n{shown}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
 }
 
 fn address(service: &Service) -> SocketAddr {
@@ -88,28 +20,10 @@ fn address(service: &Service) -> SocketAddr {
 }
 
 /// Opens the page of a service in a browser, and uses it. Nothing if there is no browser.
-fn with_page(service: &Service, check: impl AsyncFnOnce(&Page)) {
-    let Some(driver) = Driver::start() else { return };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        // The sandbox refuses to run as root.
-        let arguments = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--window-size=1000,900",
-        ];
-        let options = json!({"goog:chromeOptions": {"args": arguments}});
-        let mut builder = ClientBuilder::new(HttpConnector::new());
-        builder.capabilities(options.as_object().unwrap().clone());
-        let client = builder.connect(&format!("http://127.0.0.1:{}", driver.port)).await.expect("a browser");
-        client.goto(&format!("http://{}/", address(service))).await.unwrap();
-        let page = Page(client);
-        page.wait("document.getElementById('state').textContent.startsWith('running')").await;
-        check(&page).await;
-        page.0.close().await.unwrap();
-    });
+fn with_page(service: &Service, check: impl FnOnce(&Page)) {
+    let Some(page) = Page::open(&format!("http://{}/", address(service))) else { return };
+    page.wait("document.getElementById('state').textContent.startsWith('running')");
+    check(&page);
 }
 
 #[test]
@@ -117,45 +31,44 @@ fn what_is_done_and_what_fails_appears_on_the_page_and_can_be_retried_and_paused
     let place = Place::with(&["in/a.pgm"]);
     let service = Service::start(&place, "--listen 127.0.0.1:0");
     wait("the output", || place.path("out/a.pgm").exists());
-    with_page(&service, async |page| {
+    with_page(&service, |page| {
         // The slider shows more of one version, by keyboard too.
-        page.wait("document.querySelectorAll('#latest img').length == 2").await;
-        page.wait("[...document.querySelectorAll('#latest img')].every(image => image.complete && image.naturalWidth > 0)").await;
-        let slider = page.0.find(Locator::Css("#latest input[type=range]")).await.unwrap();
-        slider.send_keys(&Key::Home).await.unwrap();
-        page.wait("document.querySelector('.compare').style.getPropertyValue('--at') == '0%'").await;
-        page.click("#latest summary").await;
-        page.wait("document.querySelectorAll('#latest svg.histogram').length == 2").await;
-        assert!(page.text("#latest .stages").await.contains("decode"));
+        page.wait("document.querySelectorAll('#latest img').length == 2");
+        page.wait("[...document.querySelectorAll('#latest img')].every(image => image.complete && image.naturalWidth > 0)");
+        page.type_into("#latest input[type=range]", HOME);
+        page.wait("document.querySelector('.compare').style.getPropertyValue('--at') == '0%'");
+        page.click("#latest summary");
+        page.wait("document.querySelectorAll('#latest svg.histogram').length == 2");
+        assert!(page.text("#latest .stages").contains("decode"));
 
         // A failure appears without a reload, and its name is text.
         let name = "<img src=x onerror=document.title='bad'>.png";
         place.file(format!("in/{name}"), broken());
         make_old(&place.path("in").join(name));
-        page.wait("document.querySelectorAll('#failures tr').length == 1").await;
-        assert!(page.text("#failures th").await.ends_with(name));
-        assert_eq!(page.evaluate("document.title").await, json!("histeqd"));
-        assert_eq!(page.evaluate("document.querySelectorAll('#failures img').length").await, json!(0));
+        page.wait("document.querySelectorAll('#failures tr').length == 1");
+        assert!(page.text("#failures th").ends_with(name));
+        assert_eq!(page.evaluate("document.title"), json!("histeqd"));
+        assert_eq!(page.evaluate("document.querySelectorAll('#failures img').length"), json!(0));
 
         // It is retried and fails again; then it is mended in its place, and done.
-        page.click("#failures button").await;
-        page.wait("document.getElementById('message').textContent == '1 picture is tried again.'").await;
+        page.click("#failures button");
+        page.wait("document.getElementById('message').textContent == '1 picture is tried again.'");
         drop_in(&place, name, DULL);
-        page.wait("document.querySelectorAll('#failures tr').length == 0").await;
+        page.wait("document.querySelectorAll('#failures tr').length == 0");
 
-        page.click("#pause").await;
-        page.wait("document.getElementById('state').textContent.startsWith('paused')").await;
+        page.click("#pause");
+        page.wait("document.getElementById('state').textContent.startsWith('paused')");
         drop_in(&place, "b.pgm", DULL);
-        page.wait("[...document.querySelectorAll('#counts div')].some(count => count.innerText.match(/^Waiting\\s+1$/))").await;
+        page.wait("[...document.querySelectorAll('#counts div')].some(count => count.innerText.match(/^Waiting\\s+1$/))");
         assert!(!place.path("out/b.pgm").exists());
         place.run("status out").exits(0).prints(", paused; `histeqd resume` goes on");
-        page.click("#pause").await;
-        page.wait("document.getElementById('state').textContent.startsWith('running')").await;
+        page.click("#pause");
+        page.wait("document.getElementById('state').textContent.startsWith('running')");
         wait("the picture that waited", || place.path("out/b.pgm").exists());
 
         // Nothing sticks out of a narrow window.
-        page.0.set_window_size(400, 800).await.unwrap();
-        page.wait("document.documentElement.scrollWidth <= document.documentElement.clientWidth").await;
+        page.resize(400, 800);
+        page.wait("document.documentElement.scrollWidth <= document.documentElement.clientWidth");
     });
     assert_eq!(service.stop(), Some(0));
 }
@@ -165,15 +78,16 @@ fn settings_of_a_folder_that_cannot_be_used_are_named_on_the_page() {
     let place = Place::with(&["in/a.pgm", "in/b/1.pgm"]);
     place.file("in/b/histeqd.toml", "mehtod = 'clahe'\n");
     let service = Service::start(&place, "--listen 127.0.0.1:0");
-    with_page(&service, async |page| {
+    with_page(&service, |page| {
         page.wait(
             "document.getElementById('state').textContent.includes('histeqd.toml:1: unknown key `mehtod`')",
-        )
-        .await;
-        place.file("in/b/histeqd.toml", "method = 'clahe'\n");
-        page.wait("document.getElementById('state').textContent.startsWith('running, process')").await;
+        );
     });
+    place.file("in/b/histeqd.toml", "method = 'clahe'\n");
     wait("the picture that waited", || place.path("out/b/1.pgm").exists());
+    with_page(&service, |page| {
+        page.wait("document.getElementById('state').textContent.startsWith('running, process')");
+    });
     assert_eq!(service.stop(), Some(0));
 }
 
@@ -187,16 +101,14 @@ fn a_thousand_failures_can_be_searched_on_the_page() {
     }
     let service = Service::start(&place, "--listen 127.0.0.1:0");
     wait("all to fail", || place.run("status out --json").exits(0).json()["failed"] == 1000);
-    with_page(&service, async |page| {
-        page.wait("document.getElementById('found').textContent.startsWith('1,000 pictures, of which the newest 200 are shown')").await;
-        assert_eq!(page.evaluate("document.querySelectorAll('#failures tr').length").await, json!(200));
-        let search = page.0.find(Locator::Css("#search")).await.unwrap();
-        search.send_keys("BROKEN-0777").await.unwrap();
-        page.wait("document.querySelectorAll('#failures tr').length == 1").await;
-        assert!(page.text("#failures th").await.ends_with("broken-0777.png"));
-        page.click("#retry-all").await;
-        page.wait("document.getElementById('message').textContent == '1,000 pictures are tried again.'")
-            .await;
+    with_page(&service, |page| {
+        page.wait("document.getElementById('found').textContent.startsWith('1,000 pictures, of which the newest 200 are shown')");
+        assert_eq!(page.evaluate("document.querySelectorAll('#failures tr').length"), json!(200));
+        page.type_into("#search", "BROKEN-0777");
+        page.wait("document.querySelectorAll('#failures tr').length == 1");
+        assert!(page.text("#failures th").ends_with("broken-0777.png"));
+        page.click("#retry-all");
+        page.wait("document.getElementById('message').textContent == '1,000 pictures are tried again.'");
     });
     assert_eq!(service.stop(), Some(0));
 }

@@ -280,7 +280,6 @@ impl JpegLane for NvJpegLane<'_> {
         Ok(())
     }
 
-    #[cfg(feature = "faults")]
     fn trap(&mut self) -> Result<(), EngineError> {
         self.engine.kernels.trap(&self.stream)?;
         Ok(self.wait()?)

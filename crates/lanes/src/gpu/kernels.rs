@@ -11,9 +11,7 @@ pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::driver::{Address, Device, Launch, LoadedKernels, Result, Stream};
 use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel, Strength};
-#[cfg(feature = "faults")]
-use histeqd_kernels::TRAP;
-use histeqd_kernels::{GLOBAL8, GLOBAL16};
+use histeqd_kernels::{GLOBAL8, GLOBAL16, TRAP};
 
 /// The size of 65536 16-bit LUT entries or counters, in bytes.
 const LEVELS16_BYTES: u32 = 128 << 10;
@@ -442,7 +440,6 @@ impl Kernels {
     }
 
     /// Makes a kernel fail, and the whole context with it.
-    #[cfg(feature = "faults")]
     pub fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
         unsafe { self.loaded.launch(stream, (&TRAP, ("trap", "")), line(1, 1), &mut []) }

@@ -461,7 +461,6 @@ impl Lane for GpuLane<'_> {
         Ok(Recoded::Declined(reason))
     }
 
-    #[cfg(feature = "faults")]
     fn trap(&mut self) -> std::result::Result<(), EngineError> {
         self.engine.kernels.trap(&self.work)?;
         self.done.record(&self.work)?;

@@ -1,9 +1,11 @@
-//! Failures on request, so that tests can show what happens to the pictures: in builds with the feature `faults`.
+//! Failures on request, so that tests can show what happens to the pictures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use codec::CompressedJpeg;
+use histeqd::worker::Faults;
 use lanes::{EngineError, LaneError};
+use rustix::process::{Signal, getpid, kill_process};
 
 /// A failure that a test asks for, as `KIND@PICTURE`. `exit@5`, `fail@5` and `trap@5` strike at the fifth picture of the device's first
 /// worker; with `*` appended, of every worker. `refuse@5` is `exit@5`, after which all later workers refuse to work when they start.
@@ -74,28 +76,30 @@ impl Fault {
 }
 
 /// A worker's count of pictures, and the failure it leads up to.
-pub(super) struct Faults {
+pub(crate) struct Requested {
     fault: Option<Fault>,
+    life: u32,
     pictures: AtomicU64,
 }
 
-impl Faults {
+impl Requested {
     /// Reads the fault that the environment variable `HISTEQD_FAULT` requests for this life of the worker.
     ///
     /// # Errors
     /// If the variable's text is not a fault.
-    pub(super) fn from_environment(life: u32) -> Result<Self, String> {
+    pub(crate) fn from_environment(life: u32) -> Result<Self, String> {
         let fault = match std::env::var("HISTEQD_FAULT") {
             Ok(text) => Some(text.parse()?).filter(|fault: &Fault| fault.is_for(life)),
             Err(_) => None,
         };
-        Ok(Self { fault, pictures: AtomicU64::new(0) })
+        Ok(Self { fault, life, pictures: AtomicU64::new(0) })
     }
+}
 
-    /// Refuses to work, if that is asked of a worker in this life.
-    pub(super) fn refuse(&self, life: u32) -> Result<(), EngineError> {
+impl Faults for Requested {
+    fn refuse(&self) -> Result<(), EngineError> {
         match self.fault {
-            Some(Fault { kind: FaultKind::Refuse, .. }) if life > 0 => {
+            Some(Fault { kind: FaultKind::Refuse, .. }) if self.life > 0 => {
                 Err(EngineError("a test asked for this".to_owned()))
             }
             _ => Ok(()),
@@ -103,10 +107,10 @@ impl Faults {
     }
 
     /// Carries out the fault if this is the picture it is meant for, after overwriting half of the bytes, as a real failure may.
-    pub(super) fn strike(
+    fn strike(
         &self,
         bytes: &mut [u8],
-        trap: impl FnOnce() -> Result<(), EngineError>,
+        trap: &mut dyn FnMut() -> Result<(), EngineError>,
     ) -> Result<(), LaneError> {
         let Some(fault) = self.fault else { return Ok(()) };
         let number = self.pictures.fetch_add(1, Ordering::Relaxed) + 1;
@@ -118,7 +122,7 @@ impl Faults {
         let half = bytes.len() / 2;
         bytes[..half].fill(0xA5);
         match fault.kind {
-            FaultKind::Exit | FaultKind::Refuse => super::die(),
+            FaultKind::Exit | FaultKind::Refuse => die(),
             FaultKind::Hang => loop {
                 std::thread::park();
             },
@@ -129,8 +133,7 @@ impl Faults {
         }
     }
 
-    /// If the test asks for it, puts a false result in place of the planes, which take `planes` bytes; returns the length to report.
-    pub(super) fn pretend(&self, slot: &mut [u8], planes: u64, jpeg: &CompressedJpeg) -> Option<u64> {
+    fn pretend(&self, slot: &mut [u8], planes: u64, jpeg: &CompressedJpeg) -> Option<u64> {
         let fault = self.fault.filter(|fault| self.pictures.load(Ordering::Relaxed) >= fault.picture)?;
         let (start, length) = (planes as usize, jpeg.bytes as usize);
         match fault.kind {
@@ -145,5 +148,14 @@ impl Faults {
             | FaultKind::Decline => return None,
         }
         Some(jpeg.bytes)
+    }
+}
+
+/// Ends the process at once.
+fn die() -> ! {
+    // This cannot fail: a process may always signal itself.
+    let _ = kill_process(getpid(), Signal::KILL);
+    loop {
+        std::thread::park();
     }
 }

@@ -1,0 +1,15 @@
+//! Tells whoever builds it what is missing on the machine, and what that costs.
+
+use std::env;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let is_x86 = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|processor| processor.starts_with("x86"));
+    if is_x86 && Command::new("nasm").arg("-v").output().is_err() {
+        println!(
+            "cargo::warning=nasm is not installed: everything works, but slower for JPEGs that only libjpeg reads (arithmetic coding, rare \
+             samplings). To mend that: sudo apt-get install nasm && cargo clean --package mozjpeg-sys --package histeqd-codec"
+        );
+    }
+}
