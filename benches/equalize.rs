@@ -1,5 +1,5 @@
 //! Measures the arithmetic on one core, in pixels per second, beside a copy of the same bytes: the ceiling for anything that reads and
-//! writes them once. `cargo bench --bench equalize [-- FILTER]`.
+//! writes them once. `cargo bench --package histeqd-benches --bench equalize [-- FILTER]`.
 //!
 //! The picture has 8192 x 6144 pixels, too many for any cache. Its content affects the speed of counting: equal neighbours wait for
 //! each other's increments, and unrelated ones touch more of the tables.
