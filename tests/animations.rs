@@ -120,6 +120,18 @@ fn frames_are_shown_as_long_and_as_often_as_before() {
 }
 
 #[test]
+fn a_gif_is_cleared_to_transparent_in_front_of_every_frame_with_holes() {
+    let place = Place::new();
+    place.file("holes.gif", std::fs::read(data("holes.gif")).unwrap());
+    place.run("holes.gif --out out --strength 0").exits(0);
+    let bytes = place.read("out/holes.gif");
+    // Whether it is cleared behind a frame, and whether the frame has a transparent index.
+    let flags = memchr::memmem::find_iter(&bytes, b"\x21\xf9\x04").map(|at| bytes[at + 3]);
+    let found: Vec<_> = flags.map(|flags| (flags >> 2 & 7 == 2, flags & 1 == 1)).collect();
+    assert_eq!(found, [(true, true); 3], "the second frame has no holes, the third one does");
+}
+
+#[test]
 fn what_has_no_place_for_frames_is_refused_with_a_remedy() {
     let place = Place::new();
     place.file("a.gif", std::fs::read(data("mixed-disposal.gif")).unwrap());
