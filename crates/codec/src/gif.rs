@@ -42,9 +42,6 @@ impl<'a> Source<'a> {
         let mut options = DecodeOptions::new();
         options.skip_frame_decoding(true);
         let mut decoder = read_info(options, bytes)?;
-        if !blocks::are_known(bytes) {
-            return Err(malformed("it is truncated, or has a block of unknown kind"));
-        }
         let (width, height) = (decoder.width(), decoder.height());
         if width == 0 || height == 0 {
             return Err(malformed("it has no width or height"));
@@ -57,6 +54,9 @@ impl<'a> Source<'a> {
                 && (covers || !delays.is_empty() && frame.dispose != DisposalMethod::Previous);
             delays.push(Delay::of_hundredths(frame.delay));
             largest = largest.max(u64::from(frame.width) * u64::from(frame.height));
+        }
+        if !blocks::are_known(bytes) {
+            return Err(malformed("it has a block of unknown kind"));
         }
         if largest == 0 {
             return Err(malformed("it has no picture"));
