@@ -71,6 +71,10 @@ fn a_pictures_name_for_several_outputs_is_refused_with_the_remedy() {
     place.run("--watch in --out x.png").exits(2).says("but --watch needs a folder");
     place.run("b.pgm --out x.png --resume").exits(2).says("but --resume needs a folder");
     place.run("b.pgm --out x.heic").exits(2).says("--out x.heic: that format is not written");
+    place
+        .run("b.pgm --out x.TGA")
+        .exits(2)
+        .says("--out x.TGA: that format is not written; for a folder, write --out x/ or --out x.TGA/");
     let ran = place.run("b.pgm --out x.png --format jpeg");
     ran.exits(2).says(
         "the name of --out x.png says PNG, and --format says otherwise; leave out --format, or name it x.jpg",

@@ -94,12 +94,24 @@ pub(super) fn check(frames: usize, format: Format, output: Format) -> Result<(),
 }
 
 /// Where a frame lies on the canvas.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) left: usize,
     pub(super) top: usize,
     pub(super) width: usize,
     pub(super) height: usize,
+}
+
+impl Place {
+    /// Returns whether it lies within a canvas of these sides.
+    pub(super) fn fits(&self, (width, height): (u32, u32)) -> bool {
+        self.left + self.width <= width as usize && self.top + self.height <= height as usize
+    }
+
+    fn contains(&self, column: usize, row: usize) -> bool {
+        (self.left..self.left + self.width).contains(&column)
+            && (self.top..self.top + self.height).contains(&row)
+    }
 }
 
 /// What becomes of a frame before the next one is drawn.
@@ -112,15 +124,22 @@ pub(super) enum Disposal {
     Restore,
 }
 
+/// Puts the first pixel over the second, in RGBA.
+pub(super) type Mix = fn([u8; 4], [u8; 4]) -> [u8; 4];
+
 /// Composes frames as they are shown, one below the other.
 pub(super) struct Canvas<'s> {
     /// Where the next frame goes, and those behind it.
     frames: std::slice::ChunksExactMut<'s, u8>,
-    width: usize,
+    /// All of the canvas.
+    whole: Place,
     /// The channels of a pixel of the frames: RGB or RGBA.
     channels: usize,
+    mix: Mix,
     /// What the next frame is drawn on, as RGBA.
     base: Vec<u8>,
+    /// The part of it that was cleared last: pixels are drawn there as they are.
+    blank: Place,
 }
 
 impl<'s> Canvas<'s> {
@@ -128,14 +147,17 @@ impl<'s> Canvas<'s> {
     pub(super) const HEAP: u64 = 4;
 
     /// Makes an empty canvas for frames of this layout, RGB or RGBA, in `slot`.
-    pub(super) fn new(frame: &Layout, slot: &'s mut [u8]) -> Result<Self, CodecError> {
-        let (width, pixels) = (frame.width as usize, frame.pixels() as usize);
+    pub(super) fn new(frame: &Layout, slot: &'s mut [u8], mix: Mix) -> Result<Self, CodecError> {
+        let pixels = frame.pixels() as usize;
+        let whole =
+            Place { width: frame.width as usize, height: frame.height as usize, ..Place::default() };
         let mut base = Vec::new();
         base.try_reserve_exact(4 * pixels)
             .map_err(|_| CodecError::OutOfMemory { bytes: Some(4 * pixels as u64) })?;
         base.resize(4 * pixels, 0);
         let channels = frame.pixel.channels();
-        Ok(Self { frames: slot.chunks_exact_mut(pixels * channels), width, channels, base })
+        let frames = slot.chunks_exact_mut(pixels * channels);
+        Ok(Self { frames, whole, channels, mix, base, blank: whole })
     }
 
     /// Draws a frame, whose RGBA pixels are in `pixels`; returns whether there is room for one. Half-transparent pixels are mixed with what is
@@ -143,10 +165,12 @@ impl<'s> Canvas<'s> {
     pub(super) fn draw(&mut self, place: Place, pixels: &[u8], over: bool, disposal: Disposal) -> bool {
         let Some(frame) = self.frames.next() else { return false };
         let kept = (disposal == Disposal::Restore).then(|| self.base.clone());
+        let blank = self.blank;
         for (row, pixels) in pixels.chunks_exact(4 * place.width.max(1)).take(place.height).enumerate() {
-            let Some(target) = row_of(&mut self.base, self.width, place, row) else { break };
-            for (target, pixel) in target.iter_mut().zip(pixels.as_chunks::<4>().0) {
-                *target = if over { mixed(*pixel, *target) } else { *pixel };
+            let Some(target) = row_of(&mut self.base, self.whole.width, place, row) else { break };
+            for (column, (target, pixel)) in target.iter_mut().zip(pixels.as_chunks::<4>().0).enumerate() {
+                let covers = !over || blank.contains(place.left + column, place.top + row);
+                *target = if covers { *pixel } else { (self.mix)(*pixel, *target) };
             }
         }
         if self.channels == 4 {
@@ -158,12 +182,22 @@ impl<'s> Canvas<'s> {
         }
         match (disposal, kept) {
             (_, Some(kept)) => self.base = kept,
-            (Disposal::Clear, None) => (0..place.height)
-                .map_while(|row| row_of(&mut self.base, self.width, place, row).map(|row| row.fill([0; 4])))
-                .for_each(drop),
-            _ => {}
+            (Disposal::Clear, None) => self.clear(place),
+            _ => self.blank = Place::default(),
         }
         true
+    }
+
+    /// Makes a part transparent.
+    fn clear(&mut self, place: Place) {
+        for row in 0..place.height {
+            let Some(row) = row_of(&mut self.base, self.whole.width, place, row) else { break };
+            row.fill([0; 4]);
+        }
+        // A frame that was drawn on an empty canvas leaves one.
+        if self.blank != self.whole {
+            self.blank = place;
+        }
     }
 
     /// Returns whether all frames are drawn.
@@ -182,7 +216,7 @@ fn row_of(canvas: &mut [u8], width: usize, place: Place, row: usize) -> Option<&
 }
 
 /// Puts a pixel over another, as the specification of PNG says (APNG's blend operation; section 13.16).
-fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
+pub(super) fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
     let (alpha, below) = (u32::from(front[3]), u32::from(back[3]));
     if alpha == 255 || below == 0 {
         return if alpha == 0 { back } else { front };
@@ -210,7 +244,7 @@ mod tests {
     fn frames_are_shown_on_what_those_before_leave() {
         let frame = Layout { width: 2, height: 1, pixel: Pixel::Rgba, depth: Depth::Eight };
         let mut slot = vec![7; 4 * 2 * 5];
-        let mut canvas = Canvas::new(&frame, &mut slot).unwrap();
+        let mut canvas = Canvas::new(&frame, &mut slot, mixed).unwrap();
         let whole = Place { left: 0, top: 0, width: 2, height: 1 };
         let right = Place { left: 1, top: 0, width: 1, height: 1 };
         assert!(canvas.draw(whole, &[RED, RED].concat(), false, Disposal::Keep));

@@ -1,5 +1,6 @@
 //! Picture formats that are not read: how their files are named and begin, and what turns them into pictures that are.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::{CodecError, Format};
@@ -78,9 +79,18 @@ const FORMATS: [Foreign; 27] = [
     foreign("an electron micrograph (MRC)", &["mrc"], BIO_FORMATS),
 ];
 
+/// Extensions of further formats, which other programs write. Files in them are taken for no pictures of those that are looked for in folders.
+const ELSEWHERE: [&str; 26] = [
+    "tga", "pcx", "ico", "cur", "icns", "hdr", "dds", "qoi", "ff", "sgi", "ras", "xbm", "xpm", "pict", "jxr", "wdp",
+    "mng", "jng", "flif", "svg", "eps", "ps", "pdf", "xcf", "kra", "mp4",
+];
+
 /// Returns whether a file's name is that of a picture in a format that is not written.
 pub fn names_unwritten(path: &Path) -> bool {
-    Format::of_name(path).map_or_else(|| names_foreign(path), |format| !format.is_written())
+    match Format::of_name(path) {
+        Some(format) => !format.is_written(),
+        None => names_foreign(path) || has_one_of(path, &ELSEWHERE),
+    }
 }
 
 /// Returns whether a file's name is that of a picture in a format that is not read.
@@ -100,9 +110,13 @@ pub(super) fn refused(name: &'static str) -> CodecError {
 }
 
 fn by_name(path: &Path) -> Option<&'static Foreign> {
-    let own = path.extension()?.to_str()?;
-    let has = |format: &&Foreign| format.extensions.iter().any(|known| known.eq_ignore_ascii_case(own));
-    FORMATS.iter().find(has)
+    FORMATS.iter().find(|format| has_one_of(path, format.extensions))
+}
+
+/// Returns whether a file's name has one of these extensions, in any case.
+fn has_one_of(path: &Path, extensions: &[&str]) -> bool {
+    let own = path.extension().and_then(OsStr::to_str);
+    own.is_some_and(|own| extensions.iter().any(|known| known.eq_ignore_ascii_case(own)))
 }
 
 /// Returns the name of the camera's or microscope's format that the first bytes of a file belong to. Raw files that are TIFFs are known by
@@ -135,6 +149,7 @@ mod tests {
     #[test]
     fn an_extension_is_that_of_one_format() {
         let foreign = FORMATS.iter().flat_map(|format| format.extensions);
+        let foreign = foreign.chain(&ELSEWHERE);
         let all: Vec<_> = foreign.chain(Format::ALL.iter().flat_map(|format| format.extensions())).collect();
         assert_eq!(all.len(), all.iter().collect::<HashSet<_>>().len());
     }

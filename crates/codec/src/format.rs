@@ -78,7 +78,7 @@ impl Format {
     /// Returns the usual file name extensions in lower case; new files get the first.
     pub const fn extensions(self) -> &'static [&'static str] {
         match self {
-            Self::Png => &["png"],
+            Self::Png => &["png", "apng"],
             Self::Jpeg => &["jpg", "jpeg", "jpe", "jfif"],
             Self::Tiff => &["tif", "tiff"],
             Self::Pnm => &["pnm", "pgm", "ppm", "pam", "pbm", "pfm"],

@@ -1,7 +1,9 @@
 //! CMYK pixels, which become RGB: levels of light can be equalized, amounts of ink cannot, as black comes from the fourth as well as from the
 //! three others, and how much of each a printer takes is its profile's affair.
 
-use moxcms::{ColorProfile, DataColorSpace, Layout as Samples, TransformExecutor, TransformOptions};
+use moxcms::{
+    ColorProfile, DataColorSpace, Layout as Samples, RenderingIntent, TransformExecutor, TransformOptions,
+};
 use std::sync::Arc;
 
 use super::samples::rescale;
@@ -24,7 +26,9 @@ pub(crate) fn to_rgb(icc: Option<&[u8]>, pixels: &mut [u8], depth: Depth, behind
     let profile = profile.filter(|profile| profile.color_space == DataColorSpace::Cmyk);
     // A layout of four samples that are no colours of light.
     let (from, to) = (Samples::Rgba, ColorProfile::new_srgb());
-    let options = TransformOptions::default();
+    // The one table that every profile of a printer has to have (ICC.1:2022, 8.5.2).
+    let options =
+        TransformOptions { rendering_intent: RenderingIntent::Perceptual, ..TransformOptions::default() };
     match depth {
         Depth::Eight => {
             let transform = profile

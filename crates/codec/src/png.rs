@@ -114,7 +114,7 @@ impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let (layout, metadata, kept) = (self.layout(), self.metadata.read(), self.chunks.kept());
         if let Some(frames) = self.frames {
-            frames.decode(self.bytes, slot)?;
+            frames.decode(&self.chunks, slot)?;
             let native = AnyNative::Png(Native { kept, animation: Some(frames.animation) });
             return Ok(Payload { layout, metadata, native, mapped: None });
         }
@@ -248,6 +248,8 @@ fn colour_type(layout: &Layout) -> (ColorType, BitDepth) {
     (colour, depth)
 }
 
+const CHECKSUM: &str = "a checksum does not match its data";
+
 fn decode_error(error: DecodingError) -> CodecError {
     match error {
         DecodingError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
@@ -259,7 +261,7 @@ fn decode_error(error: DecodingError) -> CodecError {
             let reason = other.to_string();
             // The decoder's own message is for its developers: it lists the chunk's flags.
             malformed(if reason.starts_with("CRC error") {
-                "a checksum does not match its data".into()
+                CHECKSUM.into()
             } else {
                 reason
             })

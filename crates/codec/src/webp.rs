@@ -6,14 +6,22 @@ use std::io::{Cursor, Write};
 
 use image_webp::{ColorType, DecodingError, EncodingError, LoopCount, WebPDecoder, WebPEncoder};
 
-use super::animation::{self, Animation};
+use super::animation::Animation;
 use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use super::reader::resize;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use equalize::{Depth, Layout, Pixel};
 
+mod chunks;
 mod frames;
+
+use chunks::of_file;
+use frames::Frames;
+
+/// Bytes of heap that the decoder takes for each pixel besides the pixels themselves, at most: the planes of a lossy picture, and its alpha as
+/// RGBA and by itself.
+const DECODER_BYTES: u64 = 7;
 
 /// What is remembered of a WebP for remarks on the output.
 #[derive(Debug)]
@@ -27,7 +35,7 @@ pub(super) struct Native {
 pub(super) struct Source<'a> {
     decoder: WebPDecoder<Cursor<&'a [u8]>>,
     layout: Layout,
-    animation: Option<Animation>,
+    frames: Option<Frames<'a>>,
     metadata_bytes: u64,
 }
 
@@ -44,26 +52,20 @@ impl<'a> Source<'a> {
         // A chunk may claim any length.
         decoder.set_memory_limit(metadata_bytes(bytes) as usize);
         let (width, height) = decoder.dimensions();
-        // The decoder would allocate memory for the frame's width and height before comparing them with the canvas's.
-        if frame_sides(bytes).is_some_and(|sides| sides != (width, height)) {
+        // The decoder would allocate memory for the picture's width and height before comparing them with the canvas's.
+        let picture = of_file(bytes).find_map(|chunk| chunk.sides());
+        if picture.is_some_and(|sides| sides != (width, height)) {
             return Err(malformed("its picture has other sides than its canvas"));
         }
         let pixel = if decoder.has_alpha() { Pixel::Rgba } else { Pixel::Rgb };
-        let mut layout = Layout { width, height, pixel, depth: Depth::Eight };
-        let mut animation = None;
-        if decoder.is_animated() {
-            let plays = match decoder.loop_count() {
-                LoopCount::Forever => 0,
-                LoopCount::Times(plays) => plays.get().into(),
-            };
-            let animated = Animation { delays: frames::delays(bytes)?, plays };
-            if animated.frames() != decoder.num_frames() as usize {
-                return Err(malformed("its frames contradict each other"));
-            }
-            layout = animation::stacked(layout, animated.frames())?;
-            animation = Some(animated);
-        }
-        Ok(Self { decoder, layout, animation, metadata_bytes: metadata_bytes(bytes) })
+        let layout = Layout { width, height, pixel, depth: Depth::Eight };
+        let frames = match (decoder.is_animated(), decoder.loop_count()) {
+            (false, _) => None,
+            (true, LoopCount::Forever) => Some(Frames::find(bytes, layout, 0)?),
+            (true, LoopCount::Times(plays)) => Some(Frames::find(bytes, layout, plays.get().into())?),
+        };
+        let layout = frames.as_ref().map_or(layout, |frames| frames.stacked);
+        Ok(Self { decoder, layout, frames, metadata_bytes: metadata_bytes(bytes) })
     }
 }
 
@@ -77,25 +79,19 @@ impl Describe for Source<'_> {
     }
 
     fn frames(&self) -> usize {
-        self.animation.as_ref().map_or(1, Animation::frames)
+        self.frames.as_ref().map_or(1, |frames| frames.animation.frames())
     }
 
-    /// Returns the bytes of the decoder's own buffers: planes or, for RGB, RGBA; for an animation, a canvas besides.
     fn heap_bytes(&self) -> u64 {
-        let pixels = animation::frame_of(&self.layout, self.frames()).pixels();
-        4 * pixels + self.animation.as_ref().map_or(0, |animation| 8 * pixels + animation.bytes())
+        self.frames.as_ref().map_or_else(|| DECODER_BYTES * self.layout.pixels(), Frames::heap_bytes)
     }
 }
 
 impl Decode for Source<'_> {
     fn decode(mut self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        match &self.animation {
+        match &self.frames {
             None => self.decoder.read_image(slot).map_err(decode_error)?,
-            Some(animation) => {
-                for frame in slot.chunks_exact_mut(slot.len() / animation.frames()) {
-                    self.decoder.read_frame(frame).map_err(decode_error)?;
-                }
-            }
+            Some(frames) => frames.decode(slot)?,
         }
         let exif = self.decoder.exif_metadata().map_err(decode_error)?;
         let metadata = Metadata {
@@ -104,14 +100,15 @@ impl Decode for Source<'_> {
             xmp: self.decoder.xmp_metadata().map_err(decode_error)?,
             resolution: None,
         };
-        let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy(), animation: self.animation });
+        let animation = self.frames.map(|frames| frames.animation);
+        let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy(), animation });
         Ok(Payload { layout: self.layout, metadata, native, mapped: None })
     }
 }
 
-/// Returns the bytes of heap that decoding a part of a TIFF of this width and height takes: its planes or RGBA, and its pixels.
+/// Returns the bytes of heap that decoding a part of a TIFF of this width and height takes: the decoder's, and its pixels.
 pub(super) fn part_heap_bytes((width, rows): (u32, u32)) -> u64 {
-    8 * u64::from(width) * u64::from(rows)
+    (DECODER_BYTES + 4) * u64::from(width) * u64::from(rows)
 }
 
 /// Decodes a strip or tile of a TIFF, at most so wide and high and of 3 or 4 samples a pixel, and keeps as many of its first rows as fit into
@@ -125,7 +122,7 @@ pub(super) fn decode_part(
     let source = Source::open(bytes)?;
     let layout = source.layout;
     let needed = target.len() / (width as usize * samples);
-    if layout.width != width || !(needed..=rows as usize).contains(&(layout.height as usize)) {
+    if source.frames.is_some() || layout.width != width || !(needed..=rows as usize).contains(&(layout.height as usize)) {
         let Layout { width, height, .. } = layout;
         return Err(malformed(format!("its {width}x{height} pixels are not those of its place")));
     }
@@ -142,39 +139,10 @@ pub(super) fn decode_part(
     Ok(())
 }
 
-/// Returns the width and height of the first lossy frame that is not part of an animation (RFC 9649, section 2.5; RFC 6386, section 9.1).
-fn frame_sides(bytes: &[u8]) -> Option<(u32, u32)> {
-    let frame = chunks(bytes).find(|chunk| chunk.kind == *b"VP8 ")?;
-    // A tag and a start code of three bytes each, then 14 bits each of width and height.
-    let &[_, _, _, _, _, _, w0, w1, h0, h1] = frame.behind.first_chunk()?;
-    let side = |bytes| u32::from(u16::from_le_bytes(bytes) & 0x3fff);
-    Some((side([w0, w1]), side([h0, h1])))
-}
-
-/// A chunk of the file.
-struct Chunk<'a> {
-    kind: [u8; 4],
-    /// The bytes of its content.
-    length: usize,
-    /// Its content, which may be cut short, and what follows it.
-    behind: &'a [u8],
-}
-
-/// Returns the chunks behind the file header: each has a type, a length, content, and a padding byte if the length is odd.
-fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
-    let mut rest = bytes.get(12..);
-    std::iter::from_fn(move || {
-        let (&[a, b, c, d, ref length @ ..], behind) = rest?.split_first_chunk::<8>()?;
-        let length = u32::from_le_bytes(*length) as usize;
-        rest = behind.get(length.next_multiple_of(2)..);
-        Some(Chunk { kind: [a, b, c, d], length, behind })
-    })
-}
-
 /// Returns the bytes of the chunks of metadata that are in the file.
 fn metadata_bytes(bytes: &[u8]) -> u64 {
-    let metadata = chunks(bytes).filter(|chunk| [b"ICCP", b"EXIF", b"XMP "].contains(&&chunk.kind));
-    metadata.map(|chunk| chunk.length.min(chunk.behind.len()) as u64).sum()
+    let metadata = of_file(bytes).filter(|chunk| [b"ICCP", b"EXIF", b"XMP "].contains(&&chunk.kind));
+    metadata.map(|chunk| chunk.bytes() as u64).sum()
 }
 
 /// Returns the bytes of heap that encoding takes: a copy of the pixels as RGBA and the frame, then the frame and the file, each of which

@@ -28,7 +28,7 @@ PARTIAL = {
 
 ONLY_TIFFFILE = {'webp-strips.tif', 'webp-tiles.tif', 'jpeg-12.tif', 'no-photometric.tif'} | set(glob.glob('jpeg-lossless-*.tif'))
 # With the bits of their samples.
-JPEGS = {'old-jpeg.tif': 8, 'monkey12.jpg': 12, 'pil_sample_cmyk.jpg': 8, 'testimgari.jpg': 8, 'jpeg-lossless-gray.jpg': 8, 'jpeg-lossless-rgb.jpg': 8,
+JPEGS = {'old-jpeg.tif': 8, 'monkey12.jpg': 12, 'pil_sample_cmyk.jpg': 8, 'cmyk-nameless.jpg': 8, 'testimgari.jpg': 8, 'jpeg-lossless-gray.jpg': 8, 'jpeg-lossless-rgb.jpg': 8,
          'jpeg-lossless-10.jpg': 10, 'jpeg-lossless-16-rgb.jpg': 16} | {name: 12 for name in glob.glob('jpeg-12-*.jpg')}
 
 

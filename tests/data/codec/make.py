@@ -3,6 +3,7 @@
 
 needs: pip install numpy pillow tifffile imagecodecs
 """
+import io
 import os
 import struct
 import imagecodecs
@@ -95,6 +96,11 @@ INKS = np.dstack([255 - RGB, GRAY // 3])
 SEPARATED = {'photometric': 'separated', 'compression': 'deflate'}
 tifffile.imwrite('cmyk-extra.tif', np.dstack([INKS, GRAY]), extrasamples=['unspecified'], **SEPARATED)
 tifffile.imwrite('cmyk-16-planes.tif', np.moveaxis(INKS[:30].astype(np.uint16) * 257, -1, 0), planarconfig='separate', **SEPARATED)
+CMYK = io.BytesIO()
+Image.fromarray(INKS, 'CMYK').save(CMYK, 'JPEG', quality=80)
+ADOBE = CMYK.getvalue().index(b'\xff\xee')
+with open('cmyk-nameless.jpg', 'wb') as file:
+    file.write(CMYK.getvalue()[:ADOBE] + CMYK.getvalue()[ADOBE + 16:])
 MAP = np.array([[i * 257, (255 - i) * 257, i * i % 256 * 257] for i in range(256)], np.uint16).T
 tifffile.imwrite('alpha-last.tif', np.dstack([GRAY, 255 - GRAY, RGBA[..., 3], GRAY // 2]), photometric='minisblack',
                  planarconfig='contig', extrasamples=['unspecified', 'unassalpha', 'unspecified'], compression='lzw')
@@ -108,26 +114,26 @@ tiff('old-jpeg.tif', STREAM, _258=(8, 8, 8), _259=6, _262=6, _277=3, _273=8 + 62
 
 
 def cmyk_profile():
-    """A profile of the old kind, with a table of the colours of all inks and none (ICC.1:2022, 10.10)."""
+    """A profile of the old kind, with a perceptual table of the colours of all inks and none, and a colorimetric one that is white (ICC.1:2022, 10.10)."""
     nodes = [(c, m, y, k) for c in (0, 1) for m in (0, 1) for y in (0, 1) for k in (0, 1)]
     lab = [(255 - 215 * k - (1 - k) * (60 * c + 70 * m + 10 * y),
             128 + (1 - k) * (70 * m - 40 * c), 128 + (1 - k) * (85 * y - 45 * c - 10 * m)) for c, m, y, k in nodes]
     table = bytes(max(0, min(255, value)) for node in lab for value in node)
     ramp = bytes(range(256))
-    lut = b'mft1' + bytes(4) + bytes([4, 3, 2, 0]) + struct.pack('>9i', *[65536, 0, 0, 0, 65536, 0, 0, 0, 65536])
-    lut += ramp * 4 + table + ramp * 3
+    lut = b'mft1' + bytes(4) + bytes([4, 3, 2, 0]) + struct.pack('>9i', *[65536, 0, 0, 0, 65536, 0, 0, 0, 65536]) + ramp * 4
+    perceptual, colorimetric = lut + table + ramp * 3, lut + bytes([255, 128, 128] * 16) + ramp * 3
     text = b'text' + bytes(4) + b'CC0\0'
     white = b'XYZ ' + bytes(4) + struct.pack('>3i', 63190, 65536, 54061)
     description = b'desc' + bytes(4) + struct.pack('>I', 5) + b'inks\0' + bytes(8 + 3 + 67)
-    parts, at = b'', 128 + 4 + 12 * 4
+    parts, at = b'', 128 + 4 + 12 * 5
     tags = b''
-    for name, data in ((b'A2B0', lut), (b'cprt', text), (b'desc', description), (b'wtpt', white)):
+    for name, data in ((b'A2B0', perceptual), (b'A2B1', colorimetric), (b'cprt', text), (b'desc', description), (b'wtpt', white)):
         data = data.ljust((len(data) + 3) // 4 * 4, b'\0')
         tags += name + struct.pack('>II', at + len(parts), len(data))
         parts += data
     header = struct.pack('>I4sI4s4s4s', at + len(parts), bytes(4), 0x02400000, b'prtr', b'CMYK', b'Lab ')
     header += struct.pack('>6H', 2026, 1, 1, 0, 0, 0) + b'acsp' + bytes(28) + struct.pack('>3i', 63190, 65536, 54061)
-    return header.ljust(128, b'\0') + struct.pack('>I', 4) + tags + parts
+    return header.ljust(128, b'\0') + struct.pack('>I', 5) + tags + parts
 
 
 SCALE = np.array([0, 64, 128, 255], np.uint8)

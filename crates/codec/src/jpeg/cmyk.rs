@@ -50,9 +50,9 @@ impl Decode for CmykSource<'_> {
     fn decode(mut self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         self.reader.read_inks(slot).map_err(decode_error)?;
         let mut metadata = self.markers.metadata();
-        // Adobe's programs store what ink leaves of the light, and say who they are.
-        let inverted = self.markers.adobe.is_some();
-        inks::to_rgb(metadata.icc.take().as_deref(), slot, Depth::Eight, 0, inverted);
+        // Adobe's programs store what ink leaves of the light. Other programs do as they do, even where they do not name themselves Adobe.
+        let is_inverted = true;
+        inks::to_rgb(metadata.icc.take().as_deref(), slot, Depth::Eight, 0, is_inverted);
         Ok(Payload {
             layout: self.layout(),
             metadata,

@@ -8,6 +8,9 @@ const KEPT: [&[u8; 4]; 14] = [
     b"iTXt", b"sCAL", b"sTER",
 ];
 
+/// The first bytes of a file.
+pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
+
 /// Bytes of a chunk besides its content: length, type and checksum.
 const FRAME: usize = 12;
 
@@ -18,8 +21,8 @@ pub(super) struct Chunks<'a> {
     pub(super) layout: Layout,
     /// Whether the pixels are numbers of colours.
     is_palette: bool,
-    /// Whether the file is an animation.
-    pub(super) animated: bool,
+    /// The content of the chunk that makes the file an animation, which has to precede the image data.
+    pub(super) animation_control: Option<&'a [u8]>,
     /// The image data, if it holds the layout's pixels row after row: neither interlaced nor to be expanded.
     pub(super) rows: Option<ImageData<'a>>,
     /// The file from its first chunk on.
@@ -86,13 +89,13 @@ impl<'a> Iterator for ImageData<'a> {
 impl<'a> Chunks<'a> {
     /// Walks the chunks from IHDR to IEND. Whatever follows IEND is ignored.
     pub(super) fn scan(bytes: &'a [u8]) -> Result<Self, &'static str> {
-        let all = Walk { rest: &bytes[8..] };
+        let all = Walk { rest: &bytes[SIGNATURE.len()..] };
         let (mut rest, first) = split(all.rest)?;
         if first.kind != *b"IHDR" {
             return Err("it does not begin with an IHDR chunk");
         }
         let header = Header::parse(first.content)?;
-        let (mut animated, mut transparent) = (false, false);
+        let (mut animation_control, mut transparent) = (None, false);
         let mut data = None;
         let mut before = first.kind;
         loop {
@@ -103,7 +106,9 @@ impl<'a> Chunks<'a> {
                 }
                 b"IDAT" => data = data.or(Some(ImageData::new(rest))),
                 b"IEND" => break,
-                b"acTL" => animated = true,
+                b"acTL" if data.is_none() => {
+                    animation_control = animation_control.or(Some(chunk.content));
+                }
                 b"PLTE" if !chunk.content.len().is_multiple_of(3) => {
                     return Err("its palette ends within a colour");
                 }
@@ -118,7 +123,12 @@ impl<'a> Chunks<'a> {
         }
         let rows = data.filter(|_| header.rows && !transparent);
         let is_palette = header.colour == 3;
-        Ok(Self { layout: header.layout(transparent), is_palette, animated, rows, all })
+        Ok(Self { layout: header.layout(transparent), is_palette, animation_control, rows, all })
+    }
+
+    /// Returns the chunks up to IEND.
+    pub(super) fn walk(&self) -> impl Iterator<Item = Chunk<'a>> {
+        self.all
     }
 
     /// Returns the contents of all chunks of a kind.
@@ -169,11 +179,22 @@ fn safe_to_copy(kind: [u8; 4]) -> bool {
     kind[0].is_ascii_lowercase() && kind[3].is_ascii_lowercase()
 }
 
-struct Chunk<'a> {
-    kind: [u8; 4],
-    content: &'a [u8],
+/// A chunk.
+pub(super) struct Chunk<'a> {
+    pub(super) kind: [u8; 4],
+    pub(super) content: &'a [u8],
     /// All of it, from its length to its checksum.
-    whole: &'a [u8],
+    pub(super) whole: &'a [u8],
+}
+
+impl Chunk<'_> {
+    /// Returns whether its checksum is that of its type and content.
+    pub(super) fn is_intact(&self) -> bool {
+        let mut crc = flate2::Crc::new();
+        crc.update(&self.kind);
+        crc.update(self.content);
+        self.whole.ends_with(&crc.sum().to_be_bytes())
+    }
 }
 
 /// Splits off the first chunk; returns what is behind it, and the chunk.

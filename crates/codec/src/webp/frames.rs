@@ -1,58 +1,202 @@
-//! The frames of an animated WebP (RFC 9649, sections 2.7.1.1 and 2.7.1.2).
+//! The frames of an animated WebP (RFC 9649, sections 2.7.1.1 and 2.7.1.2). `image-webp` decodes each as a picture of its own; they are composed
+//! here, in the integers of libwebp.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Cursor, Seek, SeekFrom, Write};
 
-use image_webp::{ColorType, WebPEncoder};
+use image_webp::{ColorType, WebPDecoder, WebPEncoder};
 
-use super::{Chunk, chunks, encode_error, malformed};
-use crate::animation::{self, Animation, Delay};
+use super::chunks::{Chunk, chunks, of_file, stated_length};
+use super::{DECODER_BYTES, decode_error, encode_error, malformed};
+use crate::animation::{self, Animation, Canvas, Delay, Disposal, Place};
+use crate::reader::resize;
 use crate::{CodecError, Decoded, Format};
+use equalize::Layout;
 
 /// Bytes of a frame's header, before its own chunks.
 const HEADER: usize = 16;
 
-/// Returns how long each frame is shown.
-///
-/// # Errors
-/// If there is none, or if one claims other sides within than without: memory would be allocated for what is within.
-pub(super) fn delays(bytes: &[u8]) -> Result<Vec<Delay>, CodecError> {
-    let of_frame = |frame: Chunk<'_>| {
-        let content = frame.behind.get(..frame.length).ok_or_else(|| malformed("it is truncated"))?;
+/// A flag of a file: some pixel is transparent.
+const ALPHA: u8 = 0x10;
+
+/// A flag of a frame: it replaces what is there.
+const REPLACES: u8 = 0x02;
+/// A flag of a frame: its place is cleared behind it.
+const CLEARS: u8 = 0x01;
+
+/// The frames of a file.
+#[derive(Debug)]
+pub(super) struct Frames<'a> {
+    /// The whole file.
+    bytes: &'a [u8],
+    pub(super) animation: Animation,
+    /// The layout of one of them.
+    frame: Layout,
+    /// The layout of all of them below each other.
+    pub(super) stacked: Layout,
+    /// The bytes of the longest one.
+    longest: usize,
+}
+
+impl<'a> Frames<'a> {
+    /// Finds the frames, which have this layout and are played so often.
+    pub(super) fn find(bytes: &'a [u8], frame: Layout, plays: u32) -> Result<Self, CodecError> {
+        // A padding byte at the end may be missing.
+        if stated_length(bytes) > bytes.len() + 1 {
+            return Err(malformed("it is truncated"));
+        }
+        let (mut delays, mut longest) = (Vec::new(), 0);
+        for chunk in frames_of(bytes) {
+            delays.push(Frame::read(&chunk, &frame)?.delay);
+            longest = longest.max(chunk.length);
+        }
+        if delays.is_empty() {
+            return Err(malformed("it has no frames"));
+        }
+        let stacked = animation::stacked(frame, delays.len())?;
+        Ok(Self { bytes, animation: Animation { delays, plays }, frame, stacked, longest })
+    }
+
+    /// Returns the bytes of heap for the canvas, for a frame as it is decoded and as RGBA, for what decoding it takes, for a copy of it, and for
+    /// delays.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        (Canvas::HEAP + 2 * 4 + DECODER_BYTES) * self.frame.pixels()
+            + self.longest as u64
+            + self.animation.bytes()
+    }
+
+    /// Decodes the frames into `slot`, which is as long as the pixels of all of them.
+    pub(super) fn decode(&self, slot: &mut [u8]) -> Result<(), CodecError> {
+        let mut canvas = Canvas::new(&self.frame, slot, mixed)?;
+        let (mut file, mut stored, mut colours) = (Vec::new(), Vec::new(), Vec::new());
+        for chunk in frames_of(self.bytes) {
+            let frame = Frame::read(&chunk, &self.frame)?;
+            frame.decode(&mut file, &mut stored, &mut colours)?;
+            canvas.draw(frame.place, &colours, frame.over, frame.disposal);
+        }
+        Ok(())
+    }
+}
+
+fn frames_of(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
+    of_file(bytes).filter(|chunk| chunk.kind == *b"ANMF")
+}
+
+/// A frame as it is stored.
+struct Frame<'a> {
+    place: Place,
+    delay: Delay,
+    /// Whether it is mixed with what is behind it.
+    over: bool,
+    disposal: Disposal,
+    /// The alpha of a lossy picture.
+    alpha: Option<&'a [u8]>,
+    /// The type and content of the picture.
+    picture: ([u8; 4], &'a [u8]),
+}
+
+impl<'a> Frame<'a> {
+    /// Reads the header and chunks of a frame on a canvas of this layout.
+    ///
+    /// # Errors
+    /// If it lies outside the canvas, or claims other sides within than without: memory would be allocated for what is within.
+    fn read(chunk: &Chunk<'a>, canvas: &Layout) -> Result<Self, CodecError> {
+        let content = chunk.content().ok_or_else(|| malformed("it is truncated"))?;
         let (header, inside) =
             content.split_at_checked(HEADER).ok_or_else(|| malformed("a frame's header is too short"))?;
         let number = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], 0]);
-        let sides = (number(6) + 1, number(9) + 1);
-        if inner_sides(inside).is_some_and(|inner| inner != sides) {
+        let (width, height) = (number(6) + 1, number(9) + 1);
+        let place = Place {
+            left: 2 * number(0) as usize,
+            top: 2 * number(3) as usize,
+            width: width as usize,
+            height: height as usize,
+        };
+        if !place.fits((canvas.width, canvas.height)) {
+            return Err(malformed("a frame lies outside its canvas"));
+        }
+        let (alpha, picture) = picture_in(inside)?;
+        if picture.sides() != Some((width, height)) {
             return Err(malformed("a frame has other sides within than without"));
         }
-        Ok(Delay::of_milliseconds(number(12)))
-    };
-    let frames = chunks(bytes).filter(|chunk| chunk.kind == *b"ANMF").map(of_frame);
-    let delays: Vec<_> = frames.collect::<Result<_, _>>()?;
-    if delays.is_empty() { Err(malformed("it has no frames")) } else { Ok(delays) }
+        Ok(Self {
+            place,
+            delay: Delay::of_milliseconds(number(12)),
+            over: header[15] & REPLACES == 0,
+            disposal: if header[15] & CLEARS == 0 { Disposal::Keep } else { Disposal::Clear },
+            alpha,
+            picture: (picture.kind, picture.content().ok_or_else(|| malformed("it is truncated"))?),
+        })
+    }
+
+    /// Decodes it into `colours`, as RGBA. `file` and `stored` are working memory.
+    fn decode(
+        &self,
+        file: &mut Vec<u8>,
+        stored: &mut Vec<u8>,
+        colours: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        self.write_still(file);
+        let mut decoder = WebPDecoder::new(Cursor::new(&*file)).map_err(decode_error)?;
+        let pixels = self.place.width * self.place.height;
+        let (target, channels) = if decoder.has_alpha() { (&mut *colours, 4) } else { (&mut *stored, 3) };
+        resize(target, channels * pixels)?;
+        decoder.read_image(target).map_err(decode_error)?;
+        if channels == 3 {
+            resize(colours, 4 * pixels)?;
+            let opaque = stored.as_chunks::<3>().0.iter().map(|&[red, green, blue]| [red, green, blue, 255]);
+            colours.as_chunks_mut::<4>().0.iter_mut().zip(opaque).for_each(|(to, from)| *to = from);
+        }
+        Ok(())
+    }
+
+    /// Makes a file of this frame alone.
+    fn write_still(&self, file: &mut Vec<u8>) {
+        let (kind, picture) = self.picture;
+        // Lossless pictures have alpha in any case.
+        let flags = if self.alpha.is_some() || kind == *b"VP8L" { ALPHA } else { 0 };
+        let [width, height] = [self.place.width, self.place.height].map(|side| short(side as u32 - 1));
+        file.clear();
+        file.extend(b"RIFF\0\0\0\0WEBP");
+        append(file, *b"VP8X", &[&[flags, 0, 0, 0], &width[..], &height].concat());
+        if let Some(alpha) = self.alpha {
+            append(file, *b"ALPH", alpha);
+        }
+        append(file, kind, picture);
+        let length = file.len() as u32 - 8;
+        file[4..8].copy_from_slice(&length.to_le_bytes());
+    }
 }
 
-/// Returns the sides of the picture in a frame, lossy or lossless.
-fn inner_sides(mut inside: &[u8]) -> Option<(u32, u32)> {
-    loop {
-        let (kind, rest) = inside.split_first_chunk::<4>()?;
-        let (length, content) = rest.split_first_chunk::<4>()?;
-        match kind {
-            b"VP8 " => {
-                let &[_, _, _, _, _, _, w0, w1, h0, h1] = content.first_chunk()?;
-                let side = |bytes| u32::from(u16::from_le_bytes(bytes) & 0x3fff);
-                return Some((side([w0, w1]), side([h0, h1])));
-            }
-            b"VP8L" => {
-                // A mark, then 14 bits each of width and height, less one.
-                let &[_, a, b, c, d] = content.first_chunk()?;
-                let bits = u32::from_le_bytes([a, b, c, d]);
-                return Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1));
-            }
-            _ => inside = content.get((u32::from_le_bytes(*length) as usize).next_multiple_of(2)..)?,
+/// Returns the alpha and the picture in a frame.
+fn picture_in(inside: &[u8]) -> Result<(Option<&[u8]>, Chunk<'_>), CodecError> {
+    let mut alpha = None;
+    for chunk in chunks(inside) {
+        match &chunk.kind {
+            b"ALPH" if alpha.is_none() => alpha = chunk.content(),
+            b"VP8L" if alpha.is_some() => break,
+            b"VP8 " | b"VP8L" => return Ok((alpha, chunk)),
+            _ => {}
         }
     }
+    Err(malformed("a frame has no picture"))
+}
+
+/// Puts a pixel over another in the integers of libwebp (`BlendPixelNonPremult` in anim_decode.c), which round down.
+fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
+    let own = match u32::from(front[3]) {
+        0 => return back,
+        255 => return front,
+        own => own,
+    };
+    let below = u32::from(back[3]) * (256 - own) >> 8;
+    let all = own + below;
+    let scale = (1 << 24) / all;
+    let colour = |at: usize| {
+        let sum = u32::from(front[at]) * own + u32::from(back[at]) * below;
+        (sum * scale >> 24) as u8
+    };
+    [colour(0), colour(1), colour(2), all as u8]
 }
 
 /// Writes the frames in `pixels`, which lie below each other.
@@ -65,7 +209,6 @@ pub(super) fn encode(
     out: &mut File,
 ) -> Result<u64, CodecError> {
     const ICC: u8 = 0x20;
-    const ALPHA: u8 = 0x10;
     const EXIF: u8 = 0x08;
     const XMP: u8 = 0x04;
     const ANIMATED: u8 = 0x02;
@@ -89,12 +232,11 @@ pub(super) fn encode(
         scratch.clear();
         let encoder = WebPEncoder::new(&mut *scratch);
         encoder.encode(pixels, frame.width, frame.height, colour).map_err(encode_error)?;
-        let picture = chunks(scratch).find(|chunk| chunk.kind == *b"VP8L");
-        let picture = picture.ok_or_else(|| CodecError::encoder(Format::WebP, "a frame has no picture"))?;
-        let content = &picture.behind[..picture.length];
-        let length = (picture.length as u32).to_le_bytes();
+        let picture = of_file(scratch).find(|chunk| chunk.kind == *b"VP8L");
+        let content = picture.and_then(|picture| picture.content());
+        let content = content.ok_or_else(|| CodecError::encoder(Format::WebP, "a frame has no picture"))?;
+        let length = (content.len() as u32).to_le_bytes();
         // It replaces what is there, and stays.
-        const REPLACES: u8 = 0x02;
         let delay = short(delay.milliseconds());
         let header = [&[0; 6][..], &sides, &delay, &[REPLACES], b"VP8L", &length].concat();
         write_chunk(out, b"ANMF", &[&header, content, &[0][..content.len() % 2]])?;
@@ -115,6 +257,14 @@ pub(super) fn encode(
 fn short(number: u32) -> [u8; 3] {
     let [a, b, c, _] = number.to_le_bytes();
     [a, b, c]
+}
+
+/// Appends a chunk to a file in memory.
+fn append(file: &mut Vec<u8>, kind: [u8; 4], content: &[u8]) {
+    file.extend(kind);
+    file.extend((content.len() as u32).to_le_bytes());
+    file.extend(content);
+    file.extend(&[0][..content.len() % 2]);
 }
 
 fn write_chunk(out: &mut File, kind: &[u8; 4], parts: &[&[u8]]) -> Result<(), CodecError> {

@@ -1,0 +1,42 @@
+//! The blocks of a GIF (GIF89a, appendix B). The `gif` crate skips extensions that it does not know only together with whatever else is no
+//! block, and a frame could be among that.
+
+const EXTENSION: u8 = 0x21;
+const IMAGE: u8 = 0x2c;
+const TRAILER: u8 = 0x3b;
+
+/// Returns whether there are only images and extensions, of whatever kind, between the header and the trailer.
+pub(super) fn are_known(bytes: &[u8]) -> bool {
+    walk(bytes).is_some()
+}
+
+fn walk(bytes: &[u8]) -> Option<()> {
+    const HEADER: usize = 13;
+    let mut rest = bytes.get(HEADER + palette_bytes(*bytes.get(10)?)..)?;
+    loop {
+        let (kind, behind) = rest.split_first()?;
+        rest = match *kind {
+            EXTENSION => behind_sub_blocks(behind.get(1..)?)?,
+            // Place, flags, palette, and the size of the codes.
+            IMAGE => behind_sub_blocks(behind.get(9 + palette_bytes(*behind.get(8)?) + 1..)?)?,
+            TRAILER => return Some(()),
+            _ => return None,
+        };
+    }
+}
+
+/// Returns the bytes of the palette that these flags tell of.
+fn palette_bytes(flags: u8) -> usize {
+    if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
+}
+
+/// Returns what follows the sub-blocks, the last of which is empty.
+fn behind_sub_blocks(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (&length, behind) = bytes.split_first()?;
+        if length == 0 {
+            return Some(behind);
+        }
+        bytes = behind.get(usize::from(length)..)?;
+    }
+}

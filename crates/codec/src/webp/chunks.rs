@@ -1,0 +1,65 @@
+//! The chunks of a WebP (RFC 9649, section 2.3): each has a type, a length, content, and a padding byte if the length is odd.
+
+/// A chunk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk<'a> {
+    pub(super) kind: [u8; 4],
+    /// The bytes of its content.
+    pub(super) length: usize,
+    /// Its content, which may be cut short, and what follows it.
+    behind: &'a [u8],
+}
+
+impl<'a> Chunk<'a> {
+    /// Returns its content; `None` if it is cut short.
+    pub(super) fn content(&self) -> Option<&'a [u8]> {
+        self.behind.get(..self.length)
+    }
+
+    /// Returns how many bytes of its content there are.
+    pub(super) fn bytes(&self) -> usize {
+        self.length.min(self.behind.len())
+    }
+
+    /// Returns the width and height of a picture, lossy or lossless (RFC 6386, section 9.1; RFC 9649, section 3.4).
+    pub(super) fn sides(&self) -> Option<(u32, u32)> {
+        match &self.kind {
+            b"VP8 " => {
+                // A tag and a start code of three bytes each, then 14 bits each of width and height.
+                let &[_, _, _, _, _, _, w0, w1, h0, h1] = self.behind.first_chunk()?;
+                let side = |bytes| u32::from(u16::from_le_bytes(bytes) & 0x3fff);
+                Some((side([w0, w1]), side([h0, h1])))
+            }
+            b"VP8L" => {
+                // A mark, then 14 bits each of width and height, less one.
+                let &[_, a, b, c, d] = self.behind.first_chunk()?;
+                let bits = u32::from_le_bytes([a, b, c, d]);
+                Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the chunks of a file, behind its header and up to the end that this one gives.
+pub(super) fn of_file(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
+    let end = stated_length(bytes).min(bytes.len());
+    chunks(bytes.get(12..end).unwrap_or_default())
+}
+
+/// Returns how long a file is by its header.
+pub(super) fn stated_length(bytes: &[u8]) -> usize {
+    let length = bytes.get(4..8).and_then(<[u8]>::first_chunk::<4>);
+    length.map_or(0, |length| u32::from_le_bytes(*length) as usize + 8)
+}
+
+/// Returns chunks that follow each other.
+pub(super) fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
+    let mut rest = Some(bytes);
+    std::iter::from_fn(move || {
+        let (&[a, b, c, d, ref length @ ..], behind) = rest?.split_first_chunk::<8>()?;
+        let length = u32::from_le_bytes(*length) as usize;
+        rest = behind.get(length.next_multiple_of(2)..);
+        Some(Chunk { kind: [a, b, c, d], length, behind })
+    })
+}

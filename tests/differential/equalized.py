@@ -1,0 +1,75 @@
+"""What the global method makes of a picture, by the definition in NumPy that the Python module is tested with (python/tests/model.py)."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'python/tests'))
+import model  # noqa: E402
+from picture import Picture  # noqa: E402
+
+TOP = 65535
+
+
+def equalized(picture, together, inverted=False, spread=False, absent=None):
+    """The picture with its frames equalized each by itself, or together. Samples that are no levels, and those to be spread, become levels and samples
+    again; `inverted` ones have white as 0. `absent` is the value of samples that are none."""
+    frames = [np.concatenate(picture.frames)] if together else picture.frames
+    done = [of_frame(frame, picture, inverted, spread, absent) for frame in frames]
+    return Picture(np.split(done[0], len(picture.frames)) if together else done, picture.colours, picture.alpha)
+
+
+def of_frame(frame, picture, inverted, spread, absent):
+    colours = frame[..., : picture.colours]
+    seen = frame[..., picture.colours] != 0 if picture.alpha else np.ones(frame.shape[:2], bool)
+    finite = np.isfinite(colours).all(-1)
+    is_levels = colours.dtype in (np.uint8, np.uint16) and not spread
+    if absent is not None:
+        gap = (colours == absent).all(-1) if is_levels else (colours == absent).any(-1)
+        finite &= ~gap
+    seen &= finite
+    if not seen.any():
+        return frame
+    levels, back = as_levels(colours, finite, is_levels, spread)
+    out = frame.copy()
+    out[..., : picture.colours] = np.where(finite[..., None], back(through(levels, seen, inverted)), colours)
+    if absent is not None and is_levels:
+        out[..., : picture.colours] = avoid(out[..., : picture.colours], finite, int(absent))
+    return out
+
+
+def as_levels(colours, finite, is_levels, spread):
+    """Levels from 0 up, and what makes samples of them again (docs/formats.md)."""
+    kind, top = colours.dtype, TOP
+    if is_levels:
+        return colours, lambda levels: levels
+    if kind in (np.int8, np.int16) and not spread:
+        half = -int(np.iinfo(kind).min)
+        return (colours.astype(np.int64) + half).astype(f'u{kind.itemsize}'), lambda levels: levels.astype(np.int64) - half
+    values = colours.astype(np.float64)
+    low, high = values[finite].min(), values[finite].max()
+    if low == high:
+        return np.zeros(colours.shape, np.uint16), lambda levels: colours
+    levels = np.floor((np.where(finite[..., None], values, low) - low) / (high - low) * top + 0.5).astype(np.uint16)
+
+    def back(levels):
+        samples = low + levels / top * (high - low)
+        return samples.astype(kind) if kind.kind == 'f' else np.rint(samples).astype(kind)
+
+    return levels, back
+
+
+def through(levels, seen, inverted):
+    top = np.iinfo(levels.dtype).max
+    levels = top - levels if inverted else levels
+    flat = levels[..., 0] if levels.shape[2] == 1 else levels
+    done = model.through(flat, model.table_equalize, mask=seen).reshape(levels.shape)
+    return top - done if inverted else done
+
+
+def avoid(colours, has_data, absent):
+    """No pixel with data may look as if it had none."""
+    lost = has_data & (colours == absent).all(-1)
+    top = np.iinfo(colours.dtype).max
+    return np.where(lost[..., None], absent - 1 if absent == top else absent + 1, colours).astype(colours.dtype)

@@ -1,0 +1,71 @@
+"""Pictures as every reader gives them, and how they are compared."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass
+class Picture:
+    """Frames or pages of (height, width, channels): gray or red, green and blue; then alpha, if there is one; then channels that are neither."""
+
+    frames: list
+    colours: int
+    alpha: bool = False
+
+    @classmethod
+    def of(cls, frames):
+        """Frames of one to four channels, of which an even number has alpha."""
+        frames = [frame.reshape(*frame.shape[:2], -1) for frame in frames]
+        channels = frames[0].shape[2]
+        return cls(frames, 3 if channels > 2 else 1, channels % 2 == 0)
+
+    def is_levels(self):
+        return all(frame.dtype in (np.uint8, np.uint16) for frame in self.frames)
+
+    def opaque(self):
+        """The frames without alpha and other channels."""
+        return [frame[..., : self.colours] for frame in self.frames]
+
+
+def to_whole_bytes(samples, bits):
+    """Samples of 1 to 16 bits, spread over 8 or 16, halves up."""
+    if bits in (8, 16):
+        return samples
+    most, all_ones = 2**bits - 1, 255 if bits <= 8 else 65535
+    spread = (2 * samples.astype(np.int64) * all_ones + most) // (2 * most)
+    return spread.astype(np.uint8 if bits <= 8 else np.uint16)
+
+
+def shown(picture):
+    """Frames of levels as RGBA of 16 bits, zeros where they are transparent; of other samples as they are."""
+    if not picture.is_levels():
+        return picture.opaque()
+    frames = []
+    for frame in picture.frames:
+        frame = frame.astype(np.uint16) * (257 if frame.dtype == np.uint8 else 1)
+        out = np.full((*frame.shape[:2], 4), 65535, np.uint16)
+        out[..., :3] = frame[..., : picture.colours]
+        if picture.alpha:
+            out[..., 3] = frame[..., picture.colours]
+        out[out[..., 3] == 0] = 0
+        frames.append(out)
+    return frames
+
+
+def difference(one, other, tolerance=0):
+    """What differs between two pictures, in words; None if nothing does."""
+    one, other = shown(one), shown(other)
+    if len(one) != len(other):
+        return f'{len(one)} and {len(other)} frames'
+    for number, (a, b) in enumerate(zip(one, other)):
+        if a.shape != b.shape:
+            return f'frame {number} of {a.shape} and {b.shape}'
+        if a.dtype.kind != b.dtype.kind:
+            return f'frame {number} of {a.dtype} and {b.dtype}'
+        apart = a.astype(np.float64) - b.astype(np.float64)
+        differ = ~((np.abs(apart) <= tolerance) | (a == b) | (np.isnan(apart) & np.isnan(a.astype(float)) & np.isnan(b.astype(float))))
+        if differ.any():
+            share = differ.any(-1).mean()
+            return f'frame {number}: {share:.1%} of the pixels, by up to {np.nanmax(np.abs(apart)):g}'
+    return None
