@@ -386,7 +386,8 @@ impl Opened<'_> {
         let reduces = self.source.facts().reduces();
         let (restores, levels) = (self.restored().is_some(), self.levels);
         let purpose = Purpose { range: self.range, gray, restores, levels, reduces };
-        let (stated, no_data, mask) = (self.source.facts().stated(), self.no_data, self.mask.as_ref());
+        let (stated, inverted) = (self.source.facts().stated(), self.source.facts().is_inverted());
+        let (no_data, mask) = (self.no_data, self.mask.as_ref());
         let wanted = Wanted { byte_order: byte_orders.from, written, output: self.output, purpose, cores };
         let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
         let (whole, slot) = (slot, 0..stored);
@@ -403,17 +404,19 @@ impl Opened<'_> {
             },
         )?;
         let slot = whole;
-        let pixels = pixels_of(&payload.layout, slot);
-        let fates = uncounted::fates(pixels, &payload.layout, mask, no_data, stated)?;
+        let (pixels, depth) = (pixels_of(&payload.layout, slot), payload.layout.depth);
+        let no_data = no_data.and_then(|level| uncounted::sample_of(level, depth, stated));
+        let fates = uncounted::fates(pixels, &payload.layout, mask, no_data)?;
         let scale = match &payload.mapped {
-            Some(mapped) => Scale::of_mapped(mapped.form().levels, payload.layout.depth, mapped.restores),
-            None => {
-                let pixels = pixels_of(&payload.layout, slot);
-                Scale::take(levels, stated, pixels, &payload.layout, fates.as_deref())?
-            }
+            Some(mapped) => Scale::of_mapped(mapped.form().levels, depth, mapped.restores),
+            None => Scale::take(levels, stated, pixels, &payload.layout, fates.as_deref())?,
         };
+        let inverted = inverted && payload.mapped.is_none();
+        if inverted {
+            scale.invert(pixels, &payload.layout);
+        }
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
-        let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
+        let was_invisible = is_invisible(pixels_of(&layout, slot), &layout);
         let (layout, uncounted) = match fates {
             Some(fates) => {
                 let (layout, uncounted) = Uncounted::hide(fates, slot, layout)?;
@@ -421,6 +424,9 @@ impl Opened<'_> {
             }
             None => (layout, None),
         };
+        // What a mask covers can be seen.
+        let is_invisible =
+            if mask.is_some() { was_invisible } else { is_invisible(pixels_of(&layout, slot), &layout) };
         Ok(Decoded {
             layout,
             byte_orders,
@@ -431,6 +437,7 @@ impl Opened<'_> {
             mapped: payload.mapped,
             scale,
             uncounted,
+            no_data: no_data.map(|sample| scale.level_of(sample, depth, inverted)),
             file_bytes: self.file_bytes,
         })
     }
@@ -468,6 +475,7 @@ impl Opened<'_> {
                     mapped,
                     scale: Scale::default(),
                     uncounted: None,
+                    no_data: None,
                     file_bytes,
                 })
             }

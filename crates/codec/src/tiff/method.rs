@@ -3,7 +3,7 @@
 use fdeflate::{DecompressionError, Decompressor};
 
 use super::super::CodecError;
-use super::super::foreign::RECOMPRESS;
+use super::super::foreign::{RECOMPRESS, RECOMPRESS_LERC};
 use super::fax::{self, Coding};
 use super::lzw::{self, Damage};
 use super::{malformed, unsupported, zstd};
@@ -64,6 +64,7 @@ impl Method {
             32773 => return Ok(Self::PackBits),
             33003 | 33005 | 34712 => "JPEG 2000",
             34925 => "LZMA",
+            34887 => return Err(CodecError::unsupported("a TIFF compressed by LERC", RECOMPRESS_LERC)),
             _ => return Err(unsupported(format!("a TIFF compressed by method {number}"))),
         };
         Err(CodecError::unsupported(format!("a TIFF compressed by {name}"), RECOMPRESS))
