@@ -1,4 +1,4 @@
-//! 16-bit pictures that are written with 8 bits.
+//! What levels become in the output: fewer bits, and anything but no data where there are data.
 
 use super::no_data::Reserved;
 use super::{Decoded, Format, Native, Target, pixels_of};
@@ -12,9 +12,8 @@ impl Target {
 }
 
 impl Decoded {
-    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, in its
-    /// number of levels, and rounded to its depth. The last
-    /// step before they are encoded.
+    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, in its number of levels, rounded to its
+    /// depth, and with no data where there were none before, and nowhere else. The last step before they are encoded.
     pub fn reduce_depth(&mut self, slot: &mut [u8], target: &Target) {
         let depth = self.layout.depth;
         let is_reduced = target.layout_for(self.layout).depth != depth;
@@ -69,7 +68,7 @@ impl Decoded {
 
 /// Rounds a 16-bit sample to 8 bits.
 #[inline(always)]
-const fn to_eight(sample: u16) -> u8 {
+pub(super) const fn to_eight(sample: u16) -> u8 {
     ((sample as u32 * 255 + 32_767) / 65_535) as u8
 }
 

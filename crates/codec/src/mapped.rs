@@ -11,7 +11,6 @@
 use std::mem;
 
 use super::cores::{Cores, SMALL_CHANGE};
-use super::no_data::Reserved;
 use super::range::Range;
 use super::reader::resize;
 use super::samples::drop_last;
@@ -22,6 +21,7 @@ mod half;
 mod hidden;
 mod kind;
 mod mapping;
+mod without_data;
 
 use hidden::{Hidden, Place};
 pub(super) use kind::Kind;
@@ -393,37 +393,6 @@ impl Mapped {
         V::nearest(self.mapping.value(if self.form.inverted { top - level } else { level }))
     }
 
-    /// Returns the levels that would be written as the no-data value.
-    pub(super) fn reserved(&self) -> Option<Reserved> {
-        self.form.no_data?;
-        let is_none = |level| !counts(&self.form, with_values!(self.form.kind, value_of(self, level)));
-        Reserved::find(self.form.top(), self.form.inverted, is_none)
-    }
-
-    /// Returns the level of pixels without data in a format that has no place for the samples, where nothing else tells them from others: that
-    /// nearest to the no-data value. None if levels are of another depth than they are usually, or if there is no such value.
-    pub(super) fn level_without_data(&self, layout: &Layout) -> Option<u16> {
-        let has_levels_of_its_own = layout.depth == self.form.kind.depth() && self.form.alpha.is_none();
-        let level = self.mapping.level(self.form.no_data.filter(|_| has_levels_of_its_own)?);
-        Some(if self.form.inverted { self.form.top() - level } else { level })
-    }
-
-    /// Makes the levels at the front of `slot` presentable in a format that has no place for the samples: takes out a mask, and has pixels
-    /// without a value have one level, which is black if there is none for no data. Returns their layout.
-    pub(super) fn present(&mut self, slot: &mut [u8], layout: Layout) -> Layout {
-        if !self.is_masked || self.restores {
-            return layout;
-        }
-        let slot = pixels_of(&layout, slot);
-        let none = self.level_without_data(&layout).unwrap_or(0);
-        let bytes = layout.depth.bytes();
-        let sample = if bytes == 1 { [none as u8, 0] } else { none.to_ne_bytes() };
-        for pixel in slot.chunks_exact_mut(layout.pixel_bytes()).filter(|pixel| is_hidden(pixel, bytes)) {
-            pixel.chunks_exact_mut(bytes).for_each(|to| to.copy_from_slice(&sample[..bytes]));
-        }
-        self.unmask(slot, layout)
-    }
-
     /// Returns the bytes of heap in use.
     pub(super) fn heap_bytes(&self) -> u64 {
         self.hidden.bytes() + self.behind.len() as u64
@@ -462,10 +431,6 @@ impl Mapped {
         };
         pixels.chunks(rows * width * layout.pixel_bytes()).map(piece).collect()
     }
-}
-
-fn value_of<V: Value>(mapped: &Mapped, level: u16) -> f64 {
-    mapped.sample::<V>(level).value()
 }
 
 fn range_of<V: Value>(mapped: &Mapped, pixels: &[u8], layout: &Layout) -> Option<(f64, f64)> {

@@ -290,7 +290,8 @@ impl Opened<'_> {
             }
         };
         let metadata = facts.metadata();
-        let hidden = if self.may_hide() { uncounted::heap_bytes(&self.layout()) } else { 0 };
+        let uncovered = self.source.layout_in(self.gray);
+        let hidden = if self.may_hide() { uncounted::heap_bytes(&uncovered) } else { 0 };
         let mask = self.mask.as_ref().map_or(0, Mask::heap_bytes);
         kept + hidden + mask + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
     }

@@ -33,7 +33,6 @@ mod arrangement;
 mod colours;
 mod deflate;
 mod fax;
-mod first_page;
 mod gdal;
 mod header;
 mod imagej;
@@ -46,18 +45,19 @@ mod parts;
 mod predictor;
 mod stack;
 mod tags;
+mod values;
 mod write;
 mod zstd;
 
 use arrangement::Change;
 pub(super) use colours::divide_alpha_out;
-use first_page::FirstPage;
 use header::{Colours, Header};
 use method::Method;
 use pages::{Company, Pictures};
 use parts::Parts;
 pub(super) use stack::{Place, Stack, Writer};
 pub(super) use tags::exif_has_resolution;
+use values::FirstPage;
 pub(super) use write::{bytes_of_rows, encode, heap_bytes};
 
 /// What is remembered of a TIFF for writing it back.
@@ -324,7 +324,10 @@ impl Decode for Source<'_> {
         let has_ome_elsewhere = ome.is_some_and(arrangement::is_elsewhere);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
         let Company { smaller: had_smaller, masks: had_masks } = self.company;
-        let kept = tags::kept(self.directory, change, &still_true);
+        let mut kept = tags::kept(self.directory, change, &still_true);
+        if let Some(value) = header.no_data_of_user().filter(|_| kept.get(tags::GDAL_NODATA).is_some()) {
+            kept.set(tags::GDAL_NODATA, gdal::no_data_text(value));
+        }
         let mut metadata = tags::metadata(&kept);
         let had_inks = header.colours == Colours::Cmyk;
         if had_inks {

@@ -93,7 +93,7 @@ pub(super) fn with_alpha(layout: Layout) -> Layout {
     Layout { pixel, ..layout }
 }
 
-/// Returns the most bytes of heap that pixels take because some do not count.
+/// Returns the most bytes of heap that pixels, without an alpha that is added, take because some do not count.
 pub(super) fn heap_bytes(layout: &Layout) -> u64 {
     layout.pixels().saturating_mul(1 + layout.pixel_bytes() as u64)
 }
@@ -111,19 +111,33 @@ pub(super) fn fates(
     }
     let mut fates = Vec::new();
     fates.try_reserve_exact(layout.pixels() as usize).map_err(|_| CodecError::OutOfMemory { bytes: None })?;
-    let (bytes, colours) = (layout.depth.bytes(), layout.pixel.colour_channels());
-    let no_data = no_data.map(|sample| if bytes == 1 { [sample as u8, 0] } else { sample.to_ne_bytes() });
-    let without_data = |pixel: &[u8]| {
-        let sample = no_data.as_ref().map(|sample| &sample[..bytes]);
-        sample.map_or(0, |sample| {
-            pixel.chunks_exact(bytes).take(colours).filter(|other| *other == sample).count()
-        })
-    };
+    match layout.depth {
+        Depth::Eight => {
+            let none = no_data.map(|sample| [sample as u8]);
+            add_fates(pixels.as_chunks().0, layout.pixel, mask, none, &mut fates);
+        }
+        Depth::Sixteen => {
+            let none = no_data.map(u16::to_ne_bytes);
+            add_fates(pixels.as_chunks().0, layout.pixel, mask, none, &mut fates);
+        }
+    }
+    Ok(fates.iter().any(|fate| *fate != Fate::Counts).then_some(fates))
+}
+
+fn add_fates<const BYTES: usize>(
+    samples: &[[u8; BYTES]],
+    pixel: Pixel,
+    mask: Option<&Mask>,
+    none: Option<[u8; BYTES]>,
+    fates: &mut Vec<Fate>,
+) {
+    let colours = pixel.colour_channels();
     let keeps = mask.is_some_and(|mask| mask.keeps);
     let mut covers = mask.into_iter().flat_map(|mask| mask.counts.iter().cycle());
-    for pixel in pixels.chunks_exact(layout.pixel_bytes()) {
+    for samples in samples.chunks_exact(pixel.channels()) {
         let is_covered = covers.next() == Some(&0);
-        fates.push(match (is_covered, without_data(pixel)) {
+        let without_data = samples[..colours].iter().filter(|sample| Some(**sample) == none).count();
+        fates.push(match (is_covered, without_data) {
             (_, without) if without == colours => Fate::Stays,
             (true, _) if keeps => Fate::Stays,
             (true, _) => Fate::Changes,
@@ -131,7 +145,6 @@ pub(super) fn fates(
             (false, _) => Fate::Partly,
         });
     }
-    Ok(fates.iter().any(|fate| *fate != Fate::Counts).then_some(fates))
 }
 
 /// Returns the sample of a level in the file, of which is known what is `stated`, as it was decoded; nothing if no sample has it.
@@ -172,10 +185,9 @@ impl Uncounted {
         }
         let wide = with_alpha(layout);
         let slot = pixels_of(&wide, slot);
-        for (at, fate) in fates.iter().enumerate().rev() {
-            slot.copy_within(at * pixel..(at + 1) * pixel, at * wide.pixel_bytes());
-            let alpha = if fate.counts() { 0xff } else { 0 };
-            slot[at * wide.pixel_bytes() + pixel..][..sample].fill(alpha);
+        match layout.depth {
+            Depth::Eight => add_alpha::<1>(slot.as_chunks_mut().0, layout.pixel.channels(), &fates),
+            Depth::Sixteen => add_alpha::<2>(slot.as_chunks_mut().0, layout.pixel.channels(), &fates),
         }
         Ok((wide, Self { fates, added_alpha, had }))
     }
@@ -205,6 +217,18 @@ impl Uncounted {
     /// Returns the bytes of heap in use.
     pub(super) fn heap_bytes(&self) -> u64 {
         (self.fates.len() + self.had.len()) as u64
+    }
+}
+
+/// Gives pixels of so many channels, at the front of `samples`, an alpha: 0 for those that do not count.
+fn add_alpha<const BYTES: usize>(samples: &mut [[u8; BYTES]], channels: usize, fates: &[Fate]) {
+    let wide = channels + 1;
+    // A sample never moves onto one before it, which is still to be moved.
+    for (at, fate) in fates.iter().enumerate().rev() {
+        for channel in (0..channels).rev() {
+            samples[at * wide + channel] = samples[at * channels + channel];
+        }
+        samples[at * wide + channels] = [if fate.counts() { 0xff } else { 0 }; BYTES];
     }
 }
 

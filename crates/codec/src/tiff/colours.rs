@@ -175,7 +175,7 @@ pub(crate) fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
 fn divide_out(slot: &mut [u8], depth: Depth, shape: Shape) {
     match depth {
         Depth::Eight => {
-            divide_samples(slot.as_chunks_mut().0, shape, |[level]| level.into(), |level| [level as u8])
+            divide_samples(slot.as_chunks_mut().0, shape, |[level]| level.into(), |level| [level as u8]);
         }
         Depth::Sixteen => divide_samples(slot.as_chunks_mut().0, shape, u16::from_ne_bytes, u16::to_ne_bytes),
     }

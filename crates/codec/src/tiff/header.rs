@@ -3,12 +3,12 @@
 use super::super::CodecError;
 use super::super::foreign::{CHANNELS, DEVELOP, EACH_CHANNEL, MOSAIC, RECOMPRESS, SCALE, SPLIT, TO_RGB};
 use super::super::ifd::{Directory, Form, Numbers, Value};
-use super::first_page::{self, FirstPage};
 use super::method::{Method, OLD_JPEG};
+use super::values::{self, FirstPage};
 use super::{arrangement, imagej, malformed, tags, unsupported};
 use crate::mapped::{Alpha, Form as Samples, Kind};
 use crate::reader::Reader;
-use crate::stated::{Place, Stated};
+use crate::stated::Stated;
 use equalize::{Depth, Layout, Levels, Pixel};
 
 /// The most channels besides the colours.
@@ -116,10 +116,10 @@ impl Header {
         };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
-        let of_file = first_page::no_data(directory).or(first.no_data);
-        let of_file = of_file.and_then(|value| no_data_in(value, bits, kind));
-        let of_user = no_data.and_then(|value| no_data_in(value, bits, kind));
-        let no_data = of_user.or(of_file.filter(|_| kind.is_some() || may_lack_data(directory, colours)));
+        let of_file = values::no_data(directory, first).and_then(|value| values::sample(value, bits, kind));
+        let of_user = no_data.and_then(|value| values::sample(value, bits, kind));
+        let may_lack_data = kind.is_some() || colours.are_of_light() && !values::are_sparse(directory);
+        let no_data = of_user.or(of_file.filter(|_| may_lack_data));
         let is_one_stream = directory.number(tags::COMPRESSION) == Some(OLD_JPEG);
         if is_one_stream && (directory.get(tags::JPEG_STREAM).is_none() || planar) {
             return Err(CodecError::unsupported("a TIFF of old-style JPEG in pieces", RECOMPRESS));
@@ -132,7 +132,7 @@ impl Header {
             samples,
             bits,
             kind,
-            stated: stated(directory, bits, colours, first),
+            stated: values::stated(directory, bits, first).filter(|_| colours.are_of_light()),
             has_display_colours,
             no_data,
             filling: of_file.unwrap_or(0.0),
@@ -172,6 +172,11 @@ impl Header {
             levels: Levels::All,
             is_bounded: false,
         })
+    }
+
+    /// Returns the value of samples that are none if the user says another than the file.
+    pub(super) fn no_data_of_user(&self) -> Option<f64> {
+        self.no_data.filter(|value| value.to_bits() != self.filling.to_bits())
     }
 
     /// Returns the bytes of a stored sample, if it has whole bytes.
@@ -369,20 +374,6 @@ fn bits(directory: &Directory, samples: usize) -> Result<u32, CodecError> {
     }
 }
 
-/// Returns what a picture of unsigned samples of up to 16 bits says of their levels, from 0 as black: those that have other bits than bytes are
-/// multiplied when they are unpacked, and of others the tags or OME-XML may tell.
-fn stated(directory: &Directory, bits: u32, colours: Colours, first: &FirstPage) -> Option<Stated> {
-    let is_unsigned = directory.number(tags::SAMPLE_FORMAT).is_none_or(|format| format == tags::UNSIGNED);
-    if bits < 16 && bits != 8 {
-        return colours.are_of_light().then(|| Stated::spread(bits));
-    }
-    if bits > 16 || !colours.are_of_light() || !is_unsigned {
-        return None;
-    }
-    let top = first_page::top(directory).or(first.top)?;
-    (1..(1_u64 << bits) - 1).contains(&top).then_some(Stated { top: top as u16, place: Place::Low })
-}
-
 /// Returns whether each level of one channel of 8 bits has a colour.
 fn is_palette_of_levels(directory: &Directory) -> bool {
     directory.number(tags::PHOTOMETRIC) == Some(tags::PALETTE.into())
@@ -507,27 +498,6 @@ fn kind(directory: &Directory, bits: u32, samples: usize) -> Result<Option<Kind>
         _ => return Err(CodecError::unsupported("a TIFF of complex samples", SCALE)),
     };
     Err(CodecError::unsupported(format!("a TIFF of {name} samples of {bits} bits"), SCALE))
-}
-
-/// Returns whether a picture whose samples are levels may have pixels without data. In a file parts of which were never written, the no-data value
-/// only fills them.
-fn may_lack_data(directory: &Directory, colours: Colours) -> bool {
-    colours.are_of_light() && !is_sparse(directory)
-}
-
-/// Returns whether parts of a file were never written: the no-data value stands there, and counts.
-fn is_sparse(directory: &Directory) -> bool {
-    let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
-    lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0)
-}
-
-/// Returns a no-data value as that of a sample of this kind, or of so many bits if samples are levels; nothing if no sample has it.
-fn no_data_in(value: f64, bits: u32, kind: Option<Kind>) -> Option<f64> {
-    let Some(kind) = kind else {
-        let most = f64::from((1_u32 << bits) - 1);
-        return (value.fract() == 0.0 && (0.0..=most).contains(&value)).then_some(value);
-    };
-    kind.sample(value).map(|sample| kind.value(&sample))
 }
 
 /// Refuses what cannot be done right with samples that are no levels.

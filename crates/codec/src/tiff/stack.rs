@@ -13,9 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::super::ifd::{self, Directory, Form, Value};
 use super::super::{CodecError, Decoded, Format};
-use super::first_page::FirstPage;
 use super::header::{self, Header};
 use super::method::Method;
+use super::values::FirstPage;
 use super::write::{self, Samples, Written};
 use super::{Parts, malformed, pages, tags};
 use crate::cores::Cores;
