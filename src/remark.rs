@@ -47,6 +47,9 @@ impl Remark {
             Self::Codec(Codec::OneOfSeries) => {
                 "its OME-XML names the other files of its series, so keep them together"
             }
+            Self::Codec(Codec::MetadataElsewhere) => {
+                "its OME-XML is in another file, which it names, so keep them together"
+            }
             Self::Codec(Codec::WithoutMasks) => "its masks of valid pixels were left out",
             Self::Codec(Codec::Sparse) => "parts of it were never written; they are 0 or its no-data value",
             Self::Codec(Codec::WithoutChannel) => {
@@ -106,6 +109,11 @@ impl Remark {
             }
             Self::Codec(Codec::OneOfSeries) => {
                 format!("{count} OME-TIFF{plural} of series in several files, whose names the OME-XML tells")
+            }
+            Self::Codec(Codec::MetadataElsewhere) => {
+                format!(
+                    "{count} OME-TIFF{plural} whose OME-XML is in another file (a companion), which is to be kept beside the output"
+                )
             }
             Self::Codec(Codec::WithoutMasks) => {
                 format!("{count} TIFF{plural} without masks of valid pixels")

@@ -11,6 +11,7 @@ mod levels;
 mod measured;
 mod memory;
 mod methods;
+mod no_data;
 mod outputs;
 mod parts;
 mod prefix;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use codec::{Budget, Cores, Limits, Target, Unbounded};
-use equalize::{Depth, Layout, Method, Operation, Pixel, Scratch};
+use equalize::{Depth, Layout, Levels, Method, Operation, Pixel, Scratch};
 
 use crate::harness::{Place, Ran};
 use crate::samples::Random;
@@ -62,10 +62,13 @@ impl Page {
     }
 
     fn equalized(&self) -> Vec<u16> {
+        self.equalized_by(&Operation::new(Method::Global))
+    }
+
+    fn equalized_by(&self, operation: &Operation) -> Vec<u16> {
         let mut pixels = self.samples.clone();
-        let operation = Operation::new(Method::Global);
         let bytes = bytemuck::cast_slice_mut(&mut pixels);
-        equalize::equalize(bytes, &self.layout(), &operation, &mut Scratch::default());
+        equalize::equalize(bytes, &self.layout(), operation, &mut Scratch::default());
         pixels
     }
 }
@@ -117,6 +120,16 @@ const PAGE_NAME: u16 = 285;
 
 /// Returns a TIFF of these pages, each with the texts that `texts` gives it.
 fn tiff(pages: &[Page], storage: Storage, texts: impl Fn(usize) -> Vec<Text>) -> Vec<u8> {
+    tiff_stating(pages, storage, texts, &[])
+}
+
+/// Returns a TIFF of these pages, each with the texts that `texts` gives it, the first with further numbers.
+fn tiff_stating(
+    pages: &[Page],
+    storage: Storage,
+    texts: impl Fn(usize) -> Vec<Text>,
+    of_first: &[(u16, u32)],
+) -> Vec<u8> {
     let mut file = b"II*\0\0\0\0\0".to_vec();
     let mut link = 4;
     for (number, page) in pages.iter().enumerate() {
@@ -135,8 +148,11 @@ fn tiff(pages: &[Page], storage: Storage, texts: impl Fn(usize) -> Vec<Text>) ->
             (278, page.height),
             (279, packed.len() as u32),
         ];
-        let mut entries: Vec<(u16, u16, u32, u32)> =
-            numbers.into_iter().map(|(tag, value)| (tag, 4, 1, value)).collect();
+        let mut entries: Vec<(u16, u16, u32, u32)> = numbers
+            .iter()
+            .chain(of_first.iter().filter(|_| number == 0))
+            .map(|&(tag, value)| (tag, 4, 1, value))
+            .collect();
         for (tag, text) in texts(number) {
             let at = file.len() as u32;
             let text = format!("{text}\0\0\0\0");
@@ -230,6 +246,41 @@ fn what_describes_the_pages_stays_with_them() {
         place_of("ImageJ=1.53\nimages=3\nslices=3\nunit=um\n\0").is_some(),
         "without the old display range"
     );
+}
+
+#[test]
+fn what_the_first_page_says_holds_for_all() {
+    const MAX_SAMPLE: u16 = 281;
+    const GDAL_NODATA: u16 = 42113;
+    const SEVERAL: &str = "<OME><Image><Pixels Type=\"uint16\" SignificantBits=\"12\"/></Image></OME>";
+    let place = Place::new();
+    let pages = some(3);
+    let of_first = |texts: &[(u16, &str)]| {
+        let texts: Vec<Text> = texts.iter().map(|&(tag, text)| (tag, text.to_owned())).collect();
+        move |number| if number == 0 { texts.clone() } else { Vec::new() }
+    };
+    place.file("in/ome.tif", tiff(&pages, Storage::Deflate, of_first(&[(DESCRIPTION, SEVERAL)])));
+    place.file("in/top.tif", tiff_stating(&pages, Storage::Stored, |_| Vec::new(), &[(MAX_SAMPLE, 4095)]));
+    place.run("in --out out --levels auto").exits(0);
+    let operation = Operation { levels: Levels::First(4096), ..Operation::new(Method::Global) };
+    let expected: Vec<_> = pages.iter().map(|page| page.equalized_by(&operation)).collect();
+    for name in ["ome", "top"] {
+        assert!(pages_of(&place.path(format!("out/{name}.tif"))) == expected, "{name}");
+    }
+    // The least level of each page; that of the first is none of the others'.
+    let level = |page: &Page| *page.samples.iter().min().unwrap();
+    let mut pages = pages;
+    let none = level(&pages[0]);
+    pages.iter_mut().for_each(|page| page.samples.iter_mut().step_by(3).for_each(|sample| *sample = none));
+    let text = none.to_string();
+    place.file("holes/a.tif", tiff(&pages, Storage::Stored, of_first(&[(GDAL_NODATA, &text)])));
+    place.run("holes --out out").exits(0);
+    for (before, after) in pages.iter().zip(pages_of(&place.path("out/a.tif"))) {
+        let is_hole = before.samples.iter().map(|&sample| sample == none);
+        // Alpha tells the holes from the rest in the slot.
+        let levels = after.iter().step_by(2);
+        assert!(is_hole.eq(levels.map(|&sample| sample == none)));
+    }
 }
 
 #[test]

@@ -162,7 +162,7 @@ pub struct Written {
           default_missing_value = "true", hide_possible_values = true)]
     pub mask_keep: Option<bool>,
 
-    /// The level of pixels that are none: they do not count, and stay as they are [default: none]
+    /// The level of pixels that are none: they do not count, stay as they are, and no other gets it [default: none]
     ///
     /// As it is in the files, such as 0 or -9999. A pixel has it in all of its colours. Without it, GDAL's tag of a TIFF and the padding value of a
     /// DICOM tell. "clahe" counts these pixels nevertheless.

@@ -195,7 +195,10 @@ fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Re
     // Words, so that samples of 16 bits lie where they may.
     let mut words = vec![0_u64; slot_bytes.div_ceil(size_of::<u64>())];
     let pixels = &mut bytemuck::cast_slice_mut(&mut words)[..slot_bytes];
-    let decoded = opened.decode(pixels, Vec::new(), &Cores::none()).map_err(cannot)?;
+    let mut decoded = opened.decode(pixels, Vec::new(), &Cores::none()).map_err(cannot)?;
+    decoded.reduce_depth(pixels, &target);
+    // Only the decoder knows whether pixels are hidden, so the layout may be another than was expected.
+    let layout = decoded.layout;
     // The frames of an animation lie below each other; the first stands for all.
     let first = Layout { height: layout.height / decoded.frames().max(1) as u32, ..layout };
     let pixels = &pixels[..first.bytes() as usize];
@@ -318,6 +321,20 @@ mod tests {
         let preview = made(b"P5 2 1 65535 \x10\x00\x10\x08", 1 << 24).unwrap();
         assert_eq!(decoded(&preview).2, [0, 255]);
         assert_eq!(preview.histogram[4], 2);
+    }
+
+    #[test]
+    fn samples_that_are_no_levels_are_shown_as_the_levels_that_they_become() {
+        let floats = |samples: [f32; 3]| {
+            let samples = samples.into_iter().flat_map(f32::to_le_bytes);
+            made(&b"Pf 3 1 -1.0\n".iter().copied().chain(samples).collect::<Vec<u8>>(), 1 << 24).unwrap()
+        };
+        let preview = floats([0.5, 0.75, 1.0]);
+        assert_eq!((decoded(&preview).2.as_slice(), preview.histogram[BINS - 1]), (&[0, 127, 255][..], 1));
+        // What is no number is transparent.
+        let (width, _, samples) = decoded(&floats([0.5, f32::NAN, 1.0]));
+        assert_eq!((width, samples.len(), samples[3]), (3, 6, 0));
+        assert_eq!([samples[0], samples[1], samples[4], samples[5]], [0, 255, 255, 255]);
     }
 
     #[test]

@@ -174,3 +174,49 @@ fn depth_keeps_8_bits_and_says_what_it_takes() {
         .exits(2)
         .says("my.toml:1: depth: must be one of \"keep\", \"8\"");
 }
+
+/// Returns a TIFF of 16-bit samples with white as 0, which says its highest level or not.
+fn white_is_zero(samples: &[u16], top: Option<u16>) -> Vec<u8> {
+    let raster: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    let width = samples.len() as u32;
+    let mut tags = vec![
+        (256, width),
+        (257, 1),
+        (258, 16),
+        (259, 1),
+        (262, 0),
+        (273, 8),
+        (277, 1),
+        (278, 1),
+        (279, 2 * width),
+    ];
+    tags.extend(top.map(|top| (281, top.into())));
+    let at = (8 + raster.len()) as u32;
+    let mut file = [b"II*\0".to_vec(), at.to_le_bytes().to_vec(), raster].concat();
+    file.extend((tags.len() as u16).to_le_bytes());
+    for (tag, value) in tags {
+        file.extend([u16::to_le_bytes(tag), 4_u16.to_le_bytes()].concat());
+        file.extend([1_u32.to_le_bytes(), u32::to_le_bytes(value)].concat());
+    }
+    [file, vec![0; 4]].concat()
+}
+
+#[test]
+fn white_as_0_is_turned_around_among_the_levels_that_there_are() {
+    let place = Place::new();
+    let samples = [0, 4095, 1000, 95];
+    place.file("silent.tif", white_is_zero(&samples, None));
+    place.file("stating.tif", white_is_zero(&samples, Some(4095)));
+    for (name, levels) in [("silent", "4096"), ("stating", "4096"), ("stating", "auto")] {
+        place.run(&format!("{name}.tif --out out.pgm --overwrite --strength 0 --levels {levels}")).exits(0);
+        let pgm = b"P5\n4 1\n4095\n\x0f\xff\x00\x00\x0c\x17\x0f\xa0";
+        assert_eq!(place.read("out.pgm"), pgm, "{name} {levels}");
+    }
+    // The sample that is too high is that of the file.
+    place
+        .run("stating.tif --out no.tif --levels 1000")
+        .exits(1)
+        .says("a sample of 4095 is none of 1000 levels");
+    place.run("silent.tif --out full.pgm --strength 0 --levels auto").exits(0);
+    assert_eq!(place.read("full.pgm"), b"P5\n4 1\n65535\n\xff\xff\xf0\x00\xfc\x17\xff\xa0");
+}

@@ -171,6 +171,39 @@ fn white_may_be_zero_and_strips_in_any_order() {
     assert!(decoded(&exchanged).unwrap() == expected);
 }
 
+/// Returns a file whose last channel is alpha of this kind, and what else `change` says.
+fn with_alpha(form: Form, samples: &[u8], photometric: u32, kind: u32) -> Vec<u8> {
+    form.file(samples, |tags| {
+        tags.retain(|(tag, _)| *tag != 338);
+        first(262, |_| photometric)(tags);
+        tags.push((338, vec![kind]));
+    })
+}
+
+#[test]
+fn amounts_of_darkness_and_of_ink_are_divided_by_alpha_before_they_become_colours() {
+    const SEPARATED: u32 = 5;
+    for (channels, photometric) in [(2, 0), (5, SEPARATED)] {
+        let form = Form { channels, ..PLAIN };
+        // A fifth of each: 51 of 255, so that dividing is exact.
+        let straight: Vec<u8> = form.samples().iter().map(|sample| sample / 5 * 5).collect();
+        let of = |divisor: u8| {
+            let mut samples = straight.clone();
+            for pixel in samples.chunks_exact_mut(channels) {
+                pixel.iter_mut().for_each(|sample| *sample /= divisor);
+                pixel[channels - 1] = 51;
+            }
+            samples
+        };
+        let found = decoded(&with_alpha(form, &of(5), photometric, 1)).unwrap();
+        assert!(found == decoded(&with_alpha(form, &of(1), photometric, 2)).unwrap(), "{channels}");
+        if photometric == 0 {
+            let expected: Vec<u8> = of(1).chunks_exact(2).flat_map(|pixel| [255 - pixel[0], 51]).collect();
+            assert!(found == expected);
+        }
+    }
+}
+
 #[test]
 fn what_is_written_is_read() {
     for (channels, bytes) in [(1, 1), (3, 2)] {

@@ -65,6 +65,11 @@ pub(super) trait Describe: Debug {
         None
     }
 
+    /// Returns whether samples that are levels have white as 0 when they are decoded, so that they are still to be turned around.
+    fn is_inverted(&self) -> bool {
+        false
+    }
+
     /// Returns what the file says of the levels of samples that are levels.
     fn stated(&self) -> Option<Stated> {
         None

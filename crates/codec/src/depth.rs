@@ -1,5 +1,6 @@
-//! 16-bit pictures that are written with 8 bits.
+//! What levels become in the output: fewer bits, and anything but no data where there are data.
 
+use super::no_data::Reserved;
 use super::{Decoded, Format, Native, Target, pixels_of};
 use equalize::{Depth, Layout, simd};
 
@@ -11,19 +12,17 @@ impl Target {
 }
 
 impl Decoded {
-    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, in its
-    /// number of levels, and rounded to its depth. The last
-    /// step before they are encoded.
+    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, in its number of levels, rounded to its
+    /// depth, and with no data where there were none before, and nowhere else. The last step before they are encoded.
     pub fn reduce_depth(&mut self, slot: &mut [u8], target: &Target) {
-        if let Some(uncounted) = self.uncounted.take() {
-            self.layout = uncounted.reveal(slot, self.layout);
-        }
+        let depth = self.layout.depth;
+        let is_reduced = target.layout_for(self.layout).depth != depth;
+        let says_top = target.format_for(self.format) == Format::Pnm && self.restored().is_none();
+        self.keep_data_apart(slot, says_top, is_reduced);
         if let Some(mapped) = &mut self.mapped {
             self.layout = mapped.present(slot, self.layout);
         }
         let written = target.layout_for(self.layout);
-        let is_reduced = written.depth != self.layout.depth;
-        let says_top = target.format_for(self.format) == Format::Pnm && self.restored().is_none();
         self.scale.present(slot, &self.layout, says_top, is_reduced);
         if is_reduced {
             to_eight_bits(pixels_of(&self.layout, slot));
@@ -36,6 +35,41 @@ impl Decoded {
             self.layout = written;
         }
     }
+
+    /// Gives pixels that do not count what they had, and has none with data be written as the no-data level.
+    fn keep_data_apart(&mut self, slot: &mut [u8], says_top: bool, is_reduced: bool) {
+        let (scale, depth) = (self.scale, self.layout.depth);
+        let written = |level: u16| {
+            let sample = scale.presented(level, depth, says_top, is_reduced);
+            if is_reduced { to_eight(sample).into() } else { sample }
+        };
+        let fates = self.uncounted.take().map(|uncounted| {
+            let (layout, fates) = uncounted.reveal(slot, self.layout);
+            self.layout = layout;
+            fates
+        });
+        let of_levels = self.mapped.as_ref().filter(|mapped| !mapped.restores);
+        let of_levels = of_levels.and_then(|mapped| mapped.level_without_data(&self.layout));
+        let none = self.no_data.or(of_levels);
+        let reserved = match (self.restored(), none) {
+            (Some(mapped), _) => mapped.reserved(),
+            (None, Some(none)) => {
+                let top = (scale.levels.number(depth) - 1) as u16;
+                Reserved::find(top, false, |level| written(level) == written(none))
+            }
+            (None, None) => None,
+        };
+        if let Some(reserved) = reserved {
+            reserved.avoid(slot, &self.layout, fates.as_deref());
+        }
+        self.no_data = none.map(written);
+    }
+}
+
+/// Rounds a 16-bit sample to 8 bits.
+#[inline(always)]
+pub(super) const fn to_eight(sample: u16) -> u8 {
+    ((sample as u32 * 255 + 32_767) / 65_535) as u8
 }
 
 /// Rounds 16-bit samples to 8 bits, in place: packs them at the front.
@@ -44,7 +78,7 @@ pub(super) fn to_eight_bits(samples: &mut [u8]) {
     #[inline(always)]
     fn round(wide: &[[u8; 2]], narrow: &mut [u8]) {
         for (narrow, wide) in narrow.iter_mut().zip(wide) {
-            *narrow = ((u32::from(u16::from_ne_bytes(*wide)) * 255 + 32_767) / 65_535) as u8;
+            *narrow = to_eight(u16::from_ne_bytes(*wide));
         }
     }
     let mut block = [0; BLOCK];

@@ -33,6 +33,15 @@ pub(super) const FRAMES: &str = "extract the frames first, as in `ffmpeg -i IN O
 pub(super) const RECOMPRESS: &str = "compress it otherwise first, as in `tiffcp -c zip IN OUT` (libtiff)";
 pub(super) const CHANNELS: &str =
     "choose channels first, as in `gdal_translate -b 1 -b 2 -b 3 -co PHOTOMETRIC=RGB IN OUT.tif` (GDAL)";
+/// libtiff has no JPEG 2000, and often no LERC.
+pub(super) const RECOMPRESS_JPEG_2000: &str = "compress it otherwise first, as in `python3 -c \"import tifffile; tifffile.imwrite('OUT.tif', tifffile.imread('IN'))\"` (tifffile with imagecodecs)";
+pub(super) const RECOMPRESS_LERC: &str =
+    "compress it otherwise first, as in `gdal_translate -co COMPRESS=DEFLATE IN OUT.tif` (GDAL)";
+/// What gives each channel a file of its own.
+pub(super) const EACH_CHANNEL: &str =
+    "take each out first, as in `gdal_translate -b 1 IN OUT-1.tif` (GDAL), then -b 2 and so on";
+/// What has the samples be taken for gray.
+pub(super) const MOSAIC: &str = "make gray of a copy first, as in `cp IN OUT.tif && tiffset -s 262 1 OUT.tif` (libtiff), or colours with what wrote it";
 const HEIF: &str = "convert it first, as in `heif-convert IN OUT.png` (libheif)";
 const PLAIN: &str = "convert it to PNG or TIFF first";
 

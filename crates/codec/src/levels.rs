@@ -15,8 +15,8 @@ use super::{CodecError, pixels_of};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Scale {
     pub(super) levels: Levels,
-    /// The highest level of those that are multiplied again to fill the range.
-    spread: Option<u16>,
+    /// What the file says of levels that were multiplied to fill the range, as they will be again.
+    multiplied: Option<Stated>,
     /// Whether the file said how many there are.
     is_stated: bool,
 }
@@ -24,9 +24,10 @@ pub(super) struct Scale {
 impl Scale {
     /// Returns the scale of levels that are made of other samples. `restores` says whether such are made again of them.
     pub(super) fn of_mapped(levels: Levels, depth: Depth, restores: bool) -> Self {
+        let top = (levels.number(depth) - 1) as u16;
         let is_spread = levels.are_fewer(depth) && !restores;
-        let spread = is_spread.then(|| (levels.number(depth) - 1) as u16);
-        Self { levels, spread, is_stated: false }
+        let multiplied = is_spread.then_some(Stated { top, place: Place::Spread });
+        Self { levels, multiplied, is_stated: false }
     }
 
     /// Makes levels of samples in the machine's byte order, of which the file says what is `stated`.
@@ -55,22 +56,47 @@ impl Scale {
             Place::Low => false,
             Place::Either => fills_range(pixels, layout, top),
         });
-        let spread = stated.filter(|_| is_spread);
-        match spread {
+        let scale = Self { levels, multiplied: stated.filter(|_| is_spread), is_stated: stated.is_some() };
+        if scale.multiplied.is_some() {
+            change_colours(pixels, layout, |sample, range| scale.level(sample, range));
+        }
+        check(levels, pixels, layout, fates)?;
+        Ok(scale)
+    }
+
+    /// Returns the level of a sample, of which `range` is the greatest.
+    #[inline(always)]
+    fn level(self, sample: u16, range: u16) -> u16 {
+        match self.multiplied {
             // Decoding multiplied them: what is between two levels, as in a lossy JPEG XL, is of the nearer one.
             Some(Stated { top, place: Place::Spread }) => {
-                change_colours(pixels, layout, |sample, range| {
-                    rescale(sample.into(), range.into(), top.into()) as u16
-                });
+                rescale(sample.into(), range.into(), top.into()) as u16
             }
-            Some(Stated { top, .. }) => {
-                change_colours(pixels, layout, |sample, range| rescale_down(sample, range, top));
-            }
-            None => {}
+            Some(Stated { top, .. }) => rescale_down(sample, range, top),
+            None => sample,
         }
-        let spread = spread.map(|stated| stated.top);
-        check(levels, pixels, layout, fates)?;
-        Ok(Self { levels, spread, is_stated: stated.is_some() })
+    }
+
+    /// Returns the level that a sample of this depth has in the slot, where levels are `inverted` or not.
+    pub(super) fn level_of(self, sample: u16, depth: Depth, inverted: bool) -> u16 {
+        let range = (depth.levels() - 1) as u16;
+        let level = self.level(sample, range);
+        if inverted { self.inverted(level, depth) } else { level }
+    }
+
+    /// Turns levels around whose white is 0.
+    pub(super) fn invert(self, pixels: &mut [u8], layout: &Layout) {
+        if !self.levels.are_fewer(layout.depth) && layout.pixel == Pixel::Gray {
+            return pixels.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        change_colours(pixels, layout, |level, _| self.inverted(level, layout.depth));
+    }
+
+    /// Returns a level turned around. One above the highest, which stays as it is, is another above it.
+    #[inline(always)]
+    fn inverted(self, level: u16, depth: Depth) -> u16 {
+        let (top, range) = ((self.levels.number(depth) - 1) as u16, (depth.levels() - 1) as u16);
+        top.wrapping_sub(level) & range
     }
 
     /// Gives the pixels at the front of `slot` the form that the output has them in. `keeps` says whether the output is of the pixels' depth
@@ -89,11 +115,10 @@ impl Scale {
             }
             return change_alpha(pixels, layout, |sample, range| rescale_down(sample, range, top));
         }
-        let top = self.spread.or_else(|| is_reduced.then(|| self.top_written(layout.depth)));
-        if let Some(top) = top {
-            let range = (layout.depth.levels() - 1) as u32;
+        if let Some(top) = self.top_spread(layout.depth, keeps, is_reduced) {
+            let depth = layout.depth;
             let wide: Vec<u16> =
-                (0..=u32::from(top)).map(|level| rescale(level, top.into(), range) as u16).collect();
+                (0..=top).map(|level| self.presented(level, depth, keeps, is_reduced)).collect();
             change_colours(pixels, layout, |sample, _| wide[usize::from(sample.min(top))]);
         }
         if is_reduced {
@@ -101,14 +126,29 @@ impl Scale {
         }
     }
 
+    /// Returns what [`Self::present`] makes of a level.
+    pub(super) fn presented(self, level: u16, depth: Depth, keeps: bool, is_reduced: bool) -> u16 {
+        let range = (depth.levels() - 1) as u32;
+        let spread = |top: u16| rescale(level.min(top).into(), top.into(), range) as u16;
+        self.top_spread(depth, keeps, is_reduced).map_or(level, spread)
+    }
+
+    /// Returns the highest of the levels that [`Self::present`] spreads over the range, if it does.
+    fn top_spread(self, depth: Depth, keeps: bool, is_reduced: bool) -> Option<u16> {
+        if !self.levels.are_fewer(depth) || keeps && !is_reduced {
+            return None;
+        }
+        (is_reduced || self.multiplied.is_some()).then(|| self.top_written(depth))
+    }
+
     /// Returns the highest level of samples that are not multiplied, in an output that says which it is.
     pub(super) fn top_written(&self, depth: Depth) -> u16 {
-        self.spread.unwrap_or((self.levels.number(depth) - 1) as u16)
+        self.multiplied.map_or((self.levels.number(depth) - 1) as u16, |stated| stated.top)
     }
 
     /// Returns the highest level where it is to be said of samples that are not multiplied.
     pub(super) fn top_of_low(&self, depth: Depth) -> Option<u16> {
-        (self.levels.are_fewer(depth) && self.spread.is_none())
+        (self.levels.are_fewer(depth) && self.multiplied.is_none())
             .then(|| (self.levels.number(depth) - 1) as u16)
     }
 
@@ -268,7 +308,7 @@ mod tests {
                 let scale =
                     Scale::take(LevelCount::Stated, Some(TWELVE), &mut pixels, &layout, None).unwrap();
                 assert_eq!(samples(&pixels), levels[range]);
-                assert_eq!((scale.levels, scale.spread), (Levels::First(4096), Some(4095)));
+                assert_eq!((scale.levels, scale.multiplied), (Levels::First(4096), Some(TWELVE)));
             }
         }
     }
@@ -308,6 +348,21 @@ mod tests {
         let scale = Scale::take(LevelCount::Stated, stated, &mut pixels, &layout, None).unwrap();
         assert_eq!(samples(&pixels), [7, 8, 4095, 4095]);
         assert_eq!(scale.levels, Levels::First(4096));
+    }
+
+    #[test]
+    fn levels_whose_white_is_0_are_turned_around_among_themselves() {
+        let low = Some(Stated { place: Place::Low, ..TWELVE });
+        let (mut pixels, layout) = gray(&[0, 1, 4095]);
+        let scale = Scale::take(LevelCount::Stated, low, &mut pixels, &layout, None).unwrap();
+        scale.invert(&mut pixels, &layout);
+        assert_eq!(samples(&pixels), [4095, 4094, 0]);
+        // What is above them, and stays as it is, is above them afterwards.
+        assert_eq!(scale.level_of(65_535, Depth::Sixteen, true), 4096);
+        assert_eq!(scale.level_of(4096, Depth::Sixteen, true), 65_535);
+        let (mut pixels, layout) = gray(&[0, 1, 65_535]);
+        Scale::default().invert(&mut pixels, &layout);
+        assert_eq!(samples(&pixels), [65_535, 65_534, 0]);
     }
 
     #[test]

@@ -80,6 +80,7 @@ mod jxl;
 mod levels;
 mod mapped;
 mod metadata;
+mod no_data;
 mod opened;
 mod output;
 mod pages;
@@ -151,6 +152,8 @@ pub struct Decoded {
     scale: Scale,
     /// The pixels that do not count while devices work on the picture.
     uncounted: Option<Uncounted>,
+    /// The level of pixels without data, as it is in the slot.
+    no_data: Option<u16>,
     /// Bytes of the file that were in memory.
     file_bytes: u64,
 }

@@ -21,6 +21,7 @@ mod half;
 mod hidden;
 mod kind;
 mod mapping;
+mod without_data;
 
 use hidden::{Hidden, Place};
 pub(super) use kind::Kind;
@@ -390,12 +391,6 @@ impl Mapped {
     fn sample<V: Value>(&self, level: u16) -> V {
         let top = self.form.top();
         V::nearest(self.mapping.value(if self.form.inverted { top - level } else { level }))
-    }
-
-    /// Makes the levels at the front of `slot` presentable in a format that has no place for the samples: takes out a mask. Returns their
-    /// layout.
-    pub(super) fn present(&mut self, slot: &mut [u8], layout: Layout) -> Layout {
-        if self.is_masked && !self.restores { self.unmask(pixels_of(&layout, slot), layout) } else { layout }
     }
 
     /// Returns the bytes of heap in use.

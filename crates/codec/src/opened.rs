@@ -290,7 +290,8 @@ impl Opened<'_> {
             }
         };
         let metadata = facts.metadata();
-        let hidden = if self.may_hide() { uncounted::heap_bytes(&self.layout()) } else { 0 };
+        let uncovered = self.source.layout_in(self.gray);
+        let hidden = if self.may_hide() { uncounted::heap_bytes(&uncovered) } else { 0 };
         let mask = self.mask.as_ref().map_or(0, Mask::heap_bytes);
         kept + hidden + mask + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
     }
@@ -386,7 +387,8 @@ impl Opened<'_> {
         let reduces = self.source.facts().reduces();
         let (restores, levels) = (self.restored().is_some(), self.levels);
         let purpose = Purpose { range: self.range, gray, restores, levels, reduces };
-        let (stated, no_data, mask) = (self.source.facts().stated(), self.no_data, self.mask.as_ref());
+        let (stated, inverted) = (self.source.facts().stated(), self.source.facts().is_inverted());
+        let (no_data, mask) = (self.no_data, self.mask.as_ref());
         let wanted = Wanted { byte_order: byte_orders.from, written, output: self.output, purpose, cores };
         let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
         let (whole, slot) = (slot, 0..stored);
@@ -403,17 +405,19 @@ impl Opened<'_> {
             },
         )?;
         let slot = whole;
-        let pixels = pixels_of(&payload.layout, slot);
-        let fates = uncounted::fates(pixels, &payload.layout, mask, no_data, stated)?;
+        let (pixels, depth) = (pixels_of(&payload.layout, slot), payload.layout.depth);
+        let no_data = no_data.and_then(|level| uncounted::sample_of(level, depth, stated));
+        let fates = uncounted::fates(pixels, &payload.layout, mask, no_data)?;
         let scale = match &payload.mapped {
-            Some(mapped) => Scale::of_mapped(mapped.form().levels, payload.layout.depth, mapped.restores),
-            None => {
-                let pixels = pixels_of(&payload.layout, slot);
-                Scale::take(levels, stated, pixels, &payload.layout, fates.as_deref())?
-            }
+            Some(mapped) => Scale::of_mapped(mapped.form().levels, depth, mapped.restores),
+            None => Scale::take(levels, stated, pixels, &payload.layout, fates.as_deref())?,
         };
+        let inverted = inverted && payload.mapped.is_none();
+        if inverted {
+            scale.invert(pixels, &payload.layout);
+        }
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
-        let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
+        let was_invisible = is_invisible(pixels_of(&layout, slot), &layout);
         let (layout, uncounted) = match fates {
             Some(fates) => {
                 let (layout, uncounted) = Uncounted::hide(fates, slot, layout)?;
@@ -421,6 +425,9 @@ impl Opened<'_> {
             }
             None => (layout, None),
         };
+        // What a mask covers can be seen.
+        let is_invisible =
+            if mask.is_some() { was_invisible } else { is_invisible(pixels_of(&layout, slot), &layout) };
         Ok(Decoded {
             layout,
             byte_orders,
@@ -431,6 +438,7 @@ impl Opened<'_> {
             mapped: payload.mapped,
             scale,
             uncounted,
+            no_data: no_data.map(|sample| scale.level_of(sample, depth, inverted)),
             file_bytes: self.file_bytes,
         })
     }
@@ -468,6 +476,7 @@ impl Opened<'_> {
                     mapped,
                     scale: Scale::default(),
                     uncounted: None,
+                    no_data: None,
                     file_bytes,
                 })
             }

@@ -27,6 +27,8 @@ pub enum Remark {
     WithoutMasks,
     /// A TIFF's OME-XML tells of pictures in other files too.
     OneOfSeries,
+    /// A TIFF's OME-XML only names another file, in which its metadata are.
+    MetadataElsewhere,
     /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
     Sparse,
     /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has no place for it.
@@ -68,6 +70,7 @@ impl Decoded {
                     tiff.had_smaller.then_some(Remark::WithoutOverviews),
                     tiff.had_masks.then_some(Remark::WithoutMasks),
                     (tiff.is_of_series && to == Format::Tiff).then_some(Remark::OneOfSeries),
+                    (tiff.has_ome_elsewhere && to == Format::Tiff).then_some(Remark::MetadataElsewhere),
                 ]
             }
             Native::WebP(webp) => vec![(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless)],
@@ -81,7 +84,8 @@ impl Decoded {
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
-        let none_counts = if self.mapped.is_some() { Remark::NoValues } else { Remark::Invisible };
+        let may_lack_values = self.mapped.is_some() || self.no_data.is_some();
+        let none_counts = if may_lack_values { Remark::NoValues } else { Remark::Invisible };
         let invisible = self.is_invisible.then_some(none_counts);
         let levels = now_levels.then_some(Remark::NowLevels);
         let had_inks = match &self.native {

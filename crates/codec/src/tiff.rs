@@ -45,6 +45,7 @@ mod parts;
 mod predictor;
 mod stack;
 mod tags;
+mod values;
 mod write;
 mod zstd;
 
@@ -56,6 +57,7 @@ use pages::{Company, Pictures};
 use parts::Parts;
 pub(super) use stack::{Place, Stack, Writer};
 pub(super) use tags::exif_has_resolution;
+use values::FirstPage;
 pub(super) use write::{bytes_of_rows, encode, heap_bytes};
 
 /// What is remembered of a TIFF for writing it back.
@@ -81,6 +83,10 @@ pub(super) struct Native {
     pub(super) had_inks: bool,
     /// Whether its OME-XML tells of other files.
     pub(super) is_of_series: bool,
+    /// Whether its OME-XML is in another file, which it names.
+    pub(super) has_ome_elsewhere: bool,
+    /// Whether it states a no-data value, which levels have.
+    states_no_data: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
     /// Whether channels that are neither colour nor alpha were left out, because the output format has no place for them.
@@ -147,7 +153,8 @@ impl<'a> Source<'a> {
         let below = pages::below(&mut file, form, &directory)?;
         pictures.company.smaller |= below.smaller;
         pictures.company.masks |= below.masks;
-        let header = Header::new(&directory, form, no_data)?;
+        let first_page = place.map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
+        let header = Header::new(&directory, form, &first_page, no_data)?;
         parts::check(&header, limits)?;
         let company = pictures.company;
         let stack = match place {
@@ -155,7 +162,7 @@ impl<'a> Source<'a> {
                 place.shift_strips(&mut directory, &header);
                 None
             }
-            None => Stack::new(&file, &header, &mut directory, pictures.places)?,
+            None => Stack::new(&file, (&header, first_page), &mut directory, pictures.places)?,
         };
         let parts = Parts::new(&file, &header, &directory)?;
         let start = parts.start();
@@ -232,9 +239,12 @@ impl Describe for Source<'_> {
         self.header.mapped()
     }
 
-    /// Returns the level of pixels without data, if all of their colours have it.
     fn no_data(&self) -> Option<f64> {
-        header::no_data_level(&self.header, &self.directory)
+        self.header.no_data.filter(|_| self.header.kind.is_none())
+    }
+
+    fn is_inverted(&self) -> bool {
+        self.header.colours == Colours::WhiteIsZero
     }
 
     fn stated(&self) -> Option<Stated> {
@@ -302,20 +312,22 @@ impl Decode for Source<'_> {
         };
         let compression = header.method.written();
         let big = header.form.big;
-        let has_level = header::no_data_level(header, &self.directory).is_some();
-        let keeps_no_data = (header.no_data.is_some() && purpose.restores)
-            || (has_level && to == Format::Tiff && written.depth == layout.depth);
+        let states_no_data = header.no_data.is_some() && self.directory.get(tags::GDAL_NODATA).is_some();
         let still_true = [
-            keeps_no_data.then_some(tags::GDAL_NODATA),
-            header::has_display_colours(&self.directory).then_some(tags::COLOUR_MAP),
+            (states_no_data && purpose.restores).then_some(tags::GDAL_NODATA),
+            header.has_display_colours.then_some(tags::COLOUR_MAP),
             tags::is_page(&self.directory).then_some(tags::KIND),
         ];
         let still_true: Vec<u16> = still_true.into_iter().flatten().collect();
         let ome = self.directory.bytes(tags::DESCRIPTION).filter(|text| arrangement::is_ome(text));
         let (had_ome, is_of_series) = (ome.is_some(), ome.is_some_and(arrangement::has_several_files));
+        let has_ome_elsewhere = ome.is_some_and(arrangement::is_elsewhere);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
         let Company { smaller: had_smaller, masks: had_masks } = self.company;
-        let kept = tags::kept(self.directory, change, &still_true);
+        let mut kept = tags::kept(self.directory, change, &still_true);
+        if let Some(value) = header.no_data_of_user().filter(|_| kept.get(tags::GDAL_NODATA).is_some()) {
+            kept.set(tags::GDAL_NODATA, gdal::no_data_text(value));
+        }
         let mut metadata = tags::metadata(&kept);
         let had_inks = header.colours == Colours::Cmyk;
         if had_inks {
@@ -337,6 +349,8 @@ impl Decode for Source<'_> {
                 had_masks,
                 was_sparse,
                 is_of_series,
+                has_ome_elsewhere,
+                states_no_data,
                 lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
                 lost_channel: others > 0 && !keeps_other,
                 kept: Arc::new(kept),

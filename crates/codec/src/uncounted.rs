@@ -3,7 +3,7 @@
 //! While devices work on the picture these pixels have an alpha of 0, which it may get for this alone. Before it is encoded they get their own
 //! alpha back, or the picture loses it again, and those that stay as they are get their levels back.
 
-use equalize::{Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 use super::reader::resize;
 use super::samples::{drop_last, rescale};
@@ -59,10 +59,18 @@ impl Mask {
 pub(super) enum Fate {
     /// It counts, and changes.
     Counts,
+    /// It counts, and changes. Some of its colours, but not all, have the no-data level.
+    Partly,
     /// It does not count, and changes like others.
     Changes,
     /// It does not count, and stays as it is.
     Stays,
+}
+
+impl Fate {
+    fn counts(self) -> bool {
+        matches!(self, Self::Counts | Self::Partly)
+    }
 }
 
 /// The pixels of a picture that do not count.
@@ -85,55 +93,69 @@ pub(super) fn with_alpha(layout: Layout) -> Layout {
     Layout { pixel, ..layout }
 }
 
-/// Returns the most bytes of heap that pixels take because some do not count.
+/// Returns the most bytes of heap that pixels, without an alpha that is added, take because some do not count.
 pub(super) fn heap_bytes(layout: &Layout) -> u64 {
     layout.pixels().saturating_mul(1 + layout.pixel_bytes() as u64)
 }
 
 /// Returns what becomes of each pixel; nothing if all count. The `mask` has the picture's width, and is repeated for each frame of an animation.
-/// The no-data level is that of a sample in the file, of which is known what is `stated`.
+/// `no_data` is the sample of pixels without data.
 pub(super) fn fates(
     pixels: &[u8],
     layout: &Layout,
     mask: Option<&Mask>,
-    no_data: Option<f64>,
-    stated: Option<Stated>,
+    no_data: Option<u16>,
 ) -> Result<Option<Vec<Fate>>, CodecError> {
-    let no_data = no_data.and_then(|level| sample_of(level, layout, stated));
     if mask.is_none() && no_data.is_none() {
         return Ok(None);
     }
     let mut fates = Vec::new();
     fates.try_reserve_exact(layout.pixels() as usize).map_err(|_| CodecError::OutOfMemory { bytes: None })?;
-    let (bytes, colours) = (layout.depth.bytes(), layout.pixel.colour_channels());
-    let is_no_data = |pixel: &[u8]| {
-        let sample = no_data.as_ref().map(|sample| &sample[..bytes]);
-        sample.is_some_and(|sample| pixel.chunks_exact(bytes).take(colours).all(|other| other == sample))
-    };
-    let keeps = mask.is_some_and(|mask| mask.keeps);
-    let mut covers = mask.into_iter().flat_map(|mask| mask.counts.iter().cycle());
-    for pixel in pixels.chunks_exact(layout.pixel_bytes()) {
-        let is_covered = covers.next() == Some(&0);
-        fates.push(match is_covered {
-            _ if is_no_data(pixel) => Fate::Stays,
-            true if keeps => Fate::Stays,
-            true => Fate::Changes,
-            false => Fate::Counts,
-        });
+    match layout.depth {
+        Depth::Eight => {
+            let none = no_data.map(|sample| [sample as u8]);
+            add_fates(pixels.as_chunks().0, layout.pixel, mask, none, &mut fates);
+        }
+        Depth::Sixteen => {
+            let none = no_data.map(u16::to_ne_bytes);
+            add_fates(pixels.as_chunks().0, layout.pixel, mask, none, &mut fates);
+        }
     }
     Ok(fates.iter().any(|fate| *fate != Fate::Counts).then_some(fates))
 }
 
-/// Returns the bytes of the sample of a level in the file, as it was decoded; nothing if no sample has it.
-fn sample_of(level: f64, layout: &Layout, stated: Option<Stated>) -> Option<[u8; 2]> {
-    let range = (layout.depth.levels() - 1) as u32;
+fn add_fates<const BYTES: usize>(
+    samples: &[[u8; BYTES]],
+    pixel: Pixel,
+    mask: Option<&Mask>,
+    none: Option<[u8; BYTES]>,
+    fates: &mut Vec<Fate>,
+) {
+    let colours = pixel.colour_channels();
+    let keeps = mask.is_some_and(|mask| mask.keeps);
+    let mut covers = mask.into_iter().flat_map(|mask| mask.counts.iter().cycle());
+    for samples in samples.chunks_exact(pixel.channels()) {
+        let is_covered = covers.next() == Some(&0);
+        let without_data = samples[..colours].iter().filter(|sample| Some(**sample) == none).count();
+        fates.push(match (is_covered, without_data) {
+            (_, without) if without == colours => Fate::Stays,
+            (true, _) if keeps => Fate::Stays,
+            (true, _) => Fate::Changes,
+            (false, 0) => Fate::Counts,
+            (false, _) => Fate::Partly,
+        });
+    }
+}
+
+/// Returns the sample of a level in the file, of which is known what is `stated`, as it was decoded; nothing if no sample has it.
+pub(super) fn sample_of(level: f64, depth: Depth, stated: Option<Stated>) -> Option<u16> {
+    let range = (depth.levels() - 1) as u32;
     let spread = stated.filter(|stated| stated.place == Place::Spread).map(|stated| u32::from(stated.top));
     let top = spread.unwrap_or(range);
     if level.fract() != 0.0 || !(0.0..=f64::from(top)).contains(&level) {
         return None;
     }
-    let sample = rescale(level as u32, top, range);
-    Some(if layout.depth.bytes() == 1 { [sample as u8, 0] } else { (sample as u16).to_ne_bytes() })
+    Some(rescale(level as u32, top, range) as u16)
 }
 
 impl Uncounted {
@@ -154,7 +176,7 @@ impl Uncounted {
             let (now, later) = rest.split_at_mut(kept(*fate, colours, pixel.len()).len());
             now.copy_from_slice(&pixel[kept(*fate, colours, pixel.len())]);
             rest = later;
-            if *fate != Fate::Counts && !added_alpha {
+            if !fate.counts() && !added_alpha {
                 pixel[colours..].fill(0);
             }
         }
@@ -163,16 +185,15 @@ impl Uncounted {
         }
         let wide = with_alpha(layout);
         let slot = pixels_of(&wide, slot);
-        for (at, fate) in fates.iter().enumerate().rev() {
-            slot.copy_within(at * pixel..(at + 1) * pixel, at * wide.pixel_bytes());
-            let alpha = if *fate == Fate::Counts { 0xff } else { 0 };
-            slot[at * wide.pixel_bytes() + pixel..][..sample].fill(alpha);
+        match layout.depth {
+            Depth::Eight => add_alpha::<1>(slot.as_chunks_mut().0, layout.pixel.channels(), &fates),
+            Depth::Sixteen => add_alpha::<2>(slot.as_chunks_mut().0, layout.pixel.channels(), &fates),
         }
         Ok((wide, Self { fates, added_alpha, had }))
     }
 
-    /// Gives the pixels at the front of `slot` back what they had. Returns their layout.
-    pub(super) fn reveal(self, slot: &mut [u8], layout: Layout) -> Layout {
+    /// Gives the pixels at the front of `slot` back what they had. Returns their layout, and what became of each.
+    pub(super) fn reveal(self, slot: &mut [u8], layout: Layout) -> (Layout, Vec<Fate>) {
         let without = match layout.pixel {
             Pixel::GrayAlpha if self.added_alpha => Layout { pixel: Pixel::Gray, ..layout },
             Pixel::Rgba if self.added_alpha => Layout { pixel: Pixel::Rgb, ..layout },
@@ -190,7 +211,7 @@ impl Uncounted {
             pixel[kept].copy_from_slice(now);
             rest = later;
         }
-        without
+        (without, self.fates)
     }
 
     /// Returns the bytes of heap in use.
@@ -199,10 +220,22 @@ impl Uncounted {
     }
 }
 
+/// Gives pixels of so many channels, at the front of `samples`, an alpha: 0 for those that do not count.
+fn add_alpha<const BYTES: usize>(samples: &mut [[u8; BYTES]], channels: usize, fates: &[Fate]) {
+    let wide = channels + 1;
+    // A sample never moves onto one before it, which is still to be moved.
+    for (at, fate) in fates.iter().enumerate().rev() {
+        for channel in (0..channels).rev() {
+            samples[at * wide + channel] = samples[at * channels + channel];
+        }
+        samples[at * wide + channels] = [if fate.counts() { 0xff } else { 0 }; BYTES];
+    }
+}
+
 /// Returns which bytes of a pixel are kept, of which the first are its colours.
 fn kept(fate: Fate, colours: usize, pixel: usize) -> std::ops::Range<usize> {
     match fate {
-        Fate::Counts => 0..0,
+        Fate::Counts | Fate::Partly => 0..0,
         Fate::Changes => colours..pixel,
         Fate::Stays => 0..pixel,
     }
@@ -211,7 +244,6 @@ fn kept(fate: Fate, colours: usize, pixel: usize) -> std::ops::Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use equalize::Depth;
 
     #[test]
     fn hidden_pixels_have_no_alpha_meanwhile_and_come_back() {
@@ -230,7 +262,7 @@ mod tests {
             let colours = layout.pixel.colour_channels();
             slot.chunks_mut(wide.pixel.channels())
                 .for_each(|pixel| pixel[..colours].iter_mut().for_each(|sample| *sample += 100));
-            assert_eq!(uncounted.reveal(&mut slot, wide), layout);
+            assert_eq!(uncounted.reveal(&mut slot, wide).0, layout);
             let mut expected = before;
             let channels = layout.pixel.channels();
             expected
@@ -244,11 +276,12 @@ mod tests {
     #[test]
     fn a_pixel_has_no_data_if_all_of_its_colours_have_that_level() {
         let layout = Layout { width: 3, height: 1, pixel: Pixel::Rgb, depth: Depth::Eight };
-        let of = |no_data| fates(&[0, 0, 0, 0, 0, 1, 7, 7, 7], &layout, None, Some(no_data), None).unwrap();
-        assert_eq!(of(0.0), Some(vec![Fate::Stays, Fate::Counts, Fate::Counts]));
-        assert_eq!(of(7.0), Some(vec![Fate::Counts, Fate::Counts, Fate::Stays]));
-        for none in [1.0, 0.5, -1.0, 256.0, f64::NAN] {
-            assert_eq!(of(none), None);
+        let of = |no_data| fates(&[0, 0, 0, 0, 0, 1, 7, 7, 7], &layout, None, Some(no_data)).unwrap();
+        assert_eq!(of(0), Some(vec![Fate::Stays, Fate::Partly, Fate::Counts]));
+        assert_eq!(of(7), Some(vec![Fate::Counts, Fate::Counts, Fate::Stays]));
+        assert_eq!(of(2), None);
+        for none in [0.5, -1.0, 256.0, f64::NAN] {
+            assert_eq!(sample_of(none, Depth::Eight, None), None);
         }
     }
 
@@ -257,7 +290,7 @@ mod tests {
         let layout = Layout { width: 2, height: 1, pixel: Pixel::Gray, depth: Depth::Sixteen };
         let stated = Some(Stated { top: 4095, place: Place::Spread });
         let pixels: &[u8] = bytemuck::bytes_of(&[65_535_u16, 4095]);
-        let found = fates(pixels, &layout, None, Some(4095.0), stated).unwrap();
-        assert_eq!(found, Some(vec![Fate::Stays, Fate::Counts]));
+        let sample = sample_of(4095.0, Depth::Sixteen, stated);
+        assert_eq!(fates(pixels, &layout, None, sample).unwrap(), Some(vec![Fate::Stays, Fate::Counts]));
     }
 }

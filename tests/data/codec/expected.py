@@ -52,7 +52,7 @@ DEFINED = {
     'cmyk-16-planes.tif': lambda array: inks(np.moveaxis(array, 0, -1)),
     'palette-alpha.tif': lambda array: np.dstack([coloured(array[..., 0], 'palette-alpha.tif'), array[..., 1]]),
     'indexed-unspecified-extrasamples.tif': lambda array: coloured(array[..., 0], 'indexed-unspecified-extrasamples.tif'),
-    'alpha-last.tif': lambda array: array[..., [0, 2]],
+    'alpha-last.tif': lambda array: array[..., [0, 1, 2, 4]],
     'ycbcr-planes-420.tif': lambda _: ycbcr('ycbcr-planes-420.tif'),
 }
 

@@ -102,7 +102,7 @@ ADOBE = CMYK.getvalue().index(b'\xff\xee')
 with open('cmyk-nameless.jpg', 'wb') as file:
     file.write(CMYK.getvalue()[:ADOBE] + CMYK.getvalue()[ADOBE + 16:])
 MAP = np.array([[i * 257, (255 - i) * 257, i * i % 256 * 257] for i in range(256)], np.uint16).T
-tifffile.imwrite('alpha-last.tif', np.dstack([GRAY, 255 - GRAY, RGBA[..., 3], GRAY // 2]), photometric='minisblack',
+tifffile.imwrite('alpha-last.tif', np.dstack([RGB, 255 - GRAY, RGBA[..., 3], GRAY // 2]), photometric='rgb',
                  planarconfig='contig', extrasamples=['unspecified', 'unassalpha', 'unspecified'], compression='lzw')
 tiff('palette-alpha.tif', np.dstack([GRAY, RGBA[..., 3]]).tobytes(), _258=(8, 8), _262=3, _277=2, _320=tuple(MAP.ravel().tolist()), _338=2)
 LUMA, CHROMA = GRAY[:, :82].tobytes(), RGB[:30, :41, 2].tobytes() + RGB[30:, :41, 1].tobytes()

@@ -152,12 +152,21 @@ impl How {
                 for level in levels {
                     let new = (i64::from(*level) + shift).clamp(0, self.top().into()) as u32;
                     let new = if self.inverted { self.top() - new } else { new };
-                    made.extend(sample(self.kind, low + f64::from(new) / top * (high - low)));
+                    let of = |level: u32| sample(self.kind, low + f64::from(level) / top * (high - low));
+                    made.extend(self.avoiding(new, of));
                 }
             }
             made.extend(&pixel[colours..]);
         }
         made
+    }
+
+    /// Returns the sample of a level, which is not the no-data value: the next up, or down from the top.
+    fn avoiding(self, level: u32, sample_of: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
+        let is_none = |sample: &Vec<u8>| self.no_data == Some(value(self.kind, sample));
+        let up = (level..=self.top()).map(&sample_of).find(|sample| !is_none(sample));
+        up.or_else(|| (0..level).rev().map(&sample_of).find(|sample| !is_none(sample)))
+            .unwrap_or(sample_of(level))
     }
 
     /// Returns the layout of the levels of a picture, of which some pixels are hidden or not.

@@ -132,3 +132,16 @@ fn a_palette_may_have_8_bit_colours() {
     assert_eq!(expected[..3], [0, 1, 2].map(|third| ((third * 256 + usize::from(samples[0])) % 251) as u8));
     assert!(with(1).unwrap() == expected);
 }
+
+#[test]
+fn what_is_stated_of_more_samples_than_there_are_says_nothing() {
+    const SAMPLE_FORMAT: u16 = 339;
+    let form = Form { channels: 3, ..PLAIN };
+    let file = form.file(&form.samples(), |tags| {
+        tags.iter_mut().filter(|(tag, _)| *tag == 258).for_each(|(_, bits)| bits.push(1));
+        tags.push((SAMPLE_FORMAT, vec![1, 1, 1, 3]));
+    });
+    assert!(decoded(&file).unwrap() == form.samples());
+    let file = form.file(&form.samples(), first(258, |_| 1));
+    assert!(decoded(&file).unwrap_err().to_string().contains("samples have different depths"));
+}

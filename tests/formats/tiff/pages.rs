@@ -50,7 +50,10 @@ fn what_accompanies_the_only_picture_is_left_out_and_told() {
         (&[][..], &[(KIND, 1)][..], &[Remark::WithoutOverviews][..]),
         (&[], &[(OLD_KIND, 2)], &[Remark::WithoutOverviews]),
         (&[], &[(KIND, 4)], &[Remark::WithoutMasks]),
-        (&[(KIND, 1)], &[], &[Remark::WithoutOverviews]),
+        // What calls itself a smaller version of nothing is the picture.
+        (&[(KIND, 1)], &[], &[]),
+        (&[(KIND, 4)], &[], &[]),
+        (&[(KIND, 1)], &[(KIND, 1)], &[Remark::WithoutOverviews]),
         (
             &[],
             &[(KIND, 1), (KIND, 4), (KIND, 1), (KIND, 5)],

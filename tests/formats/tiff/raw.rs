@@ -19,13 +19,27 @@ fn camera_raw_files_are_refused() {
         // DNG, whose first directory is a preview; NEF and ARW; files without a preview.
         &[(330, 8), (50706, 1)],
         &[(254, 1), (271, 0), (330, 8)],
-        &[(262, 32803)],
-        &[(262, 34892)],
+        &[(262, 32803), (271, 0)],
+        &[(262, 34892), (50706, 1)],
     ];
     for raw in raws {
         let why = refusal(raw).unwrap();
         assert!(why.contains("a camera raw file") && why.contains("develop it"), "{raw:?}: {why}");
     }
+}
+
+#[test]
+fn what_no_developer_knows_gets_a_command_that_works() {
+    let why = refusal(&[(262, 32803)]).unwrap();
+    assert!(
+        why.starts_with("a TIFF of the samples behind a sensor's colour filter (CFA) is not supported"),
+        "{why}"
+    );
+    assert!(why.contains("`cp IN OUT.tif && tiffset -s 262 1 OUT.tif` (libtiff)"), "{why}");
+    assert_eq!(
+        refusal(&[(259, 34887)]).unwrap(),
+        "a TIFF compressed by LERC is not supported; compress it otherwise first, as in `gdal_translate -co COMPRESS=DEFLATE IN OUT.tif` (GDAL)"
+    );
 }
 
 #[test]

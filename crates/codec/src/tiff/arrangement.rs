@@ -101,6 +101,11 @@ pub(super) fn has_several_files(xml: &[u8]) -> bool {
     names.any(|name| Some(name) != first)
 }
 
+/// Returns whether OME-XML only names another file that has the metadata.
+pub(super) fn is_elsewhere(xml: &[u8]) -> bool {
+    str::from_utf8(xml).is_ok_and(|text| elements(text).any(|element| is_of(element, "BinaryOnly")))
+}
+
 /// Corrects the elements about pixels and channels. Returns `None` if the samples of a pixel change and are not one channel.
 fn ome(xml: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     let Ok(text) = str::from_utf8(&xml) else { return (!change.is_of_samples()).then_some(xml) };
@@ -217,6 +222,15 @@ mod tests {
         {
             assert_eq!(has_several_files(ome(names).as_bytes()), several, "{names:?}");
         }
+    }
+
+    #[test]
+    fn metadata_in_another_file_are_known() {
+        let companion =
+            br#"<?xml version="1.0"?><ome:OME><ome:BinaryOnly MetadataFile="x.companion.ome"/></ome:OME>"#;
+        assert!(is_ome(companion) && is_elsewhere(companion));
+        assert!(!is_elsewhere(b"<OME><Image Name=\"BinaryOnly\"><Pixels/></Image></OME>"));
+        assert_eq!(kept(companion, SAMPLES).as_deref(), Some(&companion[..]));
     }
 
     #[test]

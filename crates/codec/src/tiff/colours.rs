@@ -28,13 +28,13 @@ pub(super) fn make(
             look_up(slot, start, header.samples, &colours.collect::<Vec<_>>(), bits);
         }
         (Colours::Cmyk, _) => {
-            inks::to_rgb(
-                directory.bytes(tags::ICC),
-                &mut slot[start..],
-                depth,
-                header.samples - inks::INKS,
-                false,
-            );
+            let (samples, behind) = (&mut slot[start..], header.samples - inks::INKS);
+            if header.alpha == Some(Alpha::Premultiplied) {
+                // What alpha multiplied are the inks, not the colours that they make.
+                let alpha = inks::INKS + header.before_alpha;
+                divide_out(samples, depth, Shape { samples: header.samples, colours: inks::INKS, alpha });
+            }
+            inks::to_rgb(directory.bytes(tags::ICC), samples, depth, behind, false);
         }
     }
     Ok(())
@@ -43,22 +43,13 @@ pub(super) fn make(
 /// Converts samples that lie as the pixels of the header's layout do to such pixels.
 pub(super) fn convert(slot: &mut [u8], header: &Header, directory: &Directory) -> Result<(), CodecError> {
     match header.colours {
-        Colours::Direct | Colours::Palette | Colours::Cmyk => {}
-        Colours::WhiteIsZero => invert(slot, &header.layout),
+        Colours::Direct | Colours::WhiteIsZero | Colours::Palette | Colours::Cmyk => {}
         Colours::YCbCr => to_rgb(slot, &header.layout, &Conversion::read(directory)?),
     }
-    if header.alpha == Some(Alpha::Premultiplied) {
+    if header.alpha == Some(Alpha::Premultiplied) && header.colours != Colours::Cmyk {
         divide_alpha_out(slot, &header.layout);
     }
     Ok(())
-}
-
-/// Inverts gray, but not alpha.
-fn invert(slot: &mut [u8], layout: &Layout) {
-    let colour = layout.depth.bytes();
-    for pixel in slot.chunks_exact_mut(layout.pixel_bytes()) {
-        pixel[..colour].iter_mut().for_each(|byte| *byte = !*byte);
-    }
 }
 
 /// What makes red, green and blue of brightness and two differences (TIFF 6.0, section 21).
@@ -164,32 +155,46 @@ fn look_up<const BYTES: usize>(
     }
 }
 
+/// Where the samples of a pixel are that alpha concerns.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Samples of a pixel.
+    samples: usize,
+    /// Those of them, the first, that were multiplied.
+    colours: usize,
+    /// Which one is alpha.
+    alpha: usize,
+}
+
 /// Undoes the multiplication of colours by alpha, rounding halves up; where alpha is 0 there is no colour to restore.
 pub(crate) fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
-    let restore = |colour: u32, alpha: u32, most: u32| {
-        if alpha == 0 {
-            colour
-        } else {
-            ((u64::from(colour) * u64::from(most) + u64::from(alpha / 2)) / u64::from(alpha))
-                .min(u64::from(most)) as u32
+    let (samples, colours) = (layout.pixel.channels(), layout.pixel.colour_channels());
+    divide_out(slot, layout.depth, Shape { samples, colours, alpha: colours });
+}
+
+fn divide_out(slot: &mut [u8], depth: Depth, shape: Shape) {
+    match depth {
+        Depth::Eight => {
+            divide_samples(slot.as_chunks_mut().0, shape, |[level]| level.into(), |level| [level as u8]);
         }
-    };
-    for pixel in slot.chunks_exact_mut(layout.pixel_bytes()) {
-        match layout.depth {
-            Depth::Eight => {
-                if let [colours @ .., alpha] = pixel {
-                    colours
-                        .iter_mut()
-                        .for_each(|c| *c = restore(u32::from(*c), u32::from(*alpha), 255) as u8);
-                }
-            }
-            Depth::Sixteen => {
-                if let [colours @ .., alpha] = pixel.as_chunks_mut::<2>().0 {
-                    let alpha = u32::from(u16::from_ne_bytes(*alpha));
-                    for c in colours {
-                        *c = (restore(u32::from(u16::from_ne_bytes(*c)), alpha, 65535) as u16).to_ne_bytes();
-                    }
-                }
+        Depth::Sixteen => divide_samples(slot.as_chunks_mut().0, shape, u16::from_ne_bytes, u16::to_ne_bytes),
+    }
+}
+
+fn divide_samples<const BYTES: usize>(
+    slot: &mut [[u8; BYTES]],
+    shape: Shape,
+    level_of: impl Fn([u8; BYTES]) -> u16,
+    sample_of: impl Fn(u16) -> [u8; BYTES],
+) {
+    let most = level_of([0xff; BYTES]);
+    for pixel in slot.chunks_exact_mut(shape.samples) {
+        let alpha = level_of(pixel[shape.alpha]);
+        if alpha > 0 {
+            for colour in &mut pixel[..shape.colours] {
+                let multiplied = u32::from(level_of(*colour)) * u32::from(most);
+                let whole = (multiplied + u32::from(alpha / 2)) / u32::from(alpha);
+                *colour = sample_of(whole.min(most.into()) as u16);
             }
         }
     }

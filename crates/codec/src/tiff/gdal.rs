@@ -1,7 +1,7 @@
 //! What GDAL adds to TIFF (<https://gdal.org/en/stable/drivers/raster/gtiff.html>): metadata in XML, with one item for each fact; and the
 //! no-data value, which also stands where a sparse file has nothing.
 
-use crate::mapped::Kind;
+use super::super::ifd::Value;
 
 /// What names a statistic of the samples, or the line from samples to physical values. A new contrast makes both wrong.
 const FALSE: [&str; 3] = ["name=\"STATISTICS_", "role=\"scale\"", "role=\"offset\""];
@@ -30,21 +30,14 @@ pub(super) fn metadata(xml: Vec<u8>) -> Vec<u8> {
     kept.into_bytes()
 }
 
-/// Reads the no-data value, a number as text. `None` if no sample of this many bits has it.
-pub(super) fn no_data(text: &[u8], bits: u32) -> Option<u16> {
-    let value = number(text)?;
-    let most = f64::from((1u32 << bits) - 1);
-    (value.fract() == 0.0 && (0.0..=most).contains(&value)).then_some(value as u16)
-}
-
-/// Reads the no-data value as that of a sample of this type. `None` if no sample has it.
-pub(super) fn no_data_of(text: &[u8], kind: Kind) -> Option<f64> {
-    let sample = kind.sample(number(text)?)?;
-    Some(kind.value(&sample))
-}
-
-fn number(text: &[u8]) -> Option<f64> {
+/// Reads the no-data value, a number as text.
+pub(super) fn no_data(text: &[u8]) -> Option<f64> {
     str::from_utf8(text.split(|&byte| byte == 0).next()?).ok()?.trim().parse().ok()
+}
+
+/// Returns the no-data value as it is written.
+pub(super) fn no_data_text(value: f64) -> Value {
+    Value::Data { kind: 2, bytes: format!("{value}\0").into_bytes() }
 }
 
 #[cfg(test)]
@@ -52,21 +45,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_no_data_value_is_a_sample_or_none() {
-        for (text, bits, value) in [
-            (&b"255\0"[..], 8, Some(255)),
-            (b" 7.0 ", 8, Some(7)),
-            (b"256", 8, None),
-            (b"4095\0", 12, Some(4095)),
-            (b"65535", 16, Some(u16::MAX)),
-            (b"-9999", 16, None),
-            (b"1.5", 16, None),
-            (b"nan", 16, None),
-            (b"\xff", 8, None),
-            (b"", 8, None),
+    fn the_no_data_value_is_a_number() {
+        for (text, value) in [
+            (&b"255\0"[..], Some(255.0)),
+            (b" 7.0 ", Some(7.0)),
+            (b"-9999\0\0", Some(-9999.0)),
+            (b"-3.4028234663852886e+38\0", Some(f64::from(f32::MIN))),
+            (b"\xff", None),
+            (b"", None),
         ] {
-            assert_eq!(no_data(text, bits), value, "{text:?}");
+            assert_eq!(no_data(text), value, "{text:?}");
         }
+        assert!(no_data(b"nan").is_some_and(f64::is_nan));
     }
 
     #[test]

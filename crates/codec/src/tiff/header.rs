@@ -1,13 +1,14 @@
 //! What a TIFF's tags say about its pixels, and whether these can be read and written back in full.
 
 use super::super::CodecError;
-use super::super::foreign::{CHANNELS, DEVELOP, RECOMPRESS, SCALE, SPLIT, TO_RGB};
+use super::super::foreign::{CHANNELS, DEVELOP, EACH_CHANNEL, MOSAIC, RECOMPRESS, SCALE, SPLIT, TO_RGB};
 use super::super::ifd::{Directory, Form, Numbers, Value};
 use super::method::{Method, OLD_JPEG};
-use super::{arrangement, gdal, imagej, malformed, tags, unsupported};
+use super::values::{self, FirstPage};
+use super::{arrangement, imagej, malformed, tags, unsupported};
 use crate::mapped::{Alpha, Form as Samples, Kind};
 use crate::reader::Reader;
-use crate::stated::{Place, Stated};
+use crate::stated::Stated;
 use equalize::{Depth, Layout, Levels, Pixel};
 
 /// The most channels besides the colours.
@@ -28,6 +29,13 @@ pub(super) enum Colours {
     Cmyk,
 }
 
+impl Colours {
+    /// Returns whether samples are amounts of light, or of its absence.
+    const fn are_of_light(self) -> bool {
+        matches!(self, Self::Direct | Self::WhiteIsZero)
+    }
+}
+
 /// The pixels of a TIFF.
 #[derive(Debug)]
 pub(super) struct Header {
@@ -42,8 +50,12 @@ pub(super) struct Header {
     pub(super) kind: Option<Kind>,
     /// What is said of the levels of unsigned samples.
     pub(super) stated: Option<Stated>,
-    /// The value of samples that are none, if their type is such a one.
+    /// Whether the palette is a look-up table of ImageJ's: colours in which levels are displayed, while the levels are what was measured.
+    pub(super) has_display_colours: bool,
+    /// The value of samples that are none, if any sample has it.
     pub(super) no_data: Option<f64>,
+    /// The value that stands where nothing was written.
+    pub(super) filling: f64,
     pub(super) planar: bool,
     /// How many pixels across and down share their differences of colour.
     pub(super) subsampling: (u32, u32),
@@ -68,25 +80,26 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads and checks the tags.
-    pub(super) fn new(directory: &Directory, form: Form, no_data: Option<f64>) -> Result<Self, CodecError> {
+    /// Reads and checks the tags of a page. `first` is what the first page says for all, and `no_data` what the user does.
+    pub(super) fn new(
+        directory: &Directory,
+        form: Form,
+        first: &FirstPage,
+        no_data: Option<f64>,
+    ) -> Result<Self, CodecError> {
         let number = |tag, default: u64| directory.number(tag).unwrap_or(default);
         let side = |tag| u32::try_from(number(tag, 0)).ok().filter(|&n| n > 0);
         let (Some(width), Some(height)) = (side(tags::WIDTH), side(tags::HEIGHT)) else {
             return Err(malformed("it has no width or height"));
         };
-        let bits = bits(directory)?;
-        let kind = kind(directory, bits)?;
         let samples = number(tags::SAMPLES_PER_PIXEL, 1) as usize;
+        let bits = bits(directory, samples)?;
+        let kind = kind(directory, bits, samples)?;
         let method = Method::new(number(tags::COMPRESSION, 1), number(tags::FAX_OPTIONS, 0))?;
-        let (colours, colour_samples) = colours(directory, method, samples)?;
-        let (alpha, others, before_alpha) = behind(directory, samples, colour_samples)?;
+        let has_display_colours = first.is_imagejs && is_palette_of_levels(directory);
+        let (colours, colour_samples) = colours(directory, method, samples, has_display_colours)?;
+        let (alpha, others, before_alpha) = behind(directory, samples, (colours, colour_samples))?;
         refuse_depths((bits, samples), method, directory)?;
-        let may_lack_data = colour_samples == 1
-            && before_alpha == 0
-            && method != Method::Jpeg
-            && matches!(colours, Colours::Direct | Colours::WhiteIsZero);
-        let kind = kind.or_else(|| kind_with_no_data(directory, bits, no_data).filter(|_| may_lack_data));
         let predictor = predictor(directory, method, bits, kind)?;
         if kind.is_some() {
             refuse_kinds(method, colours, before_alpha)?;
@@ -103,8 +116,10 @@ impl Header {
         };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
-        let of_file = || gdal::no_data_of(directory.bytes(tags::GDAL_NODATA)?, kind?);
-        let no_data = no_data.zip(kind).and_then(|(value, kind)| no_data_in(value, kind)).or_else(of_file);
+        let of_file = values::no_data(directory, first).and_then(|value| values::sample(value, bits, kind));
+        let of_user = no_data.and_then(|value| values::sample(value, bits, kind));
+        let may_lack_data = kind.is_some() || colours.are_of_light() && !values::are_sparse(directory);
+        let no_data = of_user.or(of_file.filter(|_| may_lack_data));
         let is_one_stream = directory.number(tags::COMPRESSION) == Some(OLD_JPEG);
         if is_one_stream && (directory.get(tags::JPEG_STREAM).is_none() || planar) {
             return Err(CodecError::unsupported("a TIFF of old-style JPEG in pieces", RECOMPRESS));
@@ -117,8 +132,10 @@ impl Header {
             samples,
             bits,
             kind,
-            stated: stated(directory, bits, colours),
+            stated: values::stated(directory, bits, first).filter(|_| colours.are_of_light()),
+            has_display_colours,
             no_data,
+            filling: of_file.unwrap_or(0.0),
             planar,
             subsampling,
             tiled,
@@ -150,11 +167,16 @@ impl Header {
             others,
             inverted,
             no_data,
-            ends: ends(kind),
-            stated: self.stated.map(|stated| u32::from(stated.top) + 1),
+            ends: kind.whole_range(),
+            stated: None,
             levels: Levels::All,
             is_bounded: false,
         })
+    }
+
+    /// Returns the value of samples that are none if the user says another than the file.
+    pub(super) fn no_data_of_user(&self) -> Option<f64> {
+        self.no_data.filter(|value| value.to_bits() != self.filling.to_bits())
     }
 
     /// Returns the bytes of a stored sample, if it has whole bytes.
@@ -169,8 +191,7 @@ impl Header {
 
     /// Returns whether decoded samples lie where the stored ones do, because they need neither unpacking nor a palette.
     pub(super) fn is_direct(&self) -> bool {
-        let is_of_light = matches!(self.colours, Colours::Direct | Colours::WhiteIsZero);
-        !self.is_packed() && self.kind.is_none() && is_of_light && self.before_alpha == 0
+        !self.is_packed() && self.kind.is_none() && self.colours.are_of_light() && self.before_alpha == 0
     }
 
     /// Returns whether the samples of planes are unpacked before they become pixels.
@@ -297,6 +318,12 @@ pub(super) fn refuse_others(bytes: &Reader<'_>, directory: &Directory) -> Result
     if is_camera_raw(bytes, directory) {
         return Err(CodecError::unsupported("a camera raw file", DEVELOP));
     }
+    if directory.number(tags::PHOTOMETRIC) == Some(tags::CFA) {
+        return Err(CodecError::unsupported(
+            "a TIFF of the samples behind a sensor's colour filter (CFA)",
+            MOSAIC,
+        ));
+    }
     // MetaMorph has one RATIONAL per plane, though six LONGs lie at its offset.
     let planes = directory.get(tags::STACK_PLANES).map_or(1, Value::count);
     if planes > 1 || directory.number(tags::DEPTH).unwrap_or(1) > 1 {
@@ -309,8 +336,9 @@ pub(super) fn refuse_others(bytes: &Reader<'_>, directory: &Directory) -> Result
 fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
     let mut mark = [0; 4];
     let is_canons = bytes.read_at(&mut mark, 8).is_ok() && mark == *b"CR\x02\0";
-    let is_of_a_sensor = matches!(directory.number(tags::PHOTOMETRIC), Some(tags::CFA | tags::LINEAR_RAW));
     let has = |tag| directory.get(tag).is_some();
+    let is_of_a_sensor = matches!(directory.number(tags::PHOTOMETRIC), Some(tags::CFA | tags::LINEAR_RAW));
+    let is_of_a_sensor = is_of_a_sensor && (has(tags::DNG_VERSION) || has(tags::MAKE));
     let is_preview = directory.number(tags::KIND).is_some_and(|kind| kind & 1 == 1);
     let has_the_raw_below = has(tags::SUB_IFDS) && (has(tags::DNG_VERSION) || is_preview && has(tags::MAKE));
     is_canons || is_of_a_sensor || has_the_raw_below
@@ -333,59 +361,39 @@ fn product(factors: &[u64]) -> u64 {
     factors.iter().fold(1, |product, &factor| product.saturating_mul(factor))
 }
 
-fn bits(directory: &Directory) -> Result<u32, CodecError> {
+/// Returns the bits of a sample. Some writers state them of more samples than a pixel has.
+fn bits(directory: &Directory, samples: usize) -> Result<u32, CodecError> {
     let Some(all) = directory.numbers(tags::BITS_PER_SAMPLE) else { return Ok(1) };
-    match all.get(0) {
-        Some(bits @ (1..=16 | 24 | 32 | 64)) if all.iter().all(|other| other == bits) => Ok(bits as u32),
-        Some(bits) if bits > 16 && all.iter().all(|other| other == bits) => {
+    let mut all = all.iter().take(samples.max(1));
+    match all.next() {
+        Some(bits @ (1..=16 | 24 | 32 | 64)) if all.all(|other| other == bits) => Ok(bits as u32),
+        Some(bits) if bits > 16 && all.all(|other| other == bits) => {
             Err(CodecError::unsupported(format!("a TIFF of {bits} bits a sample"), SCALE))
         }
         _ => Err(unsupported("a TIFF whose samples have different depths")),
     }
 }
 
-/// Returns what a picture of unsigned samples of up to 16 bits says of their levels, from 0 as black: those that have other bits than bytes are
-/// multiplied when they are unpacked, and of others the tags or OME-XML may tell.
-fn stated(directory: &Directory, bits: u32, colours: Colours) -> Option<Stated> {
-    if bits < 16 && bits != 8 {
-        let is_of_light = matches!(colours, Colours::Direct | Colours::WhiteIsZero);
-        return is_of_light.then(|| Stated::spread(bits));
-    }
-    let is_unsigned = directory.number(tags::SAMPLE_FORMAT).is_none_or(|format| format == tags::UNSIGNED);
-    if bits > 16 || colours != Colours::Direct || !is_unsigned {
-        return None;
-    }
-    // Many writers put the greatest sample of the picture there, which says nothing of bits.
-    let of_tag = directory.numbers(tags::MAX_SAMPLE).and_then(|tops| {
-        let top = tops.get(0)?;
-        tops.iter().all(|other| other == top).then_some(top)
-    });
-    let of_tag = of_tag.filter(|top| (top + 1).is_power_of_two());
-    let of_ome = || {
-        let text = directory.bytes(tags::DESCRIPTION).filter(|text| arrangement::is_ome(text))?;
-        arrangement::significant_bits(text).and_then(|bits| Some(1_u64.checked_shl(bits)? - 1))
-    };
-    let top = of_tag.or_else(of_ome)?;
-    (1..(1_u64 << bits) - 1).contains(&top).then_some(Stated { top: top as u16, place: Place::Low })
-}
-
-/// Returns whether the palette is one of ImageJ's look-up tables: colours in which levels are displayed, while the levels are what was measured.
-pub(super) fn has_display_colours(directory: &Directory) -> bool {
-    let is_imagejs = imagej::is_description(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
-    is_imagejs
-        && directory.number(tags::PHOTOMETRIC) == Some(tags::PALETTE.into())
+/// Returns whether each level of one channel of 8 bits has a colour.
+fn is_palette_of_levels(directory: &Directory) -> bool {
+    directory.number(tags::PHOTOMETRIC) == Some(tags::PALETTE.into())
         && directory.number(tags::BITS_PER_SAMPLE) == Some(8)
         && directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1) == 1
 }
 
 /// Returns how samples become colours, and how many samples of a pixel do. Some writers do not say it.
-fn colours(directory: &Directory, method: Method, samples: usize) -> Result<(Colours, usize), CodecError> {
+fn colours(
+    directory: &Directory,
+    method: Method,
+    samples: usize,
+    has_display_colours: bool,
+) -> Result<(Colours, usize), CodecError> {
     let is_cmyk = matches!(directory.number(tags::INK_SET), None | Some(1)) && samples >= 4;
     match directory.number(tags::PHOTOMETRIC) {
         Some(0) => Ok((Colours::WhiteIsZero, 1)),
         Some(1) => Ok((Colours::Direct, 1)),
         Some(2) => Ok((Colours::Direct, 3)),
-        Some(3) if has_display_colours(directory) => Ok((Colours::Direct, 1)),
+        Some(3) if has_display_colours => Ok((Colours::Direct, 1)),
         Some(3) => Ok((Colours::Palette, 1)),
         Some(tags::SEPARATED) if is_cmyk => Ok((Colours::Cmyk, 4)),
         Some(tags::SEPARATED) => Err(CodecError::unsupported("a TIFF of other inks than CMYK", TO_RGB)),
@@ -436,7 +444,7 @@ fn subsampling(
 fn behind(
     directory: &Directory,
     samples: usize,
-    colour_samples: usize,
+    (colours, colour_samples): (Colours, usize),
 ) -> Result<(Option<Alpha>, usize, usize), CodecError> {
     let count =
         samples.checked_sub(colour_samples).ok_or_else(|| malformed("it has fewer samples than colours"))?;
@@ -454,12 +462,19 @@ fn behind(
     });
     let alpha = kinds.by_ref().enumerate().find_map(|(at, kind)| Some((at, kind?)));
     let (before, alpha) = alpha.map_or((0, None), |(at, kind)| (at, Some(kind)));
-    Ok((alpha, count - usize::from(alpha.is_some()), before))
+    let others = count - usize::from(alpha.is_some());
+    // Which of them is to be enhanced, and how, nothing tells.
+    if others > 0 && colour_samples == 1 && colours.are_of_light() {
+        let what = format!("a TIFF of {} channels in one page that are no colours", others + 1);
+        return Err(CodecError::unsupported(what, EACH_CHANNEL));
+    }
+    Ok((alpha, others, before))
 }
 
 /// Returns the type of samples of this many bits that are no levels; `None` if they are.
-fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
-    let mut formats = directory.numbers(tags::SAMPLE_FORMAT).into_iter().flat_map(Numbers::iter);
+fn kind(directory: &Directory, bits: u32, samples: usize) -> Result<Option<Kind>, CodecError> {
+    let formats = directory.numbers(tags::SAMPLE_FORMAT).into_iter().flat_map(Numbers::iter);
+    let mut formats = formats.take(samples.max(1));
     let format = formats.next().unwrap_or(tags::UNSIGNED);
     // What is not specified is taken for unsigned.
     let is_unsigned = |format| matches!(format, tags::UNSIGNED | 4);
@@ -483,49 +498,6 @@ fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
         _ => return Err(CodecError::unsupported("a TIFF of complex samples", SCALE)),
     };
     Err(CodecError::unsupported(format!("a TIFF of {name} samples of {bits} bits"), SCALE))
-}
-
-/// Returns the type of unsigned samples one of whose values stands for no data: pixels of that value stay, as they do among floats. In a file
-/// parts of which were never written, that value only fills them.
-fn kind_with_no_data(directory: &Directory, bits: u32, no_data: Option<f64>) -> Option<Kind> {
-    let kind = match bits {
-        8 => Kind::Unsigned8,
-        16 => Kind::Unsigned16,
-        _ => return None,
-    };
-    if no_data.and_then(|value| no_data_in(value, kind)).is_some() {
-        return Some(kind);
-    }
-    let text = directory.bytes(tags::GDAL_NODATA).filter(|_| !is_sparse(directory))?;
-    gdal::no_data_of(text, kind).map(|_| kind)
-}
-
-/// Returns whether parts of a file were never written: the no-data value stands there, and counts.
-fn is_sparse(directory: &Directory) -> bool {
-    let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
-    lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0)
-}
-
-/// Returns a no-data value as that of a sample of this type; nothing if no sample has it.
-fn no_data_in(value: f64, kind: Kind) -> Option<f64> {
-    kind.sample(value).map(|sample| kind.value(&sample))
-}
-
-/// Returns the no-data level of a picture whose samples are levels.
-pub(super) fn no_data_level(header: &Header, directory: &Directory) -> Option<f64> {
-    let is_level =
-        header.kind.is_none() && header.colours == Colours::Direct && matches!(header.bits, 8 | 16);
-    let text = directory.bytes(tags::GDAL_NODATA).filter(|_| is_level && !is_sparse(directory))?;
-    gdal::no_data(text, header.bits).map(f64::from)
-}
-
-/// Returns the values of the lowest and the highest level of a type that has as many as there are; `None` if they are the picture's own.
-const fn ends(kind: Kind) -> Option<(f64, f64)> {
-    match kind {
-        Kind::Unsigned8 => Some((0.0, u8::MAX as f64)),
-        Kind::Unsigned16 => Some((0.0, u16::MAX as f64)),
-        kind => kind.whole_range(),
-    }
 }
 
 /// Refuses what cannot be done right with samples that are no levels.

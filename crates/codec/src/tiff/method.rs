@@ -3,7 +3,7 @@
 use fdeflate::{DecompressionError, Decompressor};
 
 use super::super::CodecError;
-use super::super::foreign::RECOMPRESS;
+use super::super::foreign::{RECOMPRESS, RECOMPRESS_JPEG_2000, RECOMPRESS_LERC};
 use super::fax::{self, Coding};
 use super::lzw::{self, Damage};
 use super::{malformed, unsupported, zstd};
@@ -50,7 +50,7 @@ impl Method {
     /// # Errors
     /// Names the method if it is not supported.
     pub(super) fn new(number: u64, fax_options: u64) -> Result<Self, CodecError> {
-        let name = match number {
+        let (name, remedy) = match number {
             1 => return Ok(Self::Stored),
             2 => return Ok(Self::Fax(Coding::Rle)),
             3 => return Ok(Self::Fax(Coding::Group3 { changes: fax_options & 1 == 1 })),
@@ -62,11 +62,12 @@ impl Method {
             50000 => return Ok(Self::Zstd),
             50001 => return Ok(Self::WebP),
             32773 => return Ok(Self::PackBits),
-            33003 | 33005 | 34712 => "JPEG 2000",
-            34925 => "LZMA",
+            33003 | 33005 | 34712 => ("JPEG 2000", RECOMPRESS_JPEG_2000),
+            34887 => ("LERC", RECOMPRESS_LERC),
+            34925 => ("LZMA", RECOMPRESS),
             _ => return Err(unsupported(format!("a TIFF compressed by method {number}"))),
         };
-        Err(CodecError::unsupported(format!("a TIFF compressed by {name}"), RECOMPRESS))
+        Err(CodecError::unsupported(format!("a TIFF compressed by {name}"), remedy))
     }
 
     /// Returns how a picture of this compression is written.

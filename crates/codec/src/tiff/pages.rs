@@ -64,24 +64,23 @@ impl Pictures {
     /// Finds the pictures among the pages that follow one another, from the directory at `first` on. A file in which nothing calls itself a
     /// picture has one, its first page.
     pub(super) fn find(bytes: &mut Reader<'_>, form: Form, first: u64) -> Result<Self, CodecError> {
-        let (mut places, mut company) = (Vec::new(), Company::default());
-        let (mut seen, mut next) = (HashSet::new(), first);
+        let (mut pages, mut seen, mut next) = (Vec::new(), HashSet::new(), first);
         while next > 0 {
             if !seen.insert(next) {
                 return Err(malformed("its pages follow one another in a circle"));
             }
             check_count(seen.len() as u64)?;
             let (role, further) = look_at(bytes, form, next)?;
-            match role {
-                Role::Picture => places.push(next),
-                _ => company.add(role),
-            }
+            pages.push((next, role));
             next = further;
         }
-        if places.is_empty() {
-            places.push(first);
+        if pages.iter().all(|(_, role)| *role != Role::Picture) {
+            pages[0].1 = Role::Picture;
         }
-        Ok(Self { places, company })
+        let mut company = Company::default();
+        pages.iter().for_each(|(_, role)| company.add(*role));
+        let pictures = pages.into_iter().filter(|(_, role)| *role == Role::Picture);
+        Ok(Self { places: pictures.map(|(place, _)| place).collect(), company })
     }
 }
 

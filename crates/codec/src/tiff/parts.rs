@@ -9,9 +9,9 @@ use super::super::{CodecError, Limits};
 use super::header::{Header, Predictor};
 use super::jpeg::Jpegs;
 use super::method::{self, Decompression, Method, PADDING, Part};
-use super::{gdal, io_error, malformed, predictor, tags};
+use super::{io_error, malformed, predictor, tags};
 use crate::cores::{Cores, SMALL_CHANGE};
-use crate::mapped::{BAND, Kind, Rows};
+use crate::mapped::{BAND, Rows};
 use crate::reader::{Reader, resize};
 use crate::webp;
 
@@ -68,11 +68,9 @@ impl<'a> Parts<'a> {
         let offsets =
             numbers(of_tiles, of_strips).ok_or_else(|| malformed("it has too few strips or tiles"))?;
         let lengths = numbers(tags::TILE_BYTE_COUNTS, lengths);
-        let of_levels = directory.bytes(tags::GDAL_NODATA).filter(|_| header.kind.is_none());
-        let no_data = of_levels.and_then(|text| gdal::no_data(text, header.bits));
-        let (jpegs, no_data) = (Jpegs::new(directory, header), no_data.unwrap_or(0));
-        let of_kind = |kind: Kind| kind.sample(header.no_data.unwrap_or(0.0));
-        let no_value = header.kind.and_then(of_kind).unwrap_or_default();
+        let jpegs = Jpegs::new(directory, header);
+        let no_data = if header.kind.is_none() { header.filling as u16 } else { 0 };
+        let no_value = header.kind.and_then(|kind| kind.sample(header.filling)).unwrap_or_default();
         Ok(Self { file, header, offsets, lengths, needed, jpegs, no_data, no_value })
     }
 

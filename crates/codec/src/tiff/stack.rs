@@ -15,6 +15,7 @@ use super::super::ifd::{self, Directory, Form, Value};
 use super::super::{CodecError, Decoded, Format};
 use super::header::{self, Header};
 use super::method::Method;
+use super::values::FirstPage;
 use super::write::{self, Samples, Written};
 use super::{Parts, malformed, pages, tags};
 use crate::cores::Cores;
@@ -34,6 +35,7 @@ pub(crate) struct Place {
     behind: u64,
     /// Whether the pages lie behind each other.
     joined: bool,
+    pub(super) first_page: FirstPage,
 }
 
 impl Place {
@@ -58,13 +60,14 @@ pub(crate) struct Stack {
     big: bool,
     /// The bytes of the first directory.
     directory_bytes: u64,
+    first_page: FirstPage,
 }
 
 impl Stack {
     /// Returns the pages of a file, if there are several, with their directories at `places`. This one is of the first.
     pub(super) fn new(
         file: &Reader<'_>,
-        header: &Header,
+        (header, first_page): (&Header, FirstPage),
         directory: &mut Directory,
         places: Vec<u64>,
     ) -> Result<Option<Self>, CodecError> {
@@ -77,7 +80,7 @@ impl Stack {
         }
         let big = header.form.big;
         let directory_bytes = ifd::written_bytes(&directory.borrowed(), Form::written(big));
-        let stack = Self { directories: places, joined, big, directory_bytes };
+        let stack = Self { directories: places, joined, big, directory_bytes, first_page };
         Ok((stack.count() > 1).then_some(stack))
     }
 
@@ -88,10 +91,10 @@ impl Stack {
 
     /// Returns where a page is.
     pub(crate) fn place(&self, index: usize) -> Place {
-        if self.joined > 1 {
-            return Place { directory: self.directories[0], behind: index as u64, joined: true };
-        }
-        Place { directory: self.directories[index], behind: 0, joined: false }
+        let joined = self.joined > 1;
+        let (directory, behind) =
+            if joined { (self.directories[0], index as u64) } else { (self.directories[index], 0) };
+        Place { directory, behind, joined, first_page: self.first_page }
     }
 
     /// Returns what writes the pages back.

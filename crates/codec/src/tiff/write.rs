@@ -10,7 +10,7 @@ use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::method::Compression;
-use super::{Native, deflate, lzw, other, predictor, tags};
+use super::{Native, deflate, gdal, lzw, other, predictor, tags};
 use crate::cores::Cores;
 use equalize::Layout;
 
@@ -96,6 +96,8 @@ pub(super) struct Written {
     icc: Option<Arc<Value>>,
     /// The highest level, if there are fewer than samples have room for.
     top: Option<u16>,
+    /// The level of pixels without data, if the picture told which it is.
+    no_data: Option<u16>,
 }
 
 impl<'s> Samples<'s> {
@@ -157,7 +159,9 @@ impl<'s> Samples<'s> {
         let icc = icc.map(|icc| Arc::new(Value::Data { kind: 7, bytes: icc.to_vec() }));
         let top = decoded.scale.top_of_low(self.layout.depth);
         let top = top.filter(|_| self.raster.format == tags::UNSIGNED);
-        Written { raster: self.raster, compression: self.compression, strips, kept, icc, top }
+        let states_no_data = matches!(&decoded.native, AnyNative::Tiff(native) if native.states_no_data);
+        let no_data = decoded.no_data.filter(|_| states_no_data);
+        Written { raster: self.raster, compression: self.compression, strips, kept, icc, top, no_data }
     }
 }
 
@@ -170,6 +174,9 @@ impl Written {
         }
         if let Some(top) = self.top {
             directory.set(tags::MAX_SAMPLE, Value::shorts(&vec![top; self.raster.channels()]));
+        }
+        if let Some(level) = self.no_data {
+            directory.set(tags::GDAL_NODATA, gdal::no_data_text(level.into()));
         }
         directory
     }

@@ -1,0 +1,47 @@
+//! What pixels without a value become where samples are made again, or where levels are written.
+
+use equalize::Layout;
+
+use super::super::depth::to_eight;
+use super::super::no_data::Reserved;
+use super::super::pixels_of;
+use super::kind::{Value, with_values};
+use super::{Mapped, counts, is_hidden};
+
+impl Mapped {
+    /// Returns the levels that would be written as the no-data value.
+    pub(crate) fn reserved(&self) -> Option<Reserved> {
+        self.form.no_data?;
+        let is_none = |level| !counts(&self.form, with_values!(self.form.kind, value_of(self, level)));
+        Reserved::find(self.form.top(), self.form.inverted, is_none)
+    }
+
+    /// Returns the level that pixels without data have in a format that has no place for the samples, if alpha does not tell them from others: that
+    /// nearest to the no-data value.
+    pub(crate) fn level_without_data(&self, layout: &Layout) -> Option<u16> {
+        let level = self.mapping.level(self.form.no_data.filter(|_| self.form.alpha.is_none())?);
+        let level = if self.form.inverted { self.form.top() - level } else { level };
+        let is_reduced = layout.depth != self.form.kind.depth();
+        Some(if is_reduced { to_eight(level).into() } else { level })
+    }
+
+    /// Makes the levels at the front of `slot` presentable in a format that has no place for the samples: takes out a mask, and has pixels
+    /// without a value have one level, which is black if there is none for no data. Returns their layout.
+    pub(crate) fn present(&mut self, slot: &mut [u8], layout: Layout) -> Layout {
+        if !self.is_masked || self.restores {
+            return layout;
+        }
+        let slot = pixels_of(&layout, slot);
+        let none = self.level_without_data(&layout).unwrap_or(0);
+        let bytes = layout.depth.bytes();
+        let sample = if bytes == 1 { [none as u8, 0] } else { none.to_ne_bytes() };
+        for pixel in slot.chunks_exact_mut(layout.pixel_bytes()).filter(|pixel| is_hidden(pixel, bytes)) {
+            pixel.chunks_exact_mut(bytes).for_each(|to| to.copy_from_slice(&sample[..bytes]));
+        }
+        self.unmask(slot, layout)
+    }
+}
+
+fn value_of<V: Value>(mapped: &Mapped, level: u16) -> f64 {
+    mapped.sample::<V>(level).value()
+}

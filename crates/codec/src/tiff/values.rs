@@ -1,0 +1,146 @@
+//! What a file says of the values of its samples: how many levels they have, and which value is none. OME-XML, ImageJ's description and many writers'
+//! tags of this kind stand on the first page alone, and hold for all.
+
+use super::super::ifd::{Directory, Numbers};
+use super::{arrangement, gdal, imagej, tags};
+use crate::mapped::Kind;
+use crate::stated::{Place, Stated};
+
+/// What the first page says, which holds for every page that says nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstPage {
+    /// Whether ImageJ wrote the file, whose palettes are colours for display.
+    pub(super) is_imagejs: bool,
+    /// The highest level of unsigned samples.
+    top: Option<u64>,
+    /// The value of samples that are none.
+    no_data: Option<f64>,
+}
+
+impl FirstPage {
+    /// Reads the directory of the first page.
+    pub(super) fn read(directory: &Directory) -> Self {
+        let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
+        Self {
+            is_imagejs: imagej::is_description(description),
+            top: top(directory).or_else(|| top_of_ome(description)),
+            no_data: own_no_data(directory),
+        }
+    }
+}
+
+/// Returns what a page of unsigned samples of up to 16 bits says of their levels: those that have other bits than bytes are multiplied when they
+/// are unpacked, and of others the tags or OME-XML may tell.
+pub(super) fn stated(directory: &Directory, bits: u32, first: &FirstPage) -> Option<Stated> {
+    let is_unsigned = directory.number(tags::SAMPLE_FORMAT).is_none_or(|format| format == tags::UNSIGNED);
+    match bits {
+        8 | 16 if is_unsigned => {
+            let top = top(directory).or(first.top)?;
+            (1..(1_u64 << bits) - 1).contains(&top).then_some(Stated { top: top as u16, place: Place::Low })
+        }
+        1..=7 | 9..=15 => Some(Stated::spread(bits)),
+        _ => None,
+    }
+}
+
+/// Returns the highest level that a page's own tags state.
+fn top(directory: &Directory) -> Option<u64> {
+    let tops = directory.numbers(tags::MAX_SAMPLE)?;
+    let top = tops.get(0).filter(|top| tops.iter().all(|other| other == *top))?;
+    // Many writers put the greatest sample of the picture there, which says nothing of bits.
+    top.checked_add(1).is_some_and(u64::is_power_of_two).then_some(top)
+}
+
+fn top_of_ome(description: &[u8]) -> Option<u64> {
+    let bits = arrangement::significant_bits(description).filter(|_| arrangement::is_ome(description))?;
+    Some(1_u64.checked_shl(bits)? - 1)
+}
+
+/// Returns the no-data value of a page.
+pub(super) fn no_data(directory: &Directory, first: &FirstPage) -> Option<f64> {
+    own_no_data(directory).or(first.no_data)
+}
+
+fn own_no_data(directory: &Directory) -> Option<f64> {
+    gdal::no_data(directory.bytes(tags::GDAL_NODATA)?)
+}
+
+/// Returns a no-data value as that of a sample of this kind, or of so many bits if samples are levels; nothing if no sample has it.
+pub(super) fn sample(value: f64, bits: u32, kind: Option<Kind>) -> Option<f64> {
+    let Some(kind) = kind else {
+        let most = f64::from((1_u32 << bits) - 1);
+        return (value.fract() == 0.0 && (0.0..=most).contains(&value)).then_some(value);
+    };
+    kind.sample(value).map(|sample| kind.value(&sample))
+}
+
+/// Returns whether parts of a picture were never written: where samples are levels, the no-data value only fills these, and counts.
+pub(super) fn are_sparse(directory: &Directory) -> bool {
+    let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
+    lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::ifd::Value;
+    use super::*;
+
+    /// Returns a directory with a greatest sample, a no-data value and a description, or without.
+    fn directory(top: Option<u16>, no_data: Option<&str>, description: &str) -> Directory {
+        let text = |text: &str| Value::Data { kind: 2, bytes: text.as_bytes().to_vec() };
+        let mut directory = Directory::default();
+        top.into_iter().for_each(|top| directory.set(tags::MAX_SAMPLE, Value::shorts(&[top])));
+        no_data.into_iter().for_each(|value| directory.set(tags::GDAL_NODATA, text(value)));
+        directory.set(tags::DESCRIPTION, text(description));
+        directory
+    }
+
+    fn top_of(page: &Directory, first: &Directory, bits: u32) -> Option<u16> {
+        stated(page, bits, &FirstPage::read(first)).map(|stated| stated.top)
+    }
+
+    #[test]
+    fn a_page_says_itself_or_by_the_first_one_how_many_levels_there_are() {
+        const OME: &str = "<OME><Pixels SignificantBits=\"10\"/></OME>";
+        let silent = directory(None, None, "");
+        for (first, top) in [
+            (directory(Some(4095), None, ""), Some(4095)),
+            (directory(Some(4000), None, ""), None),
+            (directory(Some(4000), None, OME), Some(1023)),
+            (directory(None, None, OME), Some(1023)),
+            (directory(None, None, "SignificantBits=\"10\""), None),
+        ] {
+            for page in [&first, &silent] {
+                assert_eq!(top_of(page, &first, 16), top);
+                assert_eq!(top_of(page, &first, 8), None);
+            }
+            assert_eq!(top_of(&directory(Some(16_383), None, ""), &first, 16), Some(16_383));
+        }
+        assert_eq!(top_of(&silent, &silent, 12), Some(4095));
+    }
+
+    #[test]
+    fn a_page_says_itself_or_by_the_first_one_which_value_is_none() {
+        let silent = directory(None, None, "");
+        let first = FirstPage::read(&directory(None, Some("-9999"), ""));
+        assert_eq!(no_data(&silent, &first), Some(-9999.0));
+        assert_eq!(no_data(&directory(None, Some("0"), ""), &first), Some(0.0));
+        assert_eq!(no_data(&silent, &FirstPage::read(&silent)), None);
+    }
+
+    #[test]
+    fn a_no_data_value_is_a_sample_or_none() {
+        for (value, bits, found) in [
+            (255.0, 8, Some(255.0)),
+            (256.0, 8, None),
+            (4095.0, 12, Some(4095.0)),
+            (65_535.0, 16, Some(65_535.0)),
+            (-9999.0, 16, None),
+            (1.5, 16, None),
+            (f64::NAN, 16, None),
+        ] {
+            assert_eq!(sample(value, bits, None), found, "{value}");
+        }
+        assert_eq!(sample(-9999.0, 16, Some(Kind::Signed16)), Some(-9999.0));
+    }
+}
