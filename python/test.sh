@@ -4,10 +4,12 @@
 # needs PyTorch or a GPU is skipped without them, and said; with HISTEQD_REQUIRE_CUDA=1 that is a failure, for machines where python/tests is run
 # with the Python that has PyTorch. After `cargo build --release` it also compares the module with the program.
 set -euo pipefail
+CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-$(dirname "$0")/../target}")
+export CARGO_TARGET_DIR
 cd "$(dirname "$0")"
 python=$(command -v "${PYTHON:-python3}")
-mkdir -p ../target/python
-work=$(cd ../target/python && pwd)
+work=$CARGO_TARGET_DIR/python
+mkdir -p "$work"
 rm -rf "$work/wheel" "$work/clean"
 others=(pytest hypothesis pillow matplotlib dask)
 if "$python" -c 'import sys, sysconfig; sys.exit(not sysconfig.get_config_var("Py_GIL_DISABLED"))'; then

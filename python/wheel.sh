@@ -2,21 +2,23 @@
 # Builds a wheel into FOLDER: python/wheel.sh FOLDER [INTERPRETER]
 # It is for CPython 3.10 and newer, or, with an interpreter such as python3.14t, which need not be installed, for that one alone: free-threaded
 # CPython needs a wheel of its own. After `cargo build --release` it holds the program too, as the command `histeqd`. Needs Rust and Python 3.10 or
-# newer with venv.
+# newer with venv. Cargo's CARGO_TARGET_DIR is where it builds, and where the program is looked for.
 set -euo pipefail
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
+target=$(realpath -m "${CARGO_TARGET_DIR:-$(dirname "$0")/../target}")
+export CARGO_TARGET_DIR=$target
 for_one=()
 if [ $# -gt 1 ]; then for_one=(--interpreter "$2"); fi
 cd "$(dirname "$0")"
-work=$PWD/../target/python
-program=$PWD/../target/release/histeqd
+work=$target/python
+program=$target/release/histeqd
 
 python3 -m venv "$work/tools"
 "$work/tools/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2' wheel
 rm -rf "$work/built"
 if [ ! -x "$program" ]; then
-    echo 'python/wheel.sh: the wheel is without the program, which is not in target/release' >&2
+    echo "python/wheel.sh: the wheel is without the program, which is not in $target/release" >&2
     exec "$work/tools/bin/maturin" build --quiet --release --locked "${for_one[@]}" --out "$folder"
 fi
 "$work/tools/bin/maturin" build --quiet --release --locked "${for_one[@]}" --out "$work/built"

@@ -171,7 +171,7 @@ pub struct Cli {
     /// A picture is processed as soon as it is complete, and again when it changes. A ledger records what was done, so
     /// that a restart continues where it stopped. Folders in object storage are listed every 30 s, or what --poll says. Cannot be combined with --resume, --overwrite, --dry-run, --json and
     /// --timings.
-    #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite", "files_from", "shard"])]
+    #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite", "files_from", "shard", "allow_empty"])]
     watch: bool,
 
     /// Use the ledger, not the outputs, to tell what is already done
@@ -378,7 +378,8 @@ impl Cli {
             flags.jpeg = Some(JpegChoice::Cpu);
         }
         let written = flags.clone().over(file.clone());
-        self.written.check_effects(&written, kind).map_err(Error::Usage)?;
+        let folders = have_settings(&self.inputs, &written);
+        self.written.check_effects(&written, kind, folders).map_err(Error::Usage)?;
         #[cfg(feature = "queue")]
         let written = if self.queue.is_some() {
             queue::check_publishing(&self.written, self.split_channels)?;
@@ -390,7 +391,12 @@ impl Cli {
         if self.written.prefix_folder == Some(true) && kind == RunKind::Batch && are_all_files {
             return Err(Error::Usage("--prefix-folder has no effect without an input folder".to_owned()));
         }
-        let notes = file.without_effect(&written, "the configuration file");
+        let mut notes = file.without_effect(&written, "the configuration file");
+        if self.watch {
+            // Folders may say so at any time.
+            let left = flags.left_to_folders(&written).into_iter();
+            notes.extend(left.map(|(_, why)| format!("{why}, which a folder's histeqd.toml may still say")));
+        }
         if self.timings && self.quiet && !self.json {
             return Err(Error::Usage(
                 "--timings has no effect with --quiet unless --json is given".to_owned(),
@@ -401,6 +407,7 @@ impl Cli {
         let request = Request {
             inputs: self.inputs,
             shard: self.part.shard()?,
+            allow_empty: self.part.allow_empty,
             files_from: self.part.files_from,
             out: output.folder,
             naming: output.naming,
@@ -440,6 +447,11 @@ impl Cli {
             (false, false) => RunKind::Batch,
         }
     }
+}
+
+/// Returns whether any of these inputs is a folder that may have settings of its own.
+fn have_settings(inputs: &[PathBuf], written: &Written) -> bool {
+    written.folder_settings != Some(false) && inputs.iter().any(|input| input.is_dir())
 }
 
 /// Returns whether an input is one object.

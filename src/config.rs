@@ -60,6 +60,8 @@ pub struct Settings {
     pub files_from: Option<PathBuf>,
     /// The part of the pictures that this run is for, if it is not for all.
     pub shard: Option<Shard>,
+    /// Whether there may be nothing below a folder in object storage.
+    pub allow_empty: bool,
     /// The folder that receives the outputs; empty if they go elsewhere.
     pub out: PathBuf,
     /// How outputs are named.
@@ -212,6 +214,8 @@ pub struct Request {
     pub files_from: Option<PathBuf>,
     /// The part of the pictures that this run is for, if it is not for all.
     pub shard: Option<Shard>,
+    /// Whether there may be nothing below a folder in object storage.
+    pub allow_empty: bool,
     /// The folder that receives the outputs.
     pub out: PathBuf,
     /// How outputs are named.
@@ -292,6 +296,7 @@ impl Settings {
             inputs: request.inputs,
             files_from: request.files_from,
             shard: request.shard,
+            allow_empty: request.allow_empty || request.watch,
             out: request.out,
             naming: request.naming,
             prefix_folder: key(written.prefix_folder),
@@ -476,18 +481,18 @@ mod tests {
     #[test]
     fn the_brief_names_the_method_and_what_has_an_effect() {
         let of = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().in_brief();
-        assert_eq!(of("tiles = '4x2'"), "method global, color luma, format keep, depth keep");
+        assert_eq!(of("tiles = '4x2'"), "method global, strength 1, color luma, format keep, depth keep");
         assert_eq!(
             of("method = 'clahe'\nclip-limit = 3\nstrength = 0.5\nquality = 92\nthreads = 3"),
             "method clahe, strength 0.5, clip-limit 3, tiles 8x8, color luma, format keep, depth keep, quality 92"
         );
         assert_eq!(
             of("method = 'stretch'\nclip-low = 1"),
-            "method stretch, clip-low 1, clip-high 0.175, color luma, format keep, depth keep"
+            "method stretch, strength 1, clip-low 1, clip-high 0.175, color luma, format keep, depth keep"
         );
         assert_eq!(
             of("method = 'clahe'\ntile-size = 32\ncolor = 'gray'\nformat = 'png'\ndepth = '8'"),
-            "method clahe, clip-limit auto, tile-size 32, color gray, format png, depth 8"
+            "method clahe, strength 1, clip-limit auto, tile-size 32, color gray, format png, depth 8"
         );
     }
 

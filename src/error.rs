@@ -103,6 +103,8 @@ impl PictureError {
             Self::Refused(refusal) => !matches!(
                 refusal,
                 Refusal::NotAFile
+                    | Refusal::ObjectName { .. }
+                    | Refusal::OutputName { .. }
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
                     | Refusal::Unlike(_)
@@ -303,6 +305,18 @@ pub enum Refusal {
         "there is no such object; a URL whose name is not that of a picture, or has a slash at its end, stands for a folder"
     )]
     NoObject,
+    /// It is an object whose name cannot be used.
+    #[error("{why}; copy it under another name")]
+    ObjectName {
+        /// Why, as a sentence about such names.
+        why: &'static str,
+    },
+    /// Its output would be an object whose name cannot be used.
+    #[error("its output cannot be written: {why}; rename it")]
+    OutputName {
+        /// Why, as a sentence that names the output.
+        why: String,
+    },
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

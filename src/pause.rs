@@ -4,6 +4,7 @@ use crate::cli::PauseCommand;
 use crate::error::Error;
 use crate::ledger;
 use crate::paths::Shown;
+use crate::progress::pictures;
 use crate::socket::{self, Answer};
 
 /// Has the service begin no more pictures; those in progress are finished. Returns what to tell the user.
@@ -12,7 +13,7 @@ use crate::socket::{self, Answer};
 /// When no service runs for the output folder, or it refuses.
 pub fn pause(command: &PauseCommand) -> Result<String, Error> {
     let waiting = ask(command, "/pause")?;
-    Ok(format!("paused, with {waiting} pictures waiting; `histeqd resume {}` goes on\n", Shown(&command.out)))
+    Ok(format!("paused, with {waiting} waiting; `histeqd resume {}` goes on\n", Shown(&command.out)))
 }
 
 /// Has the service begin pictures again. Returns what to tell the user.
@@ -21,15 +22,16 @@ pub fn pause(command: &PauseCommand) -> Result<String, Error> {
 /// As for [`pause()`].
 pub fn resume(command: &PauseCommand) -> Result<String, Error> {
     let waiting = ask(command, "/resume")?;
-    Ok(format!("resumed, with {waiting} pictures waiting\n"))
+    Ok(format!("resumed, with {waiting} waiting\n"))
 }
 
+/// Asks the service for a change. Returns how many pictures wait, in words.
 fn ask(command: &PauseCommand, url: &str) -> Result<String, Error> {
     let folder = ledger::folder(&command.out, command.state.as_deref());
     let refuses =
         |why: &dyn std::fmt::Display| Error::CannotRun(format!("the running service refuses: {why}"));
     match socket::ask(&folder, "POST", url, "") {
-        Ok(Some(Answer { status: 200, body })) => Ok(body),
+        Ok(Some(Answer { status: 200, body })) => body.parse().map(pictures).map_err(|error| refuses(&error)),
         Ok(Some(Answer { body, .. })) => Err(refuses(&body.trim_end())),
         Err(error) => Err(refuses(&error)),
         Ok(None) => Err(Error::CannotRun(format!(

@@ -21,6 +21,7 @@ use crate::stop::Stop;
 use crate::timings::{Load, Times};
 use codec::refused_by_name;
 pub use paint::painted;
+pub(crate) use summary::pictures;
 pub use summary::{Failure, Summary};
 
 /// How often the bar is drawn.

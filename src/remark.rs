@@ -29,7 +29,7 @@ impl Remark {
     pub(crate) const fn of_one(self) -> &'static str {
         match self {
             Self::Codec(Codec::PictureAlone) => {
-                "its previews, gain map or video show the old contrast and were left out"
+                "what is stored behind the photograph (a motion photo's video, an HDR gain map, previews) shows the old contrast and was left out: it is an ordinary still photograph now, and the original keeps them"
             }
             Self::Codec(Codec::PartOfXmp) => {
                 "its XMP beyond the first 64 KB cannot be stored in that format and was left out"
@@ -63,7 +63,7 @@ impl Remark {
                 "none of its pixels has a value (all are NaN, infinite, no data or fully transparent), so there is no contrast to be seen"
             }
             Self::Codec(Codec::NowLevels) => {
-                "its samples (signed, floating-point or longer than 16 bits) were written as levels from 0 up, spread between its least and greatest value or over --range"
+                "its measured values (signed, floating-point or longer than 16 bits) were written as brightness from 0 up, spread between its least and greatest value or over --range: it is to be looked at, and not to be measured in (Hounsfield units, temperatures, reflectances); --format keep keeps the values of TIFFs and DICOM files"
             }
             Self::Codec(Codec::NowRgb) => "its inks (CMYK) became red, green and blue",
             Self::Codec(Codec::NowLossless) => "a lossy WebP, written losslessly and larger",
@@ -77,13 +77,23 @@ impl Remark {
         }
     }
 
+    /// Returns whether the pictures are to be named with it. What a user wrote for a folder is no news of a picture.
+    pub(crate) const fn names_pictures(self) -> bool {
+        !matches!(self, Self::FolderSettings)
+    }
+
     /// Returns the remark about a number of pictures.
     pub(crate) fn of(self, count: u64) -> String {
         let plural = if count == 1 { "" } else { "s" };
         match self {
             Self::Codec(Codec::PictureAlone) => {
+                let (now, keep) = match count {
+                    1 => ("it is an ordinary still photograph", "the original keeps"),
+                    _ => ("they are ordinary still photographs", "the originals keep"),
+                };
                 format!(
-                    "{count} JPEG{plural} without previews, gain maps or videos, which show the old contrast"
+                    "{count} JPEG{plural} without what is stored behind the photograph (a motion photo's video, an HDR gain map, previews), \
+                     which shows the old contrast; {now} now, and {keep} them"
                 )
             }
             Self::Codec(Codec::PartOfXmp) => {
@@ -138,7 +148,8 @@ impl Remark {
             }
             Self::Codec(Codec::NowLevels) => {
                 format!(
-                    "{count} picture{plural} of signed, floating-point or long samples, written as levels from 0 up"
+                    "{count} picture{plural} of measured values (signed, floating-point or longer than 16 bits) written as brightness from 0 up, to be \
+                     looked at and not to be measured in (Hounsfield units, temperatures, reflectances); --format keep keeps the values of TIFFs and DICOM files"
                 )
             }
             Self::Codec(Codec::NoValues) => {

@@ -61,7 +61,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use tracing::{info, warn};
 
-use crate::config::{PictureSettings, Service, Settings};
+use crate::config::{PictureSettings, Service, Settings, Written};
 use crate::device::RequiredDevices;
 use crate::error::Error;
 use crate::ledger::{self, LedgerError, LockError, Pruned};
@@ -78,7 +78,7 @@ use crate::stop::Stop;
 use crate::together::Groups;
 use access::Access;
 use account::Account;
-use answers::{Answers, Change, ChangeRequest};
+use answers::{Answers, Change, ChangeRequest, InForce};
 use finished_inputs::FinishedInputs;
 use folders::Folders;
 use gate::Gate;
@@ -145,6 +145,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (changes, to_change) = bounded(1);
     let previews = Previews::start(Arc::clone(&machine), Arc::clone(&account), settings.limits.max_pixels);
     let answers = Arc::new(Answers {
+        in_force: InForce::of(settings),
         account: Arc::clone(&account),
         health: Arc::clone(&health),
         metrics: Arc::clone(&metrics),
@@ -256,6 +257,8 @@ struct Watching<'a> {
     settings: &'a Settings,
     /// The service's settings as of the last reload.
     service: Service,
+    /// All keys as of then.
+    in_force: Written,
     control: Control,
     out: PathBuf,
     prefixes: Prefixes,
@@ -309,6 +312,7 @@ impl<'a> Watching<'a> {
         Ok(Self {
             settings,
             service: settings.service.clone(),
+            in_force: settings.written.clone(),
             control,
             out,
             prefixes,

@@ -1,9 +1,12 @@
-//! Inputs and outputs in object storage, against a real server (SeaweedFS) and one that a proxy makes fail.
+//! Inputs and outputs in object storage, against a real server (SeaweedFS), one that a proxy makes fail, and one of our
+//! own in memory.
 
 mod batch;
 mod faults;
+mod names;
 mod proxy;
 mod queue;
 mod refusals;
 mod server;
+mod stub;
 mod watch;

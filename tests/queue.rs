@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{BRIGHT, DULL, Place, Ran, skipped, wait};
 use crate::watch::service::{Service, picture};
-use server::Server;
+use server::{Server, WITHOUT_STREAMS};
 
 /// Settings that take long enough to be interrupted, however fast the build.
 const SLOW: &str = if cfg!(debug_assertions) {
@@ -83,6 +83,16 @@ fn expect_as_local(place: &Place, folder: &str, arguments: &str) {
 }
 
 #[test]
+fn a_server_without_jetstream_is_told_how_it_is_started_with_it() {
+    let place = Place::with(&["in/a.pgm"]);
+    let Some(server) = Server::start(&place, &[WITHOUT_STREAMS]) else { return };
+    let queue = server.queue("scans");
+    submit(&place, &queue, "in --out out").exits(3).says("start it with --jetstream");
+    place.run(&format!("status --queue {queue}")).exits(3).says("start it with --jetstream");
+    work(&place, &queue, "").exits(3).says("start it with --jetstream");
+}
+
+#[test]
 fn what_is_submitted_is_done_once_and_failures_are_put_aside_and_tried_again() {
     let place = Place::with(&["in/a.pgm", "in/x/b.pgm", "in/x/c.pgm"]);
     place.file("in/broken.pgm", &DULL[..DULL.len() - 1]);
@@ -92,7 +102,7 @@ fn what_is_submitted_is_done_once_and_failures_are_put_aside_and_tried_again() {
     place.run(&format!("status --queue {queue}")).exits(3).says("there is no queue scans on this server");
     submit(&place, &queue, "in --out out")
         .exits(0)
-        .says("5 pictures submitted in 1 messages; 0 waiting already");
+        .says("5 pictures submitted in 1 message; 0 waiting already");
     submit(&place, &queue, "in --out out")
         .exits(0)
         .says("0 pictures submitted in 0 messages; 5 waiting already");
@@ -123,14 +133,14 @@ fn what_is_submitted_is_done_once_and_failures_are_put_aside_and_tried_again() {
     // Mended and submitted again, it is forgotten.
     place.file("in/broken.pgm", DULL);
     submit(&place, &queue, "in --out out")
-        .says("2 pictures submitted in 1 messages; 0 waiting already, 3 done");
+        .says("2 pictures submitted in 1 message; 0 waiting already, 3 done");
     assert!(dead(&place, &queue).is_empty());
     work(&place, &queue, "").exits(0);
     assert_eq!(place.read("out/broken.pgm"), BRIGHT);
     fs::remove_file(place.path("in/notes.txt")).unwrap();
     // What was done is done again if its output goes.
     fs::remove_file(place.path("out/a.pgm")).unwrap();
-    submit(&place, &queue, "in --out out").says("1 pictures submitted in 1 messages");
+    submit(&place, &queue, "in --out out").says("1 picture submitted in 1 message");
     work(&place, &queue, "").exits(0);
     assert_eq!(place.read("out/a.pgm"), BRIGHT);
     submit(&place, &queue, "in --out out")
@@ -328,7 +338,7 @@ fn a_queue_that_vanished_is_submitted_again_and_its_workers_go_on() {
     place.file("in/c.pgm", DULL);
     submit(&place, &queue, "in --out out")
         .exits(0)
-        .says("1 pictures submitted in 1 messages; 0 waiting already, 2 done");
+        .says("1 picture submitted in 1 message; 0 waiting already, 2 done");
     wait("the new output", || outputs(&place, "out").len() == 3);
     worker.signal(Signal::TERM);
     assert_eq!(worker.ends(), Some(0));

@@ -265,7 +265,7 @@ impl HistogramCommand {
         let flags = self.written();
         let config_file = configuration_file(self.config, self.no_config);
         let written = flags.clone().over(configuration(config_file.as_deref())?);
-        flags.check_effects(&written, RunKind::Batch).map_err(Error::Usage)?;
+        flags.check_effects(&written, RunKind::Batch, false).map_err(Error::Usage)?;
         let scale = if self.log { Scale::Logarithmic } else { Scale::Linear };
         let request = Request {
             bins: self.bins as usize,
@@ -278,6 +278,7 @@ impl HistogramCommand {
         let run = crate::config::Request {
             inputs: self.inputs,
             shard: self.part.shard()?,
+            allow_empty: self.part.allow_empty,
             files_from: self.part.files_from,
             split_channels: self.split_channels,
             naming: self.plot.map_or(Naming::Nothing, Naming::Pattern),

@@ -27,6 +27,13 @@ pub struct Part {
     /// number of its completions.
     #[arg(long, value_name = "PART")]
     pub shard: Option<ShardChoice>,
+
+    /// Accept a folder in object storage below which there is nothing
+    ///
+    /// Such a folder does not exist there, so its name is most likely mistyped; without this flag nothing is done, and folders with similar names
+    /// are named.
+    #[arg(long)]
+    pub allow_empty: bool,
 }
 
 impl Part {

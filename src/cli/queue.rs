@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use histeqd_queue::{Access, Limits, Place};
 
-use super::{Part, configuration, configuration_file};
+use super::{Part, configuration, configuration_file, have_settings};
 use crate::config::{
     Bytes, Count, DeviceChoice, Durability, Memory, OrAuto, Pixels, Request, RunKind, Settings, Style, Wait,
     Written,
@@ -131,11 +131,13 @@ impl SubmitCommand {
         }
         let config_file = configuration_file(self.config, self.no_config);
         let written = self.written.clone().over(configuration(config_file.as_deref())?);
-        self.written.check_effects(&written, RunKind::Batch).map_err(Error::Usage)?;
+        let folders = have_settings(&self.inputs, &written);
+        self.written.check_effects(&written, RunKind::Batch, folders).map_err(Error::Usage)?;
         written.check_carried().map_err(Error::Usage)?;
         let request = Request {
             inputs: self.part.inputs(self.inputs),
             shard: self.part.shard()?,
+            allow_empty: self.part.allow_empty,
             files_from: self.part.files_from,
             out: self.out,
             flags: self.written,

@@ -39,8 +39,18 @@ const OF_METHODS: [(&str, MethodName); 6] = [
 ];
 
 /// Those of them that are always told to people, as far as they have an effect.
-const ALWAYS_TOLD: [&str; 9] =
-    ["method", "clip-low", "clip-high", "reference", "clip-limit", "tiles", "color", "format", "depth"];
+const ALWAYS_TOLD: [&str; 10] = [
+    "method",
+    "strength",
+    "clip-low",
+    "clip-high",
+    "reference",
+    "clip-limit",
+    "tiles",
+    "color",
+    "format",
+    "depth",
+];
 
 impl Written {
     /// Returns the keys that decide what outputs look like and have another value than their defaults, as a configuration file.
@@ -66,6 +76,7 @@ impl Written {
             let value = written.get(*key).filter(|_| has_effect(key))?;
             let is_told = ALWAYS_TOLD.contains(key) || defaults.get(*key) != Some(value);
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = value.strip_suffix(".0").unwrap_or(&value);
             is_told.then(|| format!("{key} {value}"))
         };
         OF_OUTPUTS.iter().filter_map(words).collect::<Vec<_>>().join(", ")

@@ -36,6 +36,9 @@ pub(super) fn check(request: &Request, service: &Service) -> Result<(), String> 
         return Err("--files-from lists files of this machine; name objects, or folders of them, as inputs"
             .to_owned());
     }
+    if request.allow_empty && !request.inputs.iter().any(|input| store::is_url(input)) {
+        return Err("--allow-empty has no effect without an input in object storage".to_owned());
+    }
     if request.watch && is_named(request) { check_watch(request, service) } else { Ok(()) }
 }
 

@@ -79,11 +79,7 @@ fn open_input(job: &mut Job, limits: &Limits) -> Result<(File, u64), PictureErro
 }
 
 fn too_long(length: u64, limits: &Limits) -> CodecError {
-    CodecError::TooLarge {
-        what: format!("an object of {length} bytes"),
-        limit: format!("{} bytes", limits.max_bytes),
-        flag: "--max-bytes",
-    }
+    CodecError::too_long(format!("an object of {length} bytes"), limits.max_bytes)
 }
 
 impl Budget for Held {
@@ -237,12 +233,18 @@ impl Loader<'_> {
         self.holding(buffer, |held, buffer| {
             let (limits, target) = (&self.run.settings.limits, &self.settings.target);
             let (mut file, _) = open_input(job, limits)?;
-            let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
-            let opened = self.masked(opened, job, 0, held)?;
+            let opened = codec::open_within(held, &mut file, buffer, limits, target);
+            let opened = self.masked(opened.map_err(|why| self.with_memory(why))?, job, 0, held)?;
             self.check_order(&opened)?;
             let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
             Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
         })
+    }
+
+    /// Has an error about a picture's size name `--memory` too, if that would be in its way next.
+    fn with_memory(&self, error: CodecError) -> CodecError {
+        let (_, allowed) = self.run.machine.pool.memory();
+        error.within_memory(allowed)
     }
 
     /// Decodes a picture into slots, or copies its file there if a device decodes it.
@@ -291,12 +293,13 @@ impl Loader<'_> {
         let (limits, target) = (&self.run.settings.limits, &self.settings.target);
         let (mut file, bytes_in) = open_input(&mut work.job, limits)?;
         let has_holes = has_holes(&file);
-        let mut opened = match &work.page {
+        let opened = match &work.page {
             Some(Page { stack, index }) => {
-                codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))?
+                codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))
             }
-            None => codec::open_within(held, &mut file, buffer, limits, target)?,
+            None => codec::open_within(held, &mut file, buffer, limits, target),
         };
+        let mut opened = opened.map_err(|why| self.with_memory(why))?;
         if let Some(pages) = opened.take_pages() {
             self.run.machine.rates.expect(pages.len() - 1);
             work.page = Some(Page::first(pages));

@@ -1,6 +1,6 @@
 //! The result of a run, as text for people and as JSON for programs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -49,6 +49,9 @@ pub struct Summary {
     pub left_out: BTreeMap<String, u64>,
     /// Pictures done with a remark, by remark.
     pub remarks: BTreeMap<Remark, u64>,
+    /// The first of these pictures, by remark.
+    #[serde(skip)]
+    pub(crate) remarked: BTreeMap<Remark, BTreeSet<PathBuf>>,
     /// Outputs of other settings that were made again, or would be in a dry run.
     pub remade: u64,
     /// Failures, in the order in which they happened.
@@ -122,6 +125,7 @@ impl Summary {
             skipped: BTreeMap::new(),
             left_out: BTreeMap::new(),
             remarks: BTreeMap::new(),
+            remarked: BTreeMap::new(),
             remade: 0,
             failed: Vec::new(),
             left: 0,
@@ -165,7 +169,14 @@ impl Summary {
                 *self.skipped.entry(why).or_default() += 1;
             }
             Event::Remade { .. } => self.remade += 1,
-            Event::Remarked { remark, .. } => *self.remarks.entry(remark).or_default() += 1,
+            Event::Remarked { input, remark } => {
+                *self.remarks.entry(remark).or_default() += 1;
+                let named = self.remarked.entry(remark).or_default();
+                named.insert(input);
+                if named.len() > NAMED {
+                    named.pop_last();
+                }
+            }
             Event::Failed { input, error, planned } => {
                 self.settled += u64::from(planned);
                 self.failed.push(Failure { input, error: error.to_string(), kind: error.kind() });
@@ -231,7 +242,8 @@ impl Summary {
     /// Returns how far the run is after `elapsed`: pictures, speed, failures so far, time left.
     pub(super) fn progress(&self, elapsed: Duration) -> String {
         let seconds = elapsed.as_secs_f64();
-        let mut text = format!("{}/{} pictures, {}", self.settled, self.planned, speed(self.pixels, seconds));
+        let mut text =
+            format!("{}/{}, {}", self.settled, pictures(self.planned), speed(self.pixels, seconds));
         if !self.failed.is_empty() {
             let _ = write!(text, ", {} failed", self.failed.len());
         }
@@ -275,7 +287,11 @@ impl Summary {
             writeln!(text, "  by name: {} (--include '*' --include NAME takes such too)", names.join(", "))?;
         }
         for (remark, count) in &self.remarks {
-            writeln!(text, "Note: {}", remark.of(*count))?;
+            write!(text, "Note: {}", remark.of(*count))?;
+            if let Some(inputs) = self.remarked.get(remark).filter(|_| remark.names_pictures()) {
+                write!(text, ": {}", names(inputs.iter().map(PathBuf::as_path), *count as usize))?;
+            }
+            writeln!(text)?;
         }
         if self.remade > 0 {
             let outputs = if self.remade == 1 { "output" } else { "outputs" };
@@ -359,12 +375,17 @@ fn group_line(group: &[&Failure]) -> String {
     }
     let mut inputs: Vec<&Path> = group.iter().map(|failure| failure.input.as_path()).collect();
     inputs.sort_unstable();
-    let names: Vec<_> = inputs.iter().take(NAMED).map(|input| Shown(input).to_string()).collect();
-    let more = match group.len().saturating_sub(NAMED) {
+    format!("failed: {} x {}: {}\n", group.len(), group[0].kind, names(inputs.into_iter(), group.len()))
+}
+
+/// Names the first of `count` pictures.
+fn names<'p>(inputs: impl Iterator<Item = &'p Path>, count: usize) -> String {
+    let names: Vec<_> = inputs.take(NAMED).map(|input| Shown(input).to_string()).collect();
+    let more = match count.saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more (--verbose names each)"),
     };
-    format!("failed: {} x {}: {}{more}\n", group.len(), group[0].kind, names.join(", "))
+    names.join(", ") + &more
 }
 
 impl Skip {
@@ -416,7 +437,8 @@ impl Skip {
     }
 }
 
-fn pictures(count: u64) -> String {
+/// Returns a number of pictures in words.
+pub(crate) fn pictures(count: u64) -> String {
     format!("{count} {}", if count == 1 { "picture" } else { "pictures" })
 }
 

@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use store::{Bucket, Expected, Found, Url, Version, unnamed_file, unnamed_folder};
+use codec::Format;
+use store::{Bucket, Expected, Found, Labels, Url, Version, unnamed_file, unnamed_folder};
 
 use super::PublishError;
 use crate::record::{Origin, Record};
@@ -68,10 +70,12 @@ impl Upload {
     pub(super) fn publish(mut self) -> Result<u64, PublishError> {
         let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
         let record = self.origin.map(|origin| Record::of_object(&origin, length).text());
+        let content_type = self.format().map(Format::media_type);
+        let labels = Labels { record: record.as_deref(), content_type };
         let begun = Instant::now();
         let mut failures = 0;
         loop {
-            let put = self.bucket.put(&self.url, &self.file, length, record.as_deref(), &self.expected);
+            let put = self.bucket.put(&self.url, &self.file, length, labels, &self.expected);
             let Err(why) = put else { return Ok(length) };
             failures += 1;
             let is_over = failures == ATTEMPTS || begun.elapsed() > PATIENCE;
@@ -88,6 +92,13 @@ impl Upload {
             self.expected = there.map_or(Expected::Nothing, |found| Expected::State(found.entry.version));
             thread::sleep(Duration::from_millis(100) * failures);
         }
+    }
+
+    /// Returns the format of what was written.
+    fn format(&self) -> Option<Format> {
+        let mut head = [0; Format::HEAD];
+        let read = self.file.read_at(&mut head, 0).ok()?;
+        Format::sniff(&head[..read])
     }
 
     /// Returns whether what was found is this output, made from the same input with the same settings.

@@ -11,6 +11,7 @@ use super::message::Dead;
 use super::unusable;
 use crate::cli::{self, RetryCommand};
 use crate::error::Error;
+use crate::progress::pictures;
 use crate::retry::{Wanted, patterns};
 
 /// How long the workers have to answer.
@@ -54,14 +55,17 @@ pub fn describe(place: &Place, json: bool) -> Result<String, Error> {
 fn text(report: &Report) -> String {
     let Report { queue, waiting, in_progress, workers, dead } = report;
     let mut text = format!(
-        "queue        {queue}\nwaiting      {waiting} messages\nin progress  {in_progress} messages\nworkers      {}\n",
+        "queue        {queue}\nwaiting      {}\nin progress  {}\nworkers      {}\n",
+        messages(*waiting),
+        messages(*in_progress),
         workers.len()
     );
     // Writing to a string cannot fail.
     for Account { worker, seconds, done, last_minute, failed, in_progress, devices, waits } in workers {
         let _ = write!(
             text,
-            "  {worker}: {in_progress} pictures in progress, {done} done in {seconds} s, {last_minute} in the last minute, {failed} failed"
+            "  {worker}: {} in progress, {done} done in {seconds} s, {last_minute} in the last minute, {failed} failed",
+            pictures(*in_progress as u64)
         );
         for (device, count) in devices {
             let _ = write!(text, "; {device} {count}");
@@ -79,6 +83,10 @@ fn text(report: &Report) -> String {
         let _ = writeln!(text, "  and {} more (--json names each)", dead.len() - SHOWN);
     }
     text
+}
+
+fn messages(count: u64) -> String {
+    format!("{count} message{}", if count == 1 { "" } else { "s" })
 }
 
 /// Puts the pictures that were put aside, or those that are meant, back into the queue. Returns what to tell the user.

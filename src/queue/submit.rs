@@ -16,7 +16,7 @@ use crate::cli::SubmitCommand;
 use crate::config::{InputFile, OrNone, Settings, Written};
 use crate::error::{Error, Exit, PictureError};
 use crate::paths::Shown;
-use crate::progress::painted;
+use crate::progress::{painted, pictures};
 use crate::publish::with_leftovers_removed;
 use crate::source::{self, Batches, Job, Skip};
 use crate::stop::Stop;
@@ -77,8 +77,10 @@ fn failure(input: &Path, why: &PictureError) -> String {
 fn told(count: &Count, skipped: &[(PathBuf, Skip)]) -> String {
     let done = skipped.iter().filter(|(_, why)| *why == Skip::AlreadyDone).count();
     let Count { published, messages, waiting } = count;
+    let plural = if *messages == 1 { "" } else { "s" };
     format!(
-        "{published} pictures submitted in {messages} messages; {waiting} waiting already, {done} done already"
+        "{} submitted in {messages} message{plural}; {waiting} waiting already, {done} done already",
+        pictures(*published as u64)
     )
 }
 

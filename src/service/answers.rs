@@ -6,12 +6,15 @@ use std::time::Duration;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use crossbeam_channel::{Sender, bounded};
+use serde::Serialize;
 
 use super::access::{Access, Caller};
 use super::account::Account;
 use super::health::Health;
 use super::metrics::Metrics;
 use super::previews::Previews;
+use crate::config::Settings;
+use crate::paths::{Shown, absolute};
 
 /// How long the loop may take to answer.
 const LOOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,8 +37,30 @@ pub(super) struct ChangeRequest {
     pub(super) answer: Sender<Result<usize, String>>,
 }
 
+/// What holds for all pictures as long as the service runs, for people.
+#[derive(Clone, Serialize)]
+pub(super) struct InForce {
+    /// What decides what outputs look like.
+    settings: String,
+    /// The configuration file, if one was read.
+    file: Option<String>,
+    /// Whether folders may have settings of their own.
+    folders: bool,
+}
+
+impl InForce {
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            settings: settings.in_brief(),
+            file: settings.config_file.as_deref().map(|file| Shown(&absolute(file)).to_string()),
+            folders: settings.folder_settings,
+        }
+    }
+}
+
 /// What is needed to answer all requests.
 pub(super) struct Answers {
+    pub(super) in_force: InForce,
     pub(super) account: Arc<Account>,
     pub(super) health: Arc<Health>,
     pub(super) metrics: Arc<Metrics>,
@@ -84,6 +109,7 @@ impl Answers {
         let machine = Arc::new(crate::machine::Machine::new(1 << 20, 1));
         let account = Arc::new(Account::new("nowhere".into(), "nowhere".into()));
         Self {
+            in_force: InForce { settings: "method global".into(), file: None, folders: true },
             previews: Previews::start(Arc::clone(&machine), Arc::clone(&account), u64::MAX).unwrap(),
             account,
             health: Arc::new(Health::new(Duration::from_secs(1))),

@@ -41,6 +41,9 @@ pub(super) enum Fate {
 impl FinishedInput {
     fn put_away(&self) -> io::Result<()> {
         let Self { input, below, stamp, fate } = self;
+        if inputs::end_removal(input, *stamp)? {
+            return Ok(());
+        }
         // A file that has replaced the input since must not be renamed, not even for a moment.
         if !stamp.is_still_of(input) {
             return Ok(());
@@ -69,7 +72,7 @@ impl FinishedInput {
         let how = if matches!(self.fate, Fate::Done { .. }) { "is done" } else { "failed" };
         let input = Shown(&self.input);
         match attempts {
-            0 => warn!("{input} {how}, and stays where it is for now: it {cannot}"),
+            0 => warn!("{input} {how}, and stays for now: it {cannot}; it is tried again"),
             _ => debug!("{input} still {cannot}"),
         }
     }
@@ -382,6 +385,47 @@ mod tests {
         assert!(archive.join("input").exists() && waiting.lock().leaving.is_empty());
         assert_eq!(waiting.lock().staying, None);
         assert_eq!(waiting.next_due(Instant::now()), Err(Backoff::OF_A_FILE.longest));
+    }
+
+    #[test]
+    fn an_input_that_was_renamed_and_not_removed_is_removed_by_the_next_try() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let fates = [After::Delete, After::Move(at("kept"))].map(|after| Fate::Done {
+            after,
+            out: at(""),
+            output: at("output"),
+            durable: true,
+        });
+        let failed = Fate::Failed { folder: at("failed"), reason: "none".into() };
+        for fate in fates.into_iter().chain([failed]) {
+            let (input, hidden) = (at("a.png"), at(".histeqd-done-a.png"));
+            fs::write(&input, "input").unwrap();
+            let one =
+                FinishedInput { input: input.clone(), below: "a.png".into(), stamp: stamp(&input), fate };
+            fs::rename(&input, &hidden).unwrap();
+            fs::write(&input, "another since").unwrap();
+            one.put_away().unwrap();
+            assert!(!hidden.exists());
+            assert_eq!(fs::read(&input).unwrap(), b"another since");
+        }
+    }
+
+    #[test]
+    fn what_else_has_the_hidden_name_is_given_back_and_the_input_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, hidden) = (folder.path().join("a.png"), folder.path().join(".histeqd-done-a.png"));
+        fs::write(&input, "input").unwrap();
+        let before = stamp(&input);
+        let one = |fate| FinishedInput { input: input.clone(), below: "a.png".into(), stamp: before, fate };
+        let delete = || Fate::Done { after: After::Delete, out: "".into(), output: "".into(), durable: true };
+        fs::write(&hidden, "of a killed process").unwrap();
+        one(delete()).put_away().unwrap();
+        assert!(!hidden.exists() && !input.exists());
+        fs::write(&hidden, "changed at the last moment").unwrap();
+        one(delete()).put_away().unwrap();
+        assert_eq!(fs::read(&input).unwrap(), b"changed at the last moment");
+        assert!(!hidden.exists());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tracing::{debug, error, info, warn};
 
 use super::health::Health;
+use super::reload::told;
 use super::{Control, TICK, WAITING};
 use crate::config::Settings;
 use crate::error::Error;
@@ -186,10 +187,14 @@ impl Follower<'_> {
     fn reload(&mut self, control: &Control) {
         match (control.read)() {
             Ok(settings) => {
+                // Each round is a run of its own, so that nothing needs a restart.
+                info!(
+                    "the configuration is reloaded: {}",
+                    told(&self.settings.written.differing(&settings.written))
+                );
                 self.settings = as_single_run(settings);
                 // Other settings may do what failed.
                 self.done_with.clear();
-                info!("the configuration is reloaded");
             }
             Err(why) => error!("the configuration is not reloaded: {why}"),
         }

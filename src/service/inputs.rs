@@ -161,14 +161,36 @@ fn sync(folder: &Folder, name: &Path) -> io::Result<()> {
     folder.read(name)?.sync_all().and_then(|()| folder.sync())
 }
 
+/// Ends the removal of an input that an earlier try renamed and could not remove. What else has its temporary name is renamed back. Returns whether
+/// the input is removed.
+///
+/// # Errors
+/// Any I/O error. The input is then still beside its place under its temporary name.
+pub(super) fn end_removal(input: &Path, stamp: Stamp) -> io::Result<bool> {
+    let Some(aside) = aside(input) else { return Ok(false) };
+    match fs::symlink_metadata(&aside) {
+        Ok(_) => remove_aside(&aside, stamp),
+        // Without room for the name there is none, and the input is removed in its place.
+        Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => {
+            Ok(false)
+        }
+        Err(why) => Err(why),
+    }
+}
+
 fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
     let Some(aside) = aside(input) else { return remove_in_place(input, stamp) };
     match fs::rename(input, &aside) {
         Err(error) if error.kind() == io::ErrorKind::InvalidFilename => return remove_in_place(input, stamp),
         other => other?,
     }
-    if !stamp.is_still_of(&aside) {
-        put_back(&aside)?;
+    remove_aside(&aside, stamp)
+}
+
+/// Removes an input that has its temporary name, or renames it back if it is another file.
+fn remove_aside(aside: &Path, stamp: Stamp) -> io::Result<bool> {
+    if !stamp.is_still_of(aside) {
+        put_back(aside)?;
         return Ok(false);
     }
     fs::remove_file(aside)?;

@@ -14,6 +14,7 @@ use crate::config::Notify;
 use crate::error::Error;
 use crate::ledger::ServiceReport;
 use crate::paths::Shown;
+use crate::progress::pictures;
 
 /// Messages that may wait to be sent.
 const WAITING: usize = 16;
@@ -52,6 +53,8 @@ pub(super) struct Notifications {
     last_failure: Option<Instant>,
     /// Whether it was told that failures began.
     is_told: bool,
+    /// Whether nothing was begun since then, for a while at least.
+    was_held: bool,
 }
 
 impl Notifications {
@@ -74,6 +77,7 @@ impl Notifications {
             latest: None,
             last_failure: None,
             is_told: false,
+            was_held: false,
         })
     }
 
@@ -99,6 +103,7 @@ impl Notifications {
         let trouble = service.held.clone().or_else(|| (!service.missing.is_empty()).then(missing));
         let fails = self.last_failure.is_some_and(|at| now.saturating_duration_since(at) < self.quiet);
         let is_bad = trouble.is_some() || fails;
+        self.was_held |= trouble.is_some();
         if is_bad == self.is_told {
             return None;
         }
@@ -107,7 +112,7 @@ impl Notifications {
         let text = match (&trouble, &self.latest) {
             (Some(why), _) => format!("histeqd begins no pictures for {out}: {why}"),
             (None, Some(latest)) if is_bad => format!("pictures for {out} fail: {latest}"),
-            _ => format!("histeqd works again for {out}; {} pictures failed", self.failed),
+            _ => self.ended(),
         };
         let message = Message {
             event: if is_bad { "failures-began" } else { "failures-ended" },
@@ -119,9 +124,22 @@ impl Notifications {
             trouble,
         };
         if !is_bad {
-            (self.failed, self.latest, self.last_failure) = (0, None, None);
+            (self.failed, self.latest, self.last_failure, self.was_held) = (0, None, None, false);
         }
         Some(message)
+    }
+
+    /// Says that failures have ended: what held everything up is over, or merely no more pictures fail.
+    fn ended(&self) -> String {
+        let (out, failed) = (Shown(&self.out), pictures(self.failed));
+        match (self.was_held, self.failed) {
+            (true, 0) => format!("histeqd works again for {out}; no picture failed"),
+            (true, _) => format!("histeqd works again for {out}; {failed} failed meanwhile"),
+            (false, _) => format!(
+                "no more pictures for {out} have failed for {} s; {failed} failed before, for good (`histeqd status {out} --failures` names each)",
+                self.quiet.as_secs()
+            ),
+        }
     }
 }
 
@@ -194,11 +212,20 @@ mod tests {
         let ended = notifications.next(&fine, now + quiet).unwrap();
         assert_eq!(
             (ended.event, ended.text.as_str()),
-            ("failures-ended", "histeqd works again for done; 2 pictures failed")
+            ("failures-ended", "histeqd works again for done; 2 pictures failed meanwhile")
         );
+        notifications.failed(Path::new("in/c.png"), "damaged", now);
+        assert_eq!(notifications.next(&fine, now).unwrap().event, "failures-began");
+        let ended = notifications.next(&fine, now + quiet).unwrap();
+        let told = "no more pictures for done have failed for 600 s; 1 picture failed before, for good (`histeqd status done --failures` names each)";
+        assert_eq!((ended.event, ended.text.as_str()), ("failures-ended", told));
         let began = notifications.next(&held, now + quiet).unwrap();
         assert_eq!(began.text, "histeqd begins no pictures for done: no room");
         assert_eq!((began.failed, began.trouble.as_deref()), (0, Some("no room")));
+        assert_eq!(
+            notifications.next(&fine, now + quiet).unwrap().text,
+            "histeqd works again for done; no picture failed"
+        );
     }
 
     #[test]

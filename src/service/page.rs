@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::access::Caller;
 use super::activity::Recent;
-use super::answers::{Answers, off_thread};
+use super::answers::{Answers, InForce, off_thread};
 use super::previews::Side;
 use crate::device_state::DeviceState;
 use crate::ledger::Report;
@@ -49,6 +49,7 @@ fn part((kind, text): (&'static str, &'static str)) -> impl IntoResponse {
 #[derive(Serialize)]
 struct Page {
     version: &'static str,
+    in_force: InForce,
     /// Whether the one who asks may change something without a token.
     may_change: bool,
     status: Report,
@@ -92,6 +93,7 @@ async fn activity(
         let (used, all) = machine.pool.memory();
         Page {
             version: env!("CARGO_PKG_VERSION"),
+            in_force: answers.in_force.clone(),
             may_change: answers.access.may_change(caller, &headers).is_ok(),
             status: answers.account.report(),
             recent: answers.account.recent(),
@@ -128,7 +130,7 @@ async fn picture(
         Ok(preview) if is_picture => {
             (kept, [(header::CONTENT_TYPE, "image/png")], preview.png.clone()).into_response()
         }
-        Ok(preview) => (kept, Json(&preview.histogram[..])).into_response(),
+        Ok(preview) => (kept, Json(&preview.facts)).into_response(),
         Err(why) => (StatusCode::NOT_FOUND, why + "\n").into_response(),
     })
 }

@@ -12,6 +12,7 @@ use std::thread;
 use codec::{Budget, CodecError, Cores, Format, JpegQuality, LevelCount, Limits, PngLevel, Target};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use equalize::{Depth, Layout, Pixel, Scratch, count};
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::account::Account;
@@ -46,8 +47,18 @@ pub(super) enum Side {
 pub(super) struct Preview {
     /// As a PNG of 8 bits.
     pub(super) png: Vec<u8>,
+    pub(super) facts: Facts,
+}
+
+/// What is told of a preview.
+#[derive(Debug, Serialize)]
+pub(super) struct Facts {
     /// How many pixels have a brightness in each bin, from dark to light.
-    pub(super) histogram: [u64; BINS],
+    histogram: Vec<u64>,
+    /// The pages of the file, of which the first is shown.
+    pages: usize,
+    /// The frames of the animation, of which the first is shown.
+    frames: usize,
 }
 
 /// Why there is no preview, as a sentence.
@@ -185,7 +196,9 @@ fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Re
         levels: LevelCount::Full,
         no_data: None,
     };
-    let opened = codec::open_within(&mut spare, &mut file, &mut buffer, limits, &target).map_err(cannot)?;
+    let mut opened =
+        codec::open_within(&mut spare, &mut file, &mut buffer, limits, &target).map_err(cannot)?;
+    let pages = opened.take_pages().map_or(1, |pages| pages.len());
     let (layout, slot_bytes) = (opened.layout(), opened.slot_bytes());
     let counts_bytes = count::length(&layout) * size_of::<u64>();
     let needed = slot_bytes as u64 + opened.heap_bytes() + opened.workspace().beside + counts_bytes as u64;
@@ -200,9 +213,11 @@ fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Re
     // Only the decoder knows whether pixels are hidden, so the layout may be another than was expected.
     let layout = decoded.layout;
     // The frames of an animation lie below each other; the first stands for all.
-    let first = Layout { height: layout.height / decoded.frames().max(1) as u32, ..layout };
+    let frames = decoded.frames().max(1);
+    let first = Layout { height: layout.height / frames as u32, ..layout };
     let pixels = &pixels[..first.bytes() as usize];
-    Ok(Preview { png: small(pixels, &first)?, histogram: histogram(pixels, &first) })
+    let facts = Facts { histogram: histogram(pixels, &first).to_vec(), pages, frames };
+    Ok(Preview { png: small(pixels, &first)?, facts })
 }
 
 fn no_memory() -> String {
@@ -313,14 +328,15 @@ mod tests {
         let (small_width, small_height, samples) = decoded(&preview);
         assert_eq!((small_width, small_height), (334, 1));
         assert_eq!(samples[..333], [90; 333]);
-        assert_eq!((preview.histogram[62], preview.histogram[2]), (1000, 2000));
+        assert_eq!((preview.facts.histogram[62], preview.facts.histogram[2]), (1000, 2000));
     }
 
     #[test]
     fn sixteen_bits_are_spread_over_eight() {
         let preview = made(b"P5 2 1 65535 \x10\x00\x10\x08", 1 << 24).unwrap();
         assert_eq!(decoded(&preview).2, [0, 255]);
-        assert_eq!(preview.histogram[4], 2);
+        assert_eq!(preview.facts.histogram[4], 2);
+        assert_eq!((preview.facts.pages, preview.facts.frames), (1, 1));
     }
 
     #[test]

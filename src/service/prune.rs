@@ -7,6 +7,7 @@ use tracing::info;
 use super::Watching;
 use crate::config::After;
 use crate::ledger::Pruned;
+use crate::progress::pictures;
 
 /// How often the ledger is searched for old rows.
 const PRUNE: Duration = Duration::from_secs(24 * 3600);
@@ -38,7 +39,7 @@ impl Watching<'_> {
                     return;
                 }
                 if forgotten > 0 {
-                    info!("removed {forgotten} pictures from the ledger whose inputs are long gone");
+                    info!("removed {} from the ledger whose input is long gone", pictures(forgotten as u64));
                 }
             }
             Err(why) => self.ledger_failed(why),

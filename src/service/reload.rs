@@ -6,7 +6,7 @@ use tracing::{error, info, warn};
 
 use super::Watching;
 use super::folders::options;
-use crate::config::{Existing, Settings};
+use crate::config::{Existing, Settings, Written};
 
 /// The configuration keys that a reload applies to the running service.
 const RELOADED: [&str; 9] =
@@ -23,16 +23,33 @@ impl Watching<'_> {
         };
         let (options, new) = new;
         let fixed = fixed_keys(self.settings, &new);
+        let applied = applied_keys(&self.in_force, &new.written);
+        self.in_force = new.written.clone();
         self.settle.set_rest(new.service.settle);
         // The listing that follows finds these inputs again, and they are put away as the new settings say.
         self.finished_inputs.forget();
         self.watch.reconfigure(options, now);
         self.service = new.service.clone();
-        info!("the configuration is reloaded");
+        info!("the configuration is reloaded: {}", told(&applied));
         warn_of_overwrite(&new);
         if !fixed.is_empty() {
             warn!("a restart is needed for the changes to {}", fixed.join(", "));
         }
+    }
+}
+
+/// Returns the keys that differ and that a running service changes.
+fn applied_keys(old: &Written, new: &Written) -> Vec<String> {
+    let mut keys = old.differing(new);
+    keys.retain(|key| RELOADED.contains(&key.as_str()));
+    keys
+}
+
+/// Says which keys a reload has changed.
+pub(super) fn told(applied: &[String]) -> String {
+    match applied {
+        [] => "it changes nothing of the running service".to_owned(),
+        applied => format!("changes to {} are in force", applied.join(", ")),
     }
 }
 

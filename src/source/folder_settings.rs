@@ -2,7 +2,7 @@
 //!
 //! The file of an inner folder goes over that of an outer one; both go over the configuration file, and flags go over them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,6 +79,8 @@ pub(crate) struct FolderSettings {
     told: HashMap<PathBuf, String>,
     changed: Vec<PathBuf>,
     notes: Vec<FolderNote>,
+    /// The flags that some folder's settings have given an effect.
+    effective: HashSet<&'static str>,
 }
 
 impl FolderSettings {
@@ -155,6 +157,13 @@ impl FolderSettings {
         told
     }
 
+    /// Returns a sentence about a flag that neither the settings nor any folder's that was read give an effect, unless one could not be read.
+    pub(crate) fn idle_flag(&mut self, settings: &Settings) -> Option<String> {
+        let mut idle = left_to_folders(settings, &Written::default()).into_iter();
+        let (_, why) = idle.find(|(flag, _)| !self.effective.contains(flag))?;
+        self.unusable().is_empty().then_some(why)
+    }
+
     fn layers(&mut self, settings: &Settings, root: &Path, folder: &Path) -> Outcome {
         if let Some(known) = self.known.get(root).and_then(|known| known.get(folder)) {
             return known.outcome.clone();
@@ -221,10 +230,22 @@ impl FolderSettings {
         if !keys.is_empty() {
             self.notes.push(FolderNote::Says(format!("{}: {}", Shown(path), keys.join(", "))));
         }
+        let idle: HashSet<_> = flags_of(left_to_folders(settings, layered)).collect();
+        let all = flags_of(left_to_folders(settings, &Written::default()));
+        self.effective.extend(all.filter(|flag| !idle.contains(flag)));
         let used = settings.written_below(layered);
         let idle = own.without_effect(&used, &Shown(path).to_string()).into_iter();
         self.notes.extend(idle.map(FolderNote::Idle));
     }
+}
+
+/// Returns the flags that have no effect below a folder whose files, and those of the folders above it, say this, each with a sentence about it.
+fn left_to_folders(settings: &Settings, folders: &Written) -> Vec<(&'static str, String)> {
+    settings.flags.left_to_folders(&settings.written_below(folders))
+}
+
+fn flags_of(idle: Vec<(&'static str, String)>) -> impl Iterator<Item = &'static str> {
+    idle.into_iter().map(|(flag, _)| flag)
 }
 
 /// Returns the state of a folder's file; `None` if there is none.

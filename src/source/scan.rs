@@ -65,6 +65,9 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         None => settings.inputs.iter().try_for_each(|input| search.input(input))?,
     }
     let Search { found, mut plan, mut folders, .. } = search;
+    if let Some(why) = folders.idle_flag(settings).filter(|_| settings.folder_settings && !stop.asked()) {
+        return Err(Error::Usage(why));
+    }
     let is_verbose = settings.report.style == Style::Verbose;
     plan.notes.extend(folders.take_notes().into_iter().filter_map(|note| match note {
         FolderNote::Idle(text) => Some(text),

@@ -97,9 +97,5 @@ fn unkept(error: &io::Error) -> Error {
 }
 
 fn too_long(limits: &Limits) -> CodecError {
-    CodecError::TooLarge {
-        what: "standard input".to_owned(),
-        limit: format!("{} bytes", limits.max_bytes),
-        flag: "--max-bytes",
-    }
+    CodecError::too_long("standard input", limits.max_bytes)
 }

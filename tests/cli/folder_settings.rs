@@ -66,6 +66,30 @@ fn flags_go_over_folders_and_folders_over_the_configuration_file() {
 }
 
 #[test]
+fn a_flag_has_an_effect_where_a_folder_asks_for_its_method_and_is_refused_where_none_does() {
+    let place = with_ramps(&["in/a.pgm", "in/b/a.pgm"]);
+    place
+        .run("in --out out --clip-limit 8")
+        .exits(2)
+        .says("--clip-limit has no effect without --method clahe");
+    assert!(place.tree("out").is_empty());
+    place.file("in/b/histeqd.toml", "method = 'clahe'\nclip-limit = 2\n");
+    place.run("in --out out --clip-limit 8").exits(0);
+    assert_eq!(place.read("out/b/a.pgm"), made_by("--method clahe --clip-limit 8"));
+    assert_eq!(place.read("out/a.pgm"), made_by(""));
+    // Two flags, of which one has none anywhere.
+    let both = "in --out out --clip-limit 8 --clip-low 1";
+    place.run(both).exits(2).says("--clip-low has no effect without --method stretch");
+    place.run("in/a.pgm --out out --clip-limit 8").exits(2).says("--clip-limit has no effect");
+    place
+        .run("in --out out --clip-limit 8 --folder-settings=false")
+        .exits(2)
+        .says("--clip-limit has no effect");
+    place.file("in/b/histeqd.toml", "mehtod = 'clahe'\n");
+    place.run("in --out out --clip-limit 8").exits(1).says("unknown key `mehtod`");
+}
+
+#[test]
 fn what_cannot_be_used_fails_the_pictures_below_it_and_no_others() {
     let place = Place::with(&["in/a.pgm", "in/b/1.pgm", "in/b/c/2.pgm", "in/d/3.pgm"]);
     for (text, why) in [

@@ -32,7 +32,7 @@ fn ten_bits_in_sixteen_fill_the_range_and_if_not_the_summary_says_so() {
     let ran = place.run("in --out two --method clahe --clip-limit 2 --tiles 1x1 -v");
     ran.exits(0)
         .says(&format!(
-            "Note: 1 16-bit picture covers less than a sixth of the range after CLAHE and may look black; {remedy}\n"
+            "Note: 1 16-bit picture covers less than a sixth of the range after CLAHE and may look black; {remedy}: in/a.pgm\n"
         ))
         .says("in/a.pgm: its 16-bit levels cover less than a sixth of the range after CLAHE");
     assert!(highest("two/a.pgm") < 65_535 / 6);
@@ -118,7 +118,8 @@ fn what_becomes_levels_in_another_format_is_told() {
     place.file("none.pfm", pfm([f32::NAN; 5]));
     let ran = place.run("a.pfm --out a.png --format png");
     ran.exits(0)
-        .says("Note: 1 picture of signed, floating-point or long samples, written as levels from 0 up\n");
+        .says("Note: 1 picture of measured values (signed, floating-point or longer than 16 bits) written as brightness")
+        .says("not to be measured in").says(": a.pfm\n");
     let json = place.run("none.pfm --out out --json --quiet").json();
     assert_eq!(
         (&json["remarks"]["no-values"], &json["remarks"]["invisible"]),

@@ -125,3 +125,26 @@ fn pictures_that_do_not_fit_into_memory_together_wait_for_each_other() {
         assert_eq!(place.tree(&out).len(), 8);
     }
 }
+
+#[test]
+fn all_limits_that_a_picture_exceeds_are_named_at_once() {
+    let place = Place::new();
+    // The file is longer than its pixels, and that counts too.
+    place.file("a.pgm", [&b"P5 3000 2000 255\n"[..], &[7; 6_000_000]].concat());
+    let large = "a.pgm: too large: 3000x2000 pixels in 6000017 bytes exceeds the limits of 1000000 pixels";
+    let both = "a.pgm --out out --max-pixels 1MP --max-bytes 2MB";
+    for more in ["", " --dry-run"] {
+        let ran = place.run(&format!("{both}{more}"));
+        ran.exits(1)
+            .says(&format!("{large} and 2000000 bytes; raise them with --max-pixels and --max-bytes\n"));
+    }
+    let ran = place.run(&format!("{both} --memory 4MiB"));
+    ran.exits(1)
+        .says(&format!("{large}, 2000000 bytes and 4"))
+        .says("; raise them with --max-pixels, --max-bytes and --memory\n");
+    place
+        .run("a.pgm --out out --max-pixels 6MP --max-bytes 6000016")
+        .exits(1)
+        .says("a file of 6000017 bytes");
+    place.run("a.pgm --out out --max-pixels 6MP --max-bytes 6000017").exits(0);
+}

@@ -267,7 +267,7 @@ fn lengths_are_checked_before_memory_is_taken() {
     large[rows..rows + 2].copy_from_slice(&60_000_u16.to_le_bytes());
     assert_eq!(told(&large), "damaged DICOM: truncated: pixels are missing");
     large[rows + 10..rows + 12].copy_from_slice(&60_000_u16.to_le_bytes());
-    assert!(told(&large).starts_with("too large: 60000x60000 pixels exceeds the limit"));
+    assert!(told(&large).starts_with("too large: 60000x60000 pixels"));
     let mut many = made(&[]);
     many[at..at + 4].copy_from_slice(&8_u32.to_le_bytes());
     many.extend([5, 6, 7, 8]);

@@ -148,9 +148,10 @@ fn one_picture_and_single_objects_and_pages() {
     assert_eq!(piped.stdout, BRIGHT, "{piped:?}");
     bucket.run(&place, [&*bucket.url("in/b.pgm"), "--out", "out"]).exits(1).says("there is no such object");
     bucket
-        .run(&place, [&*bucket.url("nothing"), "--out", "out"])
-        .exits(0)
-        .says("there is nothing below s3://");
+        .run(&place, [&*bucket.url("im"), "--out", "out"])
+        .exits(2)
+        .says("there is nothing below s3://")
+        .says(&bucket.url("in"));
     let histogram = bucket.run(&place, ["histogram", &bucket.url("in")]);
     histogram.exits(0).prints("a.pgm");
 }

@@ -50,7 +50,7 @@ fn pictures_go_from_anywhere_to_anywhere_and_are_done_once() {
     }
     place.run("in --out local").exits(0);
     let (input, out, here) = (bucket.url("in/"), bucket.url("out"), place.path(""));
-    let submitted = "3 pictures submitted in 1 messages; 0 waiting already";
+    let submitted = "3 pictures submitted in 1 message; 0 waiting already";
     submit(&bucket, &place, &format!("{input} --out {out} --queue {queue}")).exits(0).says(submitted);
     let again = "0 pictures submitted in 0 messages; 3 waiting already";
     submit(&bucket, &place, &format!("{input} --out {out} --queue {queue}")).exits(0).says(again);
@@ -75,7 +75,7 @@ fn pictures_go_from_anywhere_to_anywhere_and_are_done_once() {
     bucket.put("in/a.pgm", other.clone());
     submit(&bucket, &place, &format!("{input} --out {out} --queue {queue}"))
         .exits(0)
-        .says("1 pictures submitted");
+        .says("1 picture submitted");
     work(&bucket, &place, &queue, &roots).exits(0);
     expect(&bucket, &place, "out/a.pgm", &other);
 }

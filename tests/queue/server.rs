@@ -36,6 +36,9 @@ fn program() -> Option<PathBuf> {
     found
 }
 
+/// A flag for a server without JetStream.
+pub(crate) const WITHOUT_STREAMS: &str = "without streams";
+
 impl Server {
     /// Starts a server in a place, with these further flags, and waits until it answers; `None` where there is no server.
     pub(crate) fn start(place: &Place, flags: &[&str]) -> Option<Self> {
@@ -115,7 +118,10 @@ fn spawn(
     let port = port.to_string();
     let mut words = prefix.iter().map(OsStr::new).chain([program.as_os_str()]);
     let mut command = Command::new(words.next().unwrap());
-    command.args(words).args(["-js", "-sd", "streams", "-a", address, "-p", &port]);
-    command.args(flags).current_dir(folder);
+    command.args(words).args(["-a", address, "-p", &port]);
+    if !flags.iter().any(|flag| flag == WITHOUT_STREAMS) {
+        command.args(["-js", "-sd", "streams"]);
+    }
+    command.args(flags.iter().filter(|flag| *flag != WITHOUT_STREAMS)).current_dir(folder);
     command.stdout(log()).stderr(log()).spawn().unwrap()
 }

@@ -40,7 +40,7 @@ fn the_logs_first_line_says_which_version_runs_and_how() {
     place.file("histeqd.toml", "method = 'clahe'\nclip-limit = 3\nthreads = 2\n");
     let service = Service::start(&place, "--config histeqd.toml --format png --devices cpu");
     let told = format!(
-        " INFO histeqd {}: method clahe, clip-limit 3, tiles 8x8, color luma, format png, depth keep; output {}; devices cpu, 2 threads; \
+        " INFO histeqd {}: method clahe, strength 1, clip-limit 3, tiles 8x8, color luma, format png, depth keep; output {}; devices cpu, 2 threads; \
          configuration file {}",
         env!("CARGO_PKG_VERSION"),
         place.path("out").display(),

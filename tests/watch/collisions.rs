@@ -111,12 +111,12 @@ fn an_input_that_is_done_and_still_there_gets_no_second_output() {
     place.file("kept", "");
     let service = Service::start(&place, "--after move:kept");
     drop_in(&place, "scan.pgm", &picture(2, 30));
-    wait("the input to stay", || service.log().contains("is done, and stays where it is for now"));
+    wait("the input to stay", || service.log().contains("is done, and stays for now"));
     service.kill();
     let both = ["scan.2.pgm", "scan.pgm"];
     assert_eq!(outputs(&place), both);
     let service = Service::start(&place, "--after move:kept");
-    wait("the input to stay", || service.log().matches("is done, and stays where it is").count() == 2);
+    wait("the input to stay", || service.log().matches("is done, and stays for now").count() == 2);
     assert_eq!(outputs(&place), both);
     service.kill();
     if getxattr(place.path("out/scan.2.pgm"), "user.histeqd", &mut [0; 64][..]).is_ok() {

@@ -299,6 +299,7 @@ fn the_configuration_can_be_reloaded() {
     place.file("my.toml", "after = 'delete'\nthreads = 7\n");
     service.signal(Signal::HUP);
     wait("the reload", || service.log().contains("a restart is needed for the changes to threads\n"));
+    assert!(service.log().contains("the configuration is reloaded: changes to after are in force\n"));
     wait("the input to be removed", || !place.path("in/a.pgm").exists());
     place
         .file("my.toml", "quality = 50\nmax-pixels = 100\ntile-size = 64\noverwrite = true\nsettle = '1s'\n");
@@ -306,6 +307,10 @@ fn the_configuration_can_be_reloaded() {
     let all = "a restart is needed for the changes to max-pixels, quality, tile-size\n";
     wait("every key to be named", || service.log().contains(all));
     assert!(service.log().contains("overwrite = true has no effect in a service"));
+    assert!(service.log().contains("is reloaded: changes to after, settle are in force\n"));
+    service.signal(Signal::HUP);
+    let nothing = "is reloaded: it changes nothing of the running service\n";
+    wait("a reload of the same to be told", || service.log().contains(nothing));
     place.file("my.toml", "after = 'burn'\n");
     service.signal(Signal::HUP);
     wait("the mistake to be named", || service.log().contains("is not reloaded"));

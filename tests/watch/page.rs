@@ -9,6 +9,7 @@ use serde_json::json;
 use super::browser::{HOME, Page};
 use super::service::{Service, drop_in, make_old};
 use crate::harness::{DULL, Place, wait};
+use crate::stacks::{self, Storage, plain};
 
 /// A PNG that ends too early.
 fn broken() -> Vec<u8> {
@@ -69,6 +70,40 @@ fn what_is_done_and_what_fails_appears_on_the_page_and_can_be_retried_and_paused
         // Nothing sticks out of a narrow window.
         page.resize(400, 800);
         page.wait("document.documentElement.scrollWidth <= document.documentElement.clientWidth");
+    });
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn settings_retries_and_parts_of_stacks_are_said_at_every_width() {
+    let place = Place::new();
+    let pages = [0, 1, 2].map(|number| stacks::Page::new(number, 64, 48));
+    place.file("in/stack.tif", plain(&pages, Storage::Stored));
+    place.file("my.toml", "method = 'clahe'\nstrength = 0.5\n");
+    let service = Service::start(&place, "--listen 127.0.0.1:0 --config my.toml --memory 64MiB");
+    wait("the output", || place.path("out/stack.tif").exists());
+    let deep = format!("in/{}", ["a-folder-with-a-long-name"; 6].join("/"));
+    // Larger than the memory is: it may fit at another time.
+    place
+        .file(format!("{deep}/large.pgm"), [b"P5 12000 12000 255\n".to_vec(), vec![7; 144_000_000]].concat());
+    place.file(format!("{deep}/broken.png"), broken());
+    make_old(&place.path(format!("{deep}/broken.png")));
+    with_page(&service, |page| {
+        let settings = page.text("#settings");
+        for words in ["method clahe, strength 0.5, ", "my.toml", "folders may have their own"] {
+            assert!(settings.contains(words), "{settings}");
+        }
+        page.wait("document.querySelector('#latest .part')?.textContent == '; page 1 of 3 is shown'");
+        page.wait("document.querySelectorAll('#retries tr').length == 1");
+        let row = page.text("#retries tr");
+        assert!(row.contains("large.pgm") && row.contains("--memory") && row.contains("again "), "{row}");
+        page.wait("document.querySelectorAll('#failures tr').length == 1");
+        for width in [400, 700, 1200] {
+            page.resize(width, 900);
+            page.wait("document.documentElement.scrollWidth <= document.documentElement.clientWidth");
+            // One line of text, and what is around it.
+            page.wait("document.querySelector('#failures button').getBoundingClientRect().height < 45");
+        }
     });
     assert_eq!(service.stop(), Some(0));
 }

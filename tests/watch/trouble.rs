@@ -102,7 +102,7 @@ fn what_is_long_gone_is_forgotten_although_other_folders_are_missing_or_not_moun
     fs::rename(place.path("other"), place.path("away")).unwrap();
     fs::remove_file(place.path("mount/c.pgm")).unwrap();
     let service = Service::spawn(&place, &mut place.histeqd("--watch in other mount --out out"));
-    wait("the gone one to be forgotten", || service.log().contains("removed 1 pictures from the ledger"));
+    wait("the gone one to be forgotten", || service.log().contains("removed 1 picture from the ledger"));
     fs::rename(place.path("away"), place.path("other")).unwrap();
     wait("the folder to be back", || service.log().matches("INFO watching ").count() == 3);
     assert_eq!(service.stop(), Some(0));
@@ -211,7 +211,7 @@ fn an_archive_that_takes_nothing_is_tried_again() {
     // A file where the archive should be: like a full disk, it takes no inputs.
     place.file("kept", "");
     let service = Service::start(&place, "--after move:kept");
-    wait("the failure to be said", || service.log().contains("a.pgm is done, and stays where it is for now"));
+    wait("the failure to be said", || service.log().contains("a.pgm is done, and stays for now"));
     wait("it to be counted", || {
         let status = place.histeqd("status out --json").output().unwrap();
         let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();

@@ -29,15 +29,15 @@ pub enum CodecError {
         /// What the user can do about it.
         remedy: String,
     },
-    /// The picture exceeds one of the limits.
-    #[error("too large: {what} exceeds the limit of {limit}; raise it with {flag}")]
+    /// The picture exceeds limits.
+    #[error("too large: {what} exceeds {}", listed(exceeded))]
     TooLarge {
-        /// What is too large, with its size: "60000x60000 pixels".
+        /// What is too large, with its size: "60000x60000 pixels in 3600000000 bytes".
         what: String,
-        /// The limit in force, with its unit.
-        limit: String,
-        /// The flag that raises the limit.
-        flag: &'static str,
+        /// All limits that it is known to exceed, at least one.
+        exceeded: Vec<Limit>,
+        /// How many bytes of memory the pixels need, if it is for these.
+        pixel_bytes: Option<u64>,
     },
     /// The file, or what it says besides its pixels, does not fit into memory.
     #[error("{what} takes more memory than the {allowed} bytes that --memory allows; raise --memory")]
@@ -87,6 +87,39 @@ pub enum CodecError {
     },
 }
 
+/// A limit on the size of pictures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Its value, with its unit: "2000000000 pixels".
+    pub value: String,
+    /// The flag that raises it.
+    pub flag: &'static str,
+}
+
+impl Limit {
+    pub(super) fn of_pixels(most: u64) -> Self {
+        Self { value: format!("{most} pixels"), flag: "--max-pixels" }
+    }
+
+    pub(super) fn of_bytes(most: u64) -> Self {
+        Self { value: format!("{most} bytes"), flag: "--max-bytes" }
+    }
+}
+
+/// Names limits, and the flags that raise them.
+fn listed(limits: &[Limit]) -> String {
+    let all = |of: fn(&Limit) -> &str| match &limits.iter().map(of).collect::<Vec<_>>()[..] {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    };
+    let (values, flags) = (all(|limit| &limit.value), all(|limit| limit.flag));
+    match limits {
+        [_] => format!("the limit of {values}; raise it with {flags}"),
+        _ => format!("the limits of {values}; raise them with {flags}"),
+    }
+}
+
 impl CodecError {
     /// Returns whether the rest of a file that is still being written could mend this: the file is damaged, or cut short, or does not say
     /// yet what it is. What a file is, what it holds and how large it is do not change by more bytes.
@@ -107,15 +140,29 @@ impl CodecError {
     /// Returns the reason without what differs from picture to picture.
     pub fn kind(&self) -> String {
         match self {
-            Self::Malformed { format, .. } => format!("damaged {format}"),
             Self::BeyondLevels { levels, .. } => format!(
                 "a sample is none of {levels} levels; use another number of --levels, or --levels full"
             ),
-            Self::TooLarge { limit, flag, .. } => {
-                format!("too large: over the limit of {limit}; raise it with {flag}")
-            }
+            Self::TooLarge { exceeded, .. } => format!("too large: over {}", listed(exceeded)),
             error => error.to_string(),
         }
+    }
+
+    /// A [`CodecError::TooLarge`] about something that has more than the `most` bytes of the limit.
+    pub fn too_long(what: impl Into<String>, most: u64) -> Self {
+        let exceeded = vec![Limit::of_bytes(most)];
+        Self::TooLarge { what: what.into(), exceeded, pixel_bytes: None }
+    }
+
+    /// Adds `--memory` to the limits that a picture exceeds, if its pixels need more than it allows.
+    #[must_use]
+    pub fn within_memory(mut self, allowed: u64) -> Self {
+        if let Self::TooLarge { exceeded, pixel_bytes: Some(needed), .. } = &mut self
+            && *needed > allowed
+        {
+            exceeded.push(Limit { value: format!("{allowed} bytes of memory"), flag: "--memory" });
+        }
+        self
     }
 
     /// A [`CodecError::Malformed`].

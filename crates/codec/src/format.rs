@@ -91,6 +91,22 @@ impl Format {
         }
     }
 
+    /// Returns the media type that files in the format are served with. PNM has none that is registered; this is the customary one.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Tiff => "image/tiff",
+            Self::Pnm => "image/x-portable-anymap",
+            Self::Bmp => "image/bmp",
+            Self::WebP => "image/webp",
+            Self::Gif => "image/gif",
+            Self::JpegXl => "image/jxl",
+            Self::Jpeg2000 => "image/jp2",
+            Self::Dicom => "application/dicom",
+        }
+    }
+
     /// Returns the format that the extension of a file's name stands for, in any case.
     pub fn of_name(path: &Path) -> Option<Self> {
         let own = path.extension()?.to_str()?;

@@ -44,6 +44,7 @@ pub(super) fn read_rest<'b>(
 ) -> Result<&'b mut [u8], CodecError> {
     let about = file.metadata()?;
     let length = about.len();
+    check_length(length, limits)?;
     ask(budget, length, "a file")?;
     if length > SMALL_CHANGE {
         let mut used = budget.buffer();
@@ -77,9 +78,5 @@ pub(super) fn read_full(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
 }
 
 fn too_long(bytes: &str, limits: &Limits) -> CodecError {
-    CodecError::TooLarge {
-        what: format!("a file of {bytes} bytes"),
-        limit: format!("{} bytes", limits.max_bytes),
-        flag: "--max-bytes",
-    }
+    CodecError::too_long(format!("a file of {bytes} bytes"), limits.max_bytes)
 }

@@ -40,7 +40,8 @@ impl<'a> Source<'a> {
     pub(super) fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, CodecError> {
         let size = Size::find(bytes).ok_or_else(|| malformed("its header is cut short or damaged"))?;
         // Before the decoder takes memory for what is proportional to them.
-        limits.check_pixels(&size.layout(Pixel::Gray))?;
+        let least = size.layout(Pixel::Gray);
+        limits.check(&least, least.bytes())?;
         if size.tiles > MAX_TILES {
             return Err(malformed("it has more tiles than can be numbered"));
         }

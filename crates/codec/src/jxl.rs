@@ -42,7 +42,7 @@ impl Source {
         let (mut image, rest) = begin(bytes, &tracker)?;
         let (layout, others) = layout(&image)?;
         // Before the decoder takes memory for what is proportional to the picture.
-        limits.check_pixels(&layout)?;
+        limits.check(&layout, layout.bytes())?;
         let samples = samples_bytes(&layout, others);
         tracker.expand_limit(usize::try_from(samples).unwrap_or(usize::MAX - BESIDE as usize));
         for chunk in rest.chunks(CHUNK) {

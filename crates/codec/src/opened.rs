@@ -106,10 +106,6 @@ fn open_one<'a>(
 ) -> Result<Opened<'a>, CodecError> {
     let length = input::read_head(file, buffer)?;
     let format = format_of(buffer)?;
-    // However long it is, what is not a picture is merely skipped. The pages of a file are read one by one.
-    if !format.has_pages() {
-        input::check_length(length, limits)?;
-    }
     let place = page.map(|(pages, index)| pages.place(index));
     let (source, file_bytes, pages) = guard(
         format,
@@ -153,9 +149,8 @@ fn open_one<'a>(
     let (range, levels) = (target.range, target.levels);
     let no_data = target.no_data.or(source.facts().no_data()).filter(|_| source.facts().mapped().is_none());
     let pages = pages.map(|source| Pages::new(source, format, output)).transpose()?;
-    if pages.is_none() && page.is_none() {
-        input::check_length(length, limits)?;
-    }
+    // The pages of a file are read one by one.
+    let length = if pages.is_none() && page.is_none() { length } else { 0 };
     let opened = Opened {
         format,
         output,
@@ -171,7 +166,7 @@ fn open_one<'a>(
         pages,
     };
     animation::check(opened.frames(), format, output)?;
-    opened.check_limits(limits)?;
+    opened.check_limits(limits, length)?;
     if output == Format::Dicom && format != Format::Dicom {
         return Err(CodecError::cannot_represent(
             output,
@@ -498,18 +493,13 @@ impl Opened<'_> {
         if let Source::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
     }
 
-    fn check_limits(&self, limits: &Limits) -> Result<(), CodecError> {
-        let layout = self.source_layout();
-        limits.check_pixels(&layout)?;
-        let bytes = self.stored_bytes().saturating_add(self.chroma_bytes());
-        if bytes > limits.max_bytes || usize::try_from(bytes).is_err() {
-            return Err(CodecError::TooLarge {
-                what: format!("{}x{} pixels in {bytes} bytes", layout.width, layout.height),
-                limit: format!("{} bytes", limits.max_bytes),
-                flag: "--max-bytes",
-            });
+    /// Refuses pixels and a file of so many bytes that are over the limits, such that each needs to be raised once.
+    fn check_limits(&self, limits: &Limits, length: u64) -> Result<(), CodecError> {
+        let (layout, bytes) = (self.source_layout(), self.stored_bytes().saturating_add(self.chroma_bytes()));
+        match limits.check(&layout, bytes) {
+            Ok(()) => input::check_length(length, limits),
+            Err(_) => limits.check(&layout, bytes.max(length)),
         }
-        Ok(())
     }
 }
 

@@ -31,6 +31,11 @@ pub enum QueueError {
     /// An environment variable has no effect without another one.
     #[error("{0} is set, and {1} is not")]
     Incomplete(&'static str, &'static str),
+    /// The server keeps no messages.
+    #[error(
+        "the queue's server has no JetStream, which keeps the messages; start it with --jetstream (`nats-server --jetstream`)"
+    )]
+    NoJetStream,
     /// There is no such queue.
     #[error("there is no queue {0} on this server; `histeqd submit` creates it")]
     Missing(String),

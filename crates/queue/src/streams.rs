@@ -8,7 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_nats::Client;
 use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
-use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::context::{
+    CreateStreamError, CreateStreamErrorKind, GetStreamError, PublishError, PublishErrorKind, RequestError,
+    RequestErrorKind,
+};
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
@@ -21,6 +24,9 @@ use crate::place::Place;
 /// What the name of the consumer begins with that all workers share. It ends in the time when it was made: what a worker of a queue that
 /// vanished says of its messages must not be taken for a word about those of a queue that has the name now, which are numbered anew.
 const CONSUMER: &str = "workers";
+
+/// What was asked of the server, for people.
+const CREATING: &str = "creating the queue";
 
 /// How large a new queue may become, and how long a worker may be silent.
 #[derive(Clone, Copy, Debug)]
@@ -113,9 +119,8 @@ impl Streams {
             max_messages_per_subject: 1,
             ..Config::default()
         };
-        let failed = |why: &dyn Display| QueueError::failed("creating the queue", why);
-        self.context.get_or_create_stream(dead).await.map_err(|why| failed(&why))?;
-        let work = self.context.get_or_create_stream(work).await.map_err(|why| failed(&why))?;
+        self.context.get_or_create_stream(dead).await.map_err(|why| not_created(&why))?;
+        let work = self.context.get_or_create_stream(work).await.map_err(|why| not_created(&why))?;
         if name_of_consumer(&work).await?.is_some() {
             return Ok(());
         }
@@ -134,16 +139,18 @@ impl Streams {
             Ok(_) => Ok(()),
             // Another process was faster, and the stream has only one.
             Err(_) if name_of_consumer(&work).await?.is_some() => Ok(()),
-            Err(why) => Err(failed(&why)),
+            Err(why) => Err(QueueError::failed(CREATING, &why)),
         }
     }
 
     async fn stream(&self, name: String) -> Result<Stream, QueueError> {
-        use jetstream::context::GetStreamErrorKind::JetStream;
+        use jetstream::context::GetStreamErrorKind::{JetStream, Request};
         self.context.get_stream(name).await.map_err(|why| match why.kind() {
             JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
                 QueueError::Missing(self.place.name().to_owned())
             }
+            JetStream(error) if is_without_jetstream(&error) => QueueError::NoJetStream,
+            Request if is_unheard(&why) => QueueError::NoJetStream,
             _ => QueueError::failed("looking for the queue", &why),
         })
     }
@@ -283,6 +290,27 @@ async fn name_of_consumer(stream: &Stream) -> Result<Option<String>, QueueError>
         }
     }
     Ok(None)
+}
+
+/// Returns what it means that a stream cannot be created.
+fn not_created(why: &CreateStreamError) -> QueueError {
+    match why.kind() {
+        CreateStreamErrorKind::JetStreamUnavailable => QueueError::NoJetStream,
+        CreateStreamErrorKind::JetStream(error) if is_without_jetstream(&error) => QueueError::NoJetStream,
+        _ => QueueError::failed(CREATING, why),
+    }
+}
+
+/// Returns whether the server says that it, or this account on it, has no JetStream.
+fn is_without_jetstream(error: &jetstream::Error) -> bool {
+    [ErrorCode::JETSTREAM_NOT_ENABLED, ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT]
+        .contains(&error.error_code())
+}
+
+/// Returns whether nothing on the server listens to requests to JetStream.
+fn is_unheard(why: &GetStreamError) -> bool {
+    let request = why.source().and_then(|source| source.downcast_ref::<RequestError>());
+    request.is_some_and(|request| request.kind() == RequestErrorKind::NoResponders)
 }
 
 fn unknown(why: &(impl Display + ?Sized)) -> QueueError {

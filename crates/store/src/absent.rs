@@ -4,7 +4,7 @@ use std::fs::File;
 use std::iter::Empty;
 
 use crate::error::{Error, Kind};
-use crate::{Entry, Expected, Found, Url};
+use crate::{Entry, Expected, Found, Labels, Listed, Url};
 
 pub(crate) enum Carrier {}
 
@@ -25,6 +25,10 @@ impl Bucket {
         match *self {}
     }
 
+    pub(crate) fn folders(&self, _folder: &Url) -> Result<Vec<String>, Error> {
+        match *self {}
+    }
+
     pub(crate) fn heads(&self, _urls: Vec<Url>) -> Heads {
         match *self {}
     }
@@ -42,14 +46,14 @@ impl Bucket {
         _url: &Url,
         _file: &File,
         _length: u64,
-        _record: Option<&str>,
+        _labels: Labels<'_>,
         _expected: &Expected,
     ) -> Result<(), Error> {
         match *self {}
     }
 }
 
-pub(crate) type Listing = Empty<Result<Entry, Error>>;
+pub(crate) type Listing = Empty<Result<Listed, Error>>;
 
 pub(crate) type Heads = Empty<Result<Option<Found>, Error>>;
 

@@ -25,6 +25,10 @@ pub(crate) enum Kind {
     Denied(String),
     /// The object is there, or is another one now, and that was the condition.
     Precondition,
+    /// The server has no TLS, and it was not said that none is needed.
+    PlainHttp,
+    /// The server lists the same again and again.
+    ListedAgain,
     /// The server gives no answer.
     Unreachable(String),
     /// The server answers that it cannot do it.
@@ -36,6 +40,7 @@ pub(crate) enum Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Url { url, why } if url.contains(char::is_control) => write!(f, "{url:?}: {why}"),
             Self::Url { url, why } => write!(f, "{url}: {why}"),
             #[cfg(not(feature = "object-storage"))]
             Self::NotBuilt => f.write_str("this histeqd was built without object storage (the feature object-storage)"),
@@ -48,6 +53,14 @@ impl fmt::Display for Kind {
                  what they may do"
             ),
             Self::Precondition => f.write_str("the object was replaced meanwhile"),
+            Self::PlainHttp => f.write_str(
+                "the endpoint is a plain http:// address, without TLS; set AWS_ALLOW_HTTP=true (of Azure AZURE_ALLOW_HTTP=true) if the \
+                 network between may be trusted, or give an https:// address",
+            ),
+            Self::ListedAgain => f.write_str(
+                "the server lists the same again and again (it repeats its continuation token), so nobody knows what else is there; \
+                 report this to who runs the server",
+            ),
             Self::Unreachable(why) => {
                 write!(f, "the server cannot be reached ({why}); check the network and the endpoint (AWS_ENDPOINT_URL), then run the same command again")
             }
@@ -68,7 +81,7 @@ impl Error {
 
     /// Returns whether it was the server or the bucket, so that nothing else can be done with the bucket either until that has passed.
     pub fn concerns_bucket(&self) -> bool {
-        matches!(self.0, Kind::NoBucket | Kind::Unreachable(_))
+        matches!(self.0, Kind::NoBucket | Kind::PlainHttp | Kind::Unreachable(_))
     }
 
     /// Returns whether access was denied.

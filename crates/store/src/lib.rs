@@ -2,13 +2,15 @@
 //!
 //! ```no_run
 //! # use std::path::Path;
-//! use histeqd_store::{Storage, Url};
+//! use histeqd_store::{Listed, Storage, Url};
 //!
 //! # fn main() -> Result<(), histeqd_store::Error> {
 //! let storage = Storage::new(1 << 30);
 //! let inbox = Url::parse(Path::new("s3://scans/inbox"))?;
 //! for entry in storage.bucket(&inbox)?.list(&inbox) {
-//!     println!("{}", entry?.key);
+//!     if let Listed::Object(entry) = entry? {
+//!         println!("{}", entry.key);
+//!     }
 //! }
 //! # Ok(())
 //! # }
@@ -65,6 +67,35 @@ pub struct Entry {
     pub size: u64,
     /// Its state.
     pub version: Version,
+}
+
+/// What a listing tells of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// An object that can be read.
+    Object(Entry),
+    /// One that cannot, for its name.
+    Unusable(Unusable),
+}
+
+/// An object with a name that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unusable {
+    /// Its whole name in the bucket.
+    pub name: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Why, as a sentence about such names.
+    pub why: &'static str,
+}
+
+/// What an object is labelled with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Labels<'a> {
+    /// The record of what it was made from.
+    pub record: Option<&'a str>,
+    /// The media type that it is served with, such as `image/png`.
+    pub content_type: Option<&'a str>,
 }
 
 /// An object, with what was recorded on it.

@@ -1,5 +1,8 @@
 //! Requests to a bucket: the only code that knows `object_store` and the runtime. Each call waits for its answer; few threads carry all.
 
+mod listing;
+mod names;
+
 use std::env;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -11,6 +14,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::list::PaginatedListStore;
 use object_store::path::Path;
 use object_store::{
     Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions, ObjectMeta, ObjectStore, PutMode,
@@ -21,7 +25,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Kind};
-use crate::{AT_ONCE, Entry, Expected, Found, RECORD, Url, Version};
+use crate::{AT_ONCE, Entry, Expected, Found, Labels, RECORD, Url, Version};
+pub(crate) use listing::Listing;
+use names::UsableNames;
 
 /// Threads that carry requests. They wait for the network, and compute little.
 const THREADS: usize = 2;
@@ -64,8 +70,11 @@ fn options() -> ClientOptions {
 /// Opens a bucket with this kind of builder, and the settings from the variables of the environment whose names begin like this.
 macro_rules! open {
     ($builder:ty, $prefix:literal, $url:expr) => {{
-        let builder =
-            <$builder>::new().with_url($url.bucket()).with_client_options(options()).with_retry(retries());
+        let builder = <$builder>::new()
+            .with_url($url.bucket())
+            .with_client_options(options())
+            .with_retry(retries())
+            .with_http_connector(UsableNames);
         let variables = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let builder = variables.filter(|(name, _)| name.starts_with($prefix)).fold(
@@ -76,7 +85,7 @@ macro_rules! open {
             },
         );
         let built = builder.build().map_err(|error| Error::new(Kind::Settings(innermost(&error))))?;
-        Arc::new(built) as Arc<dyn ObjectStore>
+        (Arc::new(built.clone()) as Arc<dyn ObjectStore>, Arc::new(built) as Arc<dyn PaginatedListStore>)
     }};
 }
 
@@ -111,6 +120,8 @@ impl Carrier {
 /// A bucket.
 pub(crate) struct Bucket {
     store: Arc<dyn ObjectStore>,
+    /// The same, for its listings.
+    lists: Arc<dyn PaginatedListStore>,
     handle: Handle,
     uploads: Arc<Semaphore>,
     units: u32,
@@ -119,26 +130,23 @@ pub(crate) struct Bucket {
 impl Bucket {
     pub(crate) fn open(carrier: &Carrier, url: &Url) -> Result<Self, Error> {
         let url = url.with_key("");
-        let store = match url.bucket().as_bytes()[0] {
+        let (store, lists) = match url.bucket().as_bytes()[0] {
             b's' => open!(AmazonS3Builder, "AWS_", &url),
             b'g' => open!(GoogleCloudStorageBuilder, "GOOGLE_", &url),
             _ => open!(MicrosoftAzureBuilder, "AZURE_", &url),
         };
         let (handle, uploads) = (carrier.runtime.handle().clone(), Arc::clone(&carrier.uploads));
-        Ok(Self { store, handle, uploads, units: carrier.units })
+        Ok(Self { store, lists, handle, uploads, units: carrier.units })
     }
 
     /// Lists what lies below a folder, page by page.
     pub(crate) fn list(&self, folder: &Url) -> Listing {
-        let folder = path_of(folder);
-        Listing {
-            store: Arc::clone(&self.store),
-            folder,
-            stream: None,
-            last: None,
-            failures: 0,
-            handle: self.handle.clone(),
-        }
+        Listing::new(Arc::clone(&self.lists), self.handle.clone(), folder)
+    }
+
+    /// Returns the names of the folders directly below a folder, as far as they are on the first page.
+    pub(crate) fn folders(&self, folder: &Url) -> Result<Vec<String>, Error> {
+        self.handle.block_on(listing::folders(&*self.lists, folder))
     }
 
     /// Asks for the records of these objects, many at once; the answers come in their order.
@@ -165,15 +173,15 @@ impl Bucket {
         url: &Url,
         file: &File,
         length: u64,
-        record: Option<&str>,
+        labels: Labels<'_>,
         expected: &Expected,
     ) -> Result<(), Error> {
         self.handle.block_on(async {
             let path = path_of(url)?;
             if length <= PART {
-                self.put_whole(&path, file, length, record, expected).await
+                self.put_whole(&path, file, length, labels, expected).await
             } else {
-                self.put_parts(url, &path, file, length, record, expected).await
+                self.put_parts(url, &path, file, length, labels, expected).await
             }
         })
     }
@@ -183,7 +191,7 @@ impl Bucket {
         path: &Path,
         file: &File,
         length: u64,
-        record: Option<&str>,
+        labels: Labels<'_>,
         expected: &Expected,
     ) -> Result<(), Error> {
         let _permit = self.memory_for(length).await?;
@@ -193,7 +201,7 @@ impl Bucket {
                 PutMode::Update(UpdateVersion { e_tag: e_tag.clone(), version: version.clone() })
             }
         };
-        let options = PutOptions { mode, attributes: attributes(record), ..PutOptions::default() };
+        let options = PutOptions { mode, attributes: attributes(labels), ..PutOptions::default() };
         let put = self.store.put_opts(path, read(file, 0, length)?, options).await;
         put.map(drop).map_err(|error| failed(&error))
     }
@@ -206,12 +214,12 @@ impl Bucket {
         path: &Path,
         file: &File,
         length: u64,
-        record: Option<&str>,
+        labels: Labels<'_>,
         expected: &Expected,
     ) -> Result<(), Error> {
         self.check(url, expected).await?;
         let options =
-            PutMultipartOptions { attributes: attributes(record), ..PutMultipartOptions::default() };
+            PutMultipartOptions { attributes: attributes(labels), ..PutMultipartOptions::default() };
         let mut upload =
             self.store.put_multipart_opts(path, options).await.map_err(|error| failed(&error))?;
         let size = PART.max(length.div_ceil(MOST_PARTS));
@@ -287,53 +295,6 @@ fn read(file: &File, start: u64, length: u64) -> Result<PutPayload, Error> {
     Ok(bytes.into())
 }
 
-/// What lies below a folder.
-pub(crate) struct Listing {
-    store: Arc<dyn ObjectStore>,
-    folder: Result<Path, Error>,
-    /// What is listed at the moment; `None` to begin, or go on, behind the last one.
-    stream: Option<BoxStream<'static, object_store::Result<ObjectMeta>>>,
-    last: Option<Path>,
-    /// How often in a row a page did not come whole.
-    failures: u32,
-    handle: Handle,
-}
-
-/// How often a page of a listing is asked for again that did not come whole. A request without an answer is repeated besides.
-const PAGE_ATTEMPTS: u32 = 4;
-
-impl Iterator for Listing {
-    type Item = Result<Entry, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let folder = match &self.folder {
-            Ok(folder) => folder,
-            Err(error) => return Some(Err(error.clone())),
-        };
-        loop {
-            let stream = self.stream.get_or_insert_with(|| match &self.last {
-                Some(last) => self.store.list_with_offset(Some(folder), last),
-                None => self.store.list(Some(folder)),
-            });
-            match self.handle.block_on(stream.next())? {
-                Ok(meta) => {
-                    self.failures = 0;
-                    self.last = Some(meta.location.clone());
-                    return Some(Ok(entry(meta)));
-                }
-                Err(error) => {
-                    let error = failed(&error);
-                    self.failures += 1;
-                    if !error.is_in_doubt() || self.failures >= PAGE_ATTEMPTS {
-                        return Some(Err(error));
-                    }
-                    self.stream = None;
-                }
-            }
-        }
-    }
-}
-
 /// What is recorded on many objects.
 pub(crate) struct Heads {
     stream: BoxStream<'static, Result<Option<Found>, Error>>,
@@ -374,8 +335,10 @@ fn path_of(url: &Url) -> Result<Path, Error> {
     Path::parse(url.key()).map_err(|error| Error::new(Kind::Other(error.to_string())))
 }
 
-fn attributes(record: Option<&str>) -> Attributes {
-    Attributes::from_iter(record.map(|record| (Attribute::Metadata(RECORD.into()), record.to_owned())))
+fn attributes(labels: Labels<'_>) -> Attributes {
+    let record = labels.record.map(|record| (Attribute::Metadata(RECORD.into()), record.to_owned()));
+    let kind = labels.content_type.map(|kind| (Attribute::ContentType, kind.to_owned()));
+    record.into_iter().chain(kind).collect()
 }
 
 fn entry(meta: ObjectMeta) -> Entry {
@@ -421,6 +384,9 @@ async fn fetch(store: &dyn ObjectStore, url: &Url, wanted: &Entry, file: File) -
     Ok(file)
 }
 
+/// What `reqwest` says of a URL without TLS where that is not allowed.
+const SCHEME_REFUSED: &str = "URL scheme is not allowed";
+
 /// Says what an error means. Of a server's answer only its code is told: some answers repeat credentials.
 fn failed(error: &object_store::Error) -> Error {
     use object_store::Error as Failure;
@@ -429,14 +395,14 @@ fn failed(error: &object_store::Error) -> Error {
     let kind = match (error, code) {
         (_, Some("NoSuchBucket" | "ContainerNotFound" | "InvalidBucketName")) => Kind::NoBucket,
         (Failure::NotFound { .. }, _) => Kind::NotFound,
-        (Failure::AlreadyExists { .. } | Failure::Precondition { .. } | Failure::NotModified { .. }, _) => Kind::Precondition,
+        (Failure::AlreadyExists { .. } | Failure::Precondition { .. } | Failure::NotModified { .. }, _) => {
+            Kind::Precondition
+        }
         (Failure::PermissionDenied { .. } | Failure::Unauthenticated { .. }, _) => denied(&text, code),
         _ if status(&text).is_some_and(|status| status.starts_with("401") || status.starts_with("403")) => {
             denied(&text, code)
         }
-        (Failure::InvalidPath { .. }, _) => Kind::Other(
-            "below it is an object whose name has an empty part, `.` or `..`, which cannot be processed; name a folder beside it".to_owned(),
-        ),
+        _ if innermost(error) == SCHEME_REFUSED => Kind::PlainHttp,
         _ if text.contains("Error getting credentials") || text.contains("metadata endpoint") => {
             Kind::Denied("no credentials found".to_owned())
         }

@@ -14,7 +14,7 @@ use crate::ahead::Ahead;
 use crate::budget::{Budget, Share};
 use crate::error::{Error, Kind};
 use crate::remote::{self, Carrier};
-use crate::{Entry, Expected, Found, Url};
+use crate::{Expected, Found, Labels, Listed, Url};
 
 /// All buckets that a run uses. A copy stands for the same.
 #[derive(Clone)]
@@ -125,9 +125,17 @@ impl fmt::Debug for Bucket {
 
 impl Bucket {
     /// Lists the objects below a folder, page by page while the iterator is asked for them, in the order of their names where the store
-    /// keeps one. An object with the folder's own name is not in it.
-    pub fn list(&self, folder: &Url) -> impl Iterator<Item = Result<Entry, Error>> + use<> {
+    /// keeps one. An object with the folder's own name is not in it. After an error nothing follows.
+    pub fn list(&self, folder: &Url) -> impl Iterator<Item = Result<Listed, Error>> + use<> {
         self.0.remote.list(folder)
+    }
+
+    /// Returns the names of the folders directly below a folder, whole, a thousand or so at most.
+    ///
+    /// # Errors
+    /// When there is no answer, or access is denied.
+    pub fn folders(&self, folder: &Url) -> Result<Vec<String>, Error> {
+        self.0.remote.folders(folder)
     }
 
     /// Asks what is recorded on these objects, [`AT_ONCE`](crate::AT_ONCE) at once; the answers come in their order, `None` for what is not there.
@@ -148,7 +156,7 @@ impl Bucket {
         self.0.root.with_key(key)
     }
 
-    /// Writes an object from a file of this length, whole or not at all, with a record, if what is expected is at its place.
+    /// Writes an object from a file of this length, whole or not at all, with these labels, if what is expected is at its place.
     ///
     /// # Errors
     /// When it cannot be written. After an error of the network it may be there all the same.
@@ -157,10 +165,10 @@ impl Bucket {
         url: &Url,
         file: &File,
         length: u64,
-        record: Option<&str>,
+        labels: Labels<'_>,
         expected: &Expected,
     ) -> Result<(), Error> {
-        self.0.remote.put(url, file, length, record, expected)
+        self.0.remote.put(url, file, length, labels, expected)
     }
 
     pub(crate) fn remote(&self) -> &remote::Bucket {

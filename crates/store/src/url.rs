@@ -18,6 +18,17 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
+/// Returns why the name of a folder or an object cannot be used, if so. An empty one is that of the bucket.
+pub(crate) fn fault(key: &str) -> Option<&'static str> {
+    if key.contains(|character: char| character.is_ascii_control()) {
+        Some("a name with a control character, such as a line break, cannot be used in object storage")
+    } else if !key.is_empty() && key.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        Some("a name with a part that is empty, `.` or `..` cannot be used in object storage")
+    } else {
+        None
+    }
+}
+
 /// The URL of a folder or an object. Behind the bucket, it is the name as it is: nothing in it is an escape or a query.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
@@ -53,8 +64,8 @@ impl Url {
             return Err(Error::url(text, "it names no bucket; write s3://BUCKET/FOLDER"));
         }
         let key = key.strip_suffix('/').unwrap_or(key);
-        if !key.is_empty() && key.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Error::url(text, "no part of a name may be empty, `.` or `..`"));
+        if let Some(why) = fault(key) {
+            return Err(Error::url(text, why));
         }
         Ok(Self { bucket: format!("{scheme}://{authority}"), key: key.to_owned() })
     }
@@ -121,11 +132,20 @@ mod tests {
             ("http://host/a", "object storage is s3://"),
             ("file:///a", "object storage is s3://"),
             ("s3:///a", "names no bucket"),
-            ("s3://b//a", "may be empty"),
-            ("s3://b/a/../c", "may be empty"),
+            ("s3://b//a", "that is empty"),
+            ("s3://b/a/../c", "that is empty"),
         ] {
             let told = parse(text).unwrap_err();
             assert!(told.starts_with(text) && told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn control_characters_are_refused_and_shown_escaped() {
+        for name in ["new\nline", "Icon\r", "a\tb", "\u{7f}"] {
+            let told = parse(&format!("s3://b/{name}.png")).unwrap_err();
+            assert!(told.starts_with("\"s3://b/") && told.contains("a control character"), "{told}");
+            assert!(!told.contains(char::is_control), "{told}");
         }
     }
 

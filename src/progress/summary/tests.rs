@@ -55,7 +55,7 @@ fn the_text_names_devices_skips_failures_and_what_is_left() {
     let expected = "Done: 2 pictures, 25 MP in 2.0 s (13 MP/s); look in out\n  \
                       by cpu 1, gpu0 1\n\
                     Skipped: 1 already done (--overwrite processes them again), 2 not pictures\n\
-                    Note: 1 lossy WebP written losslessly, and larger\n\
+                    Note: 1 lossy WebP written losslessly, and larger: in/a.webp\n\
                     Failed: 1 (see above)\n\
                     Stopped: 2 pictures not started; run the same command again to continue\n";
     assert_eq!(summary.text(), expected);
@@ -72,17 +72,38 @@ fn failures_for_one_reason_are_one_line_in_the_text_and_whole_in_json() {
         planned: true,
     };
     let alone = Event::Failed { input: "x".into(), error: PictureError::Changed, planned: true };
-    let events =
-        [cut("b.png", "no IEND"), alone].into_iter().chain(failures).chain([cut("a.png", "no IDAT")]);
-    let summary = summary([Event::Planned { count: 8 }].into_iter().chain(events).collect());
-    let expected = "failed: 2 x damaged PNG: a.png, b.png\n\
+    let events = [cut("b.png", "no IEND"), alone].into_iter().chain(failures);
+    let events = events.chain([cut("a.png", "no IEND"), cut("c.png", "no IDAT")]);
+    let summary = summary([Event::Planned { count: 9 }].into_iter().chain(events).collect());
+    let expected = "failed: 2 x damaged PNG: no IEND: a.png, b.png\n\
                     failed: x: it changed while it was being read\n\
-                    failed: 5 x its plot cannot be drawn: no room: 0.png, 1.png, 2.png and 2 more (--verbose names each)\n";
+                    failed: 5 x its plot cannot be drawn: no room: 0.png, 1.png, 2.png and 2 more (--verbose names each)\n\
+                    failed: c.png: damaged PNG: no IDAT\n";
     assert_eq!(summary.failures(), expected);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
-    assert_eq!(json["failed"].as_array().unwrap().len(), 8);
+    assert_eq!(json["failed"].as_array().unwrap().len(), 9);
     assert_eq!(json["failed"][0], serde_json::json!({ "input": "b.png", "error": "damaged PNG: no IEND" }));
     assert_eq!(summary.exit(), Exit::SomeFailed);
+}
+
+#[test]
+fn notes_name_three_pictures_whatever_order_they_come_in() {
+    let remarked = |n: u32| Event::Remarked {
+        input: format!("in/{n}.jpg").into(),
+        remark: codec::Remark::PictureAlone.into(),
+    };
+    let of_folder = Event::Remarked { input: "in/x.png".into(), remark: Remark::FolderSettings };
+    let others = [Event::Planned { count: 6 }, done("cpu"), of_folder];
+    let all = summary([4, 1, 3, 0, 2].map(remarked).into_iter().chain(others).collect());
+    let text = all.text();
+    assert!(
+        text.contains(
+            "the originals keep them: in/0.jpg, in/1.jpg, in/2.jpg and 2 more (--verbose names each)\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("Note: 1 picture with settings of its folder (histeqd.toml)\n"), "{text}");
+    assert!(!all.to_json().contains("0.jpg"), "JSON counts them");
 }
 
 #[test]

@@ -26,6 +26,15 @@ function pathText(path) {
   return typeof path === 'string' ? path : new TextDecoder().decode(new Uint8Array(path.bytes));
 }
 
+/** The same with places for line breaks behind its slashes, where a long one is broken best. */
+function pathParts(name) {
+  return name.split(/(?<=\/)/).flatMap((part, at) => at ? [document.createElement('wbr'), part] : [part]);
+}
+
+function pictureText(count) {
+  return `${number.format(count)} ${count === 1 ? 'picture' : 'pictures'}`;
+}
+
 function bytesText(bytes) {
   const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
   let unit = 0;
@@ -65,7 +74,7 @@ async function change(path, body) {
 async function retry(patterns) {
   const count = await change('retry', JSON.stringify(patterns));
   if (count === null) return;
-  say(count === 1 ? '1 picture is tried again.' : `${number.format(count)} pictures are tried again.`);
+  say(`${pictureText(count)} ${count === 1 ? 'is' : 'are'} tried again.`);
   failuresDue = 0;
   await refresh();
 }
@@ -109,6 +118,12 @@ function showState(status) {
   if (state.textContent !== text) state.textContent = text;
   state.className = kind;
   isPaused = service.paused;
+}
+
+function showSettings({ settings, file, folders }) {
+  const own = folders ? '; folders may have their own (histeqd.toml)' : '';
+  const text = `${settings}; configuration file ${file ?? 'none'}${own}`;
+  if (byId('settings').textContent !== text) byId('settings').replaceChildren(...pathParts(text));
 }
 
 function showCounts(status) {
@@ -162,8 +177,9 @@ function load(device, now) {
 function showMachine(page) {
   const now = performance.now();
   const rows = page.devices.map(device => {
-    const text = `${device.slots_in_use} of ${device.slots} pictures${load(device, now)}`;
-    const failed = device.failures ? ` (failed ${number.format(device.failures)} times)` : '';
+    const text = `${device.slots_in_use} of ${pictureText(device.slots)}${load(device, now)}`;
+    const times = device.failures === 1 ? 'once' : `${number.format(device.failures)} times`;
+    const failed = device.failures ? ` (failed ${times})` : '';
     return meterRow(device.name, device.slots_in_use, device.slots, text, (device.trouble ?? 'works') + failed, !!device.trouble);
   });
   const use = (name, { used, all }, state) => meterRow(name, used, all, `${bytesText(used)} of ${bytesText(all)}`, state, true);
@@ -194,8 +210,10 @@ function cardOf(picture) {
   const name = pathText(picture.input);
   const base = `pictures/${picture.number}`;
   const compare = element('div', { className: 'compare' });
+  const part = element('span', { className: 'part' });
   for (const side of ['before', 'after']) {
     const image = element('img', { className: side, alt: `${name}, ${side}`, loading: 'lazy', src: `${base}/${side}.png` });
+    image.addEventListener('load', () => showPart(part, base, side), { once: true });
     image.addEventListener('error', async () => {
       image.remove();
       const why = await fetch(`${base}/${side}.png`).then(answer => answer.text()).catch(() => '');
@@ -212,10 +230,19 @@ function cardOf(picture) {
   return element('figure', {},
     element('figcaption', {}, element('b', { textContent: short, title: name }),
       ` ${(picture.pixels / 1e6).toFixed(picture.pixels < 1e6 ? 2 : 1)} MP, ${picture.device}, ${(picture.seconds * 1000).toFixed(0)} ms, `,
-      element('span', { className: 'ago' })),
+      element('span', { className: 'ago' }), part),
     compare, slider,
     element('div', { className: 'sides', ariaHidden: 'true' }, element('span', { textContent: 'before' }), element('span', { textContent: 'after' })),
     details);
+}
+
+/** Says which part of a file of several a preview shows. */
+async function showPart(part, base, side) {
+  const answer = await fetch(`${base}/${side}.json`).catch(() => null);
+  if (!answer?.ok) return;
+  const { pages, frames } = await answer.json();
+  if (pages > 1) part.textContent = `; page 1 of ${number.format(pages)} is shown`;
+  else if (frames > 1) part.textContent = `; frame 1 of ${number.format(frames)} is shown`;
 }
 
 async function showDetails(details, picture, base) {
@@ -223,7 +250,7 @@ async function showDetails(details, picture, base) {
   const sizes = element('li', { textContent: `${bytesText(picture.bytes_in)} read, ${bytesText(picture.bytes_out)} written` });
   const charts = await Promise.all(['before', 'after'].map(async side => {
     const answer = await fetch(`${base}/${side}.json`).catch(() => null);
-    return answer?.ok ? histogram(await answer.json(), side) : '';
+    return answer?.ok ? histogram((await answer.json()).histogram, side) : '';
   }));
   details.append(...charts, element('ul', { className: 'stages' }, sizes, ...stages));
 }
@@ -252,7 +279,8 @@ async function showFailures(failed) {
   if (!answer.ok) { byId('found').textContent = await answer.text(); return; }
   const { found, failures } = await answer.json();
   const shown = failures.length < found ? `, of which the newest ${failures.length} are shown; search for others` : '';
-  byId('found').textContent = found ? `${number.format(found)} ${search ? 'found' : 'pictures'}${shown}` : search ? 'none found' : 'none';
+  const count = search ? `${number.format(found)} found` : pictureText(found);
+  byId('found').textContent = found ? count + shown : search ? 'none found' : 'none';
   byId('failures').replaceChildren(...failures.map(failureRow));
   showControls();
 }
@@ -264,9 +292,30 @@ function failureRow(failure) {
   // A name that is no text can only be given to `histeqd retry`, as a glob.
   button.disabled = typeof failure.input !== 'string';
   button.addEventListener('click', () => { button.disabled = true; return retry([failure.input]); });
-  return element('tr', {},
-    element('th', { scope: 'row', textContent: name }), element('td', { textContent: failure.reason }),
-    element('td', { textContent: `${timeText(failure.seconds_ago)} ago` }), element('td', {}, button));
+  return pictureRow(failure, `${timeText(failure.seconds_ago)} ago`, button);
+}
+
+/** A row about a picture: its name, the reason, when, and what else there is. */
+function pictureRow(picture, when, ...more) {
+  const row = element('tr', { role: 'row' },
+    element('th', { scope: 'row', role: 'rowheader' }, ...pathParts(pathText(picture.input))));
+  row.append(...[picture.reason, element('span', { className: 'when', textContent: when }), ...more].map(cell =>
+    element('td', { role: 'cell' }, cell)));
+  return row;
+}
+
+// ---- What is tried again by itself
+
+function showRetries(status) {
+  byId('retried').hidden = !status.retries.length;
+  byId('retries-count').textContent = number.format(status.retrying);
+  byId('retries-shown').textContent = status.retries.length < status.retrying ? `The next ${status.retries.length}:` : '';
+  byId('retries').replaceChildren(...status.retries.map(retry => pictureRow(retry, againText(retry.again_in_seconds))));
+}
+
+function againText(seconds) {
+  if (seconds === null) return 'again by a later run';
+  return seconds === 0 ? 'again soon' : `again in ${timeText(seconds)}`;
 }
 
 let searchTimer = 0;
@@ -284,7 +333,9 @@ async function refresh() {
     const page = await answer.json();
     mayChange = page.may_change;
     byId('version').textContent = page.version;
+    showSettings(page.in_force);
     if (page.status.daemon) { showState(page.status); showCounts(page.status); }
+    showRetries(page.status);
     showChart('minute', page.recent.minute, 'minute');
     showChart('hour', page.recent.hour, 'hour');
     showMachine(page);

@@ -50,7 +50,9 @@ pub(super) fn plan(
                 continue;
             }
         };
-        if let Some(Sharer { other, separable }) = other {
+        if let Some(why) = objects::unnameable(&output) {
+            plan.failed.push((found.input, Refusal::OutputName { why }.into()));
+        } else if let Some(Sharer { other, separable }) = other {
             plan.failed.push((found.input, Refusal::SharedOutput { other, output, separable }.into()));
         } else if replaces_one_of(&inputs, &output, &settings.naming) {
             plan.failed.push((found.input, Refusal::ReplacesInput { output }.into()));

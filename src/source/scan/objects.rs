@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::{Bucket, Entry, Found as Stored, Object, Url};
+use store::{Bucket, Entry, Found as Stored, Listed, Object, Url};
 
 use super::Search;
 use super::found::{Candidate, Found};
-use crate::config::{Existing, Settings};
+use crate::config::{Existing, Settings, nearest};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
 use crate::selection::{Choice, is_hidden, promises_a_picture};
@@ -20,6 +20,9 @@ use crate::stop::Stop;
 /// With no more outputs than this, each is asked for; with more, the output folder is listed first: a listing tells of a thousand at once.
 const ASKED: usize = 500;
 
+/// The most folders beside one that is not there that are named.
+const NAMED: usize = 3;
+
 /// Returns the URL of a path, if it is one.
 ///
 /// # Errors
@@ -27,6 +30,16 @@ const ASKED: usize = 500;
 pub(super) fn url_of(path: &Path) -> Result<Option<Url>, Error> {
     let url = store::is_url(path).then(|| Url::parse(path)).transpose();
     url.map_err(|why| Error::Usage(why.to_string()))
+}
+
+/// Returns why an output cannot have its name in object storage, if that is where it goes.
+pub(super) fn unnameable(output: &Path) -> Option<String> {
+    // A URL in the name of a file that is not UTF-8 is none by itself.
+    let lossy = output.to_string_lossy();
+    if !store::is_url(Path::new(&*lossy)) {
+        return None;
+    }
+    Url::parse(output).err().map(|why| why.to_string())
 }
 
 /// Returns whether a URL is that of one picture, going by its name.
@@ -56,13 +69,19 @@ impl Search<'_> {
         }
         let listed = self.storage.bucket(&url).and_then(|bucket| {
             if names_picture(input) {
-                self.object(input, &bucket, &url)
+                self.object(input, &bucket, &url).map(|()| None)
             } else {
-                self.listing(input, &bucket, &url)
+                let is_empty = !self.listing(input, &bucket, &url)? && !self.stop.asked();
+                Ok(is_empty.then(|| nothing_below(input, &bucket, &url)))
             }
         });
-        if let Err(why) = listed {
-            self.plan.failed.push((input.to_owned(), PictureError::of_store(why)));
+        match listed {
+            Ok(None) => {}
+            Ok(Some(why)) if self.settings.allow_empty => self.plan.notes.push(why),
+            Ok(Some(why)) => {
+                return Err(Error::Usage(format!("{why}; --allow-empty if there may be nothing")));
+            }
+            Err(why) => self.plan.failed.push((input.to_owned(), PictureError::of_store(why))),
         }
         Ok(())
     }
@@ -79,33 +98,54 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Takes the objects below this URL.
-    fn listing(&mut self, input: &Path, bucket: &Bucket, folder: &Url) -> Result<(), store::Error> {
-        let (mut left_out, mut is_empty) = (HashSet::new(), true);
-        for entry in bucket.list(folder).take_while(|_| !self.stop.asked()) {
-            let entry = entry?;
-            is_empty = false;
-            let url = bucket.url(&entry.key);
-            let Some(below) = url.below(folder).map(PathBuf::from) else { continue };
-            // A name with a slash at its end makes a folder be seen in some programs. It comes without the slash.
-            let is_marker = below.as_os_str().is_empty() || entry.size == 0 && !promises_a_picture(&below);
-            if is_marker || self.out_url.as_ref().is_some_and(|out| url.is_in(out)) {
-                continue;
-            }
-            match self.choice(&below) {
-                (Choice::Taken, _) => self.take_object(input.join(&below), below, false, bucket, entry),
-                (Choice::LeftOut(name), at) => {
-                    if left_out.insert(at.to_owned()) {
-                        self.skip(&input.join(at), Skip::Reserved(name.purpose));
+    /// Takes the objects below this URL. Returns whether there is anything.
+    fn listing(&mut self, input: &Path, bucket: &Bucket, folder: &Url) -> Result<bool, store::Error> {
+        let (mut left_out, mut is_there) = (HashSet::new(), false);
+        for listed in bucket.list(folder).take_while(|_| !self.stop.asked()) {
+            is_there = true;
+            match listed? {
+                Listed::Object(entry) => {
+                    let url = bucket.url(&entry.key);
+                    if let Some(below) = self.wanted(&url, entry.size, folder, input, &mut left_out) {
+                        self.take_object(input.join(&below), below, false, bucket, entry);
                     }
                 }
-                (Choice::NotSelected, _) => {}
+                Listed::Unusable(one) => {
+                    let url = bucket.url(&one.name);
+                    if self.wanted(&url, one.size, folder, input, &mut left_out).is_some() {
+                        self.plan.failed.push((path_of(&url), Refusal::ObjectName { why: one.why }.into()));
+                    }
+                }
             }
         }
-        if is_empty {
-            self.plan.notes.push(format!("there is nothing below {}", Shown(input)));
+        Ok(is_there)
+    }
+
+    /// Returns the path below an input folder of an object that is to be taken. `left_out` are the names that were told of.
+    fn wanted(
+        &mut self,
+        url: &Url,
+        size: u64,
+        folder: &Url,
+        input: &Path,
+        left_out: &mut HashSet<PathBuf>,
+    ) -> Option<PathBuf> {
+        let below = PathBuf::from(url.below(folder)?);
+        // A name with a slash at its end makes a folder be seen in some programs. It comes without the slash.
+        let is_marker = below.as_os_str().is_empty() || size == 0 && !promises_a_picture(&below);
+        if is_marker || self.out_url.as_ref().is_some_and(|out| url.is_in(out)) {
+            return None;
         }
-        Ok(())
+        match self.choice(&below) {
+            (Choice::Taken, _) => return Some(below),
+            (Choice::LeftOut(name), at) => {
+                if left_out.insert(at.to_owned()) {
+                    self.skip(&input.join(at), Skip::Reserved(name.purpose));
+                }
+            }
+            (Choice::NotSelected, _) => {}
+        }
+        None
     }
 
     /// Decides about an object below an input folder, and says whether about its name or that of a folder above it.
@@ -154,7 +194,7 @@ impl Outputs {
         };
         let bucket = settings.storage.bucket(&out).map_err(unusable)?;
         let is_ours = |one: &&Candidate| settings.shard.is_none_or(|shard| shard.takes(&one.found.below));
-        // What cannot be a name there is told of when it is written.
+        // What cannot be a name there fails.
         let urls = candidates.iter().filter(is_ours).filter_map(|one| Url::parse(&one.output).ok());
         let mut urls: Vec<Url> = urls.collect();
         let mut outputs = Self::default();
@@ -162,7 +202,8 @@ impl Outputs {
             let wanted: HashSet<&str> = urls.iter().map(Url::key).collect();
             let mut listed = HashMap::new();
             for entry in bucket.list(&out).take_while(|_| !stop.asked()) {
-                let entry = entry.map_err(unusable)?;
+                // Outputs have names that can be used.
+                let Listed::Object(entry) = entry.map_err(unusable)? else { continue };
                 if wanted.contains(entry.key.as_str()) {
                     listed.insert(entry.key.clone(), entry);
                 }
@@ -196,4 +237,41 @@ impl Outputs {
 /// Returns the path that a URL is as an output, however the user spelled it.
 fn path_of(url: &Url) -> PathBuf {
     url.to_string().into()
+}
+
+/// Says that there is nothing below a folder, and which folders are near.
+fn nothing_below(input: &Path, bucket: &Bucket, folder: &Url) -> String {
+    let nothing = format!("there is nothing below {}", Shown(input));
+    let (beside, missing) = beside(bucket, folder);
+    match (nearest(&missing, beside.iter().map(|key| last_part(key).to_owned())), &beside[..]) {
+        (Some(near), _) => {
+            let key = beside.iter().find(|key| last_part(key) == near).unwrap_or(&missing);
+            format!("{nothing}; did you mean {}/?", Shown(&path_of(&bucket.url(key))))
+        }
+        (None, []) => nothing,
+        (None, beside) => {
+            let names =
+                beside.iter().take(NAMED).map(|key| format!("{}/", Shown(&path_of(&bucket.url(key)))));
+            format!("{nothing}; there is {}", names.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// Returns the folders in the innermost folder above one that has any, and the name that is missing there.
+fn beside(bucket: &Bucket, folder: &Url) -> (Vec<String>, String) {
+    let mut key = folder.key();
+    while !key.is_empty() {
+        let (above, missing) = key.rsplit_once('/').unwrap_or(("", key));
+        // That there is nothing is told in any case.
+        let there = bucket.folders(&bucket.url(above)).unwrap_or_default();
+        if !there.is_empty() {
+            return (there, missing.to_owned());
+        }
+        key = above;
+    }
+    (Vec::new(), String::new())
+}
+
+fn last_part(key: &str) -> &str {
+    key.rsplit_once('/').map_or(key, |(_, last)| last)
 }

@@ -273,11 +273,7 @@ pub(super) fn check(header: &Header, limits: &Limits) -> Result<(), CodecError> 
     if header.buffer_bytes() <= limits.max_bytes {
         return Ok(());
     }
-    Err(CodecError::TooLarge {
-        what: format!("a tile of {width}x{rows} pixels"),
-        limit: format!("{} bytes", limits.max_bytes),
-        flag: "--max-bytes",
-    })
+    Err(CodecError::too_long(format!("a tile of {width}x{rows} pixels"), limits.max_bytes))
 }
 
 /// Returns the error of a WebP as that of the TIFF around it.
