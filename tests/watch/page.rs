@@ -87,7 +87,14 @@ fn address(service: &Service) -> SocketAddr {
     service.log().split_once("/status at http://").unwrap().1.lines().next().unwrap().parse().unwrap()
 }
 
-/// Opens the page of a service in a browser, and uses it. Nothing if there is no browser.
+/// Returns the link that lets one browser change something.
+fn way_in(service: &Service) -> String {
+    let log = service.log();
+    let (_, link) = log.split_once("without it: ").expect("a link");
+    link.lines().next().unwrap().to_owned()
+}
+
+/// Opens the page of a service in a browser, which may change something, and uses it. Nothing if there is no browser.
 fn with_page(service: &Service, check: impl AsyncFnOnce(&Page)) {
     let Some(driver) = Driver::start() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -104,7 +111,7 @@ fn with_page(service: &Service, check: impl AsyncFnOnce(&Page)) {
         let mut builder = ClientBuilder::new(HttpConnector::new());
         builder.capabilities(options.as_object().unwrap().clone());
         let client = builder.connect(&format!("http://127.0.0.1:{}", driver.port)).await.expect("a browser");
-        client.goto(&format!("http://{}/", address(service))).await.unwrap();
+        client.goto(&way_in(service)).await.unwrap();
         let page = Page(client);
         page.wait("document.getElementById('state').textContent.startsWith('running')").await;
         check(&page).await;
@@ -223,17 +230,38 @@ fn no_page_of_another_origin_changes_anything() {
         (format!("{bearer}Origin: http://evil.example\r\n"), 403),
         (format!("{bearer}Sec-Fetch-Site: cross-site\r\n"), 403),
         (format!("{bearer}{own}"), 200),
-        // The same user's browser on this machine.
-        (own.clone(), 200),
+        // Being the same user on the same machine is not enough.
+        (own.clone(), 403),
     ] {
         let answer = request(&service, "POST /pause", &headers);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{headers}{answer}");
+    }
+    for path in ["/activity", "/status", "/pictures/1/before.png"] {
+        let read = |headers| request(&service, &format!("GET {path}"), headers);
+        assert!(read("Sec-Fetch-Site: cross-site\r\n").starts_with("HTTP/1.1 403"), "{path}");
+        assert!(!read("Sec-Fetch-Site: same-origin\r\n").starts_with("HTTP/1.1 403"), "{path}");
     }
     let page = request(&service, "GET /", "").to_lowercase();
     assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
     place.run("resume out").exits(0).prints("resumed");
     assert_eq!(service.stop(), Some(0));
     place.run("pause out").exits(3).says("no service runs for");
+}
+
+#[test]
+fn the_page_is_asked_by_no_name_but_its_own() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--listen 127.0.0.1:0 --listen-name scans.example");
+    for (host, status) in [("scans.example", 200), ("localhost:1", 200), ("evil.example", 421)] {
+        let mut stream = TcpStream::connect(address(&service)).unwrap();
+        write!(stream, "GET /status HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {answer}");
+    }
+    place.run("status out").exits(0).prints("process ");
+    assert_eq!(service.stop(), Some(0));
+    place.run("in --out out --listen-name a").exits(2).says("--listen-name has no effect without");
 }
 
 #[test]
