@@ -1,5 +1,5 @@
 //! Which outputs of a message a worker writes. Who may publish is often more than who should, so a message is not trusted with files: nothing
-//! is replaced but what histeqd wrote. One that is signed is, as a single run is: but for its own inputs and what services keep.
+//! is replaced but what histeqd wrote. One that is signed may replace what a single run may.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,6 +13,7 @@ use crate::beneath::{Folder, Obstacle};
 use crate::ledger;
 use crate::paths::{Identity, Shown};
 use crate::record::Record;
+use crate::selection::is_of_folder_settings;
 
 /// Why an output is not written.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,9 +22,9 @@ pub(super) enum Unwritable {
     Outside(#[from] Outside),
     #[error("its output {} is an input of the message", Shown(.0))]
     Input(PathBuf),
-    #[error("its output {} would lie in a folder of a ledger", Shown(.0))]
+    #[error("its output {} would lie in the folder of a ledger, or be the settings of a folder", Shown(.0))]
     State(PathBuf),
-    #[error("its output {} has no picture's name; submit with --format, or with --key-file", Shown(.0))]
+    #[error("its output {} has neither a picture's name nor the extension of its input", Shown(.0))]
     Name(PathBuf),
     #[error("{0}")]
     Link(String),
@@ -35,32 +36,32 @@ pub(super) enum Unwritable {
 pub(super) struct Outputs<'m> {
     roots: &'m Roots,
     inputs: HashSet<Identity>,
-    is_signed: bool,
 }
 
 impl<'m> Outputs<'m> {
     /// Looks at the inputs of a message.
-    pub(super) fn of(pictures: &[Picture], roots: &'m Roots, is_signed: bool) -> Self {
+    pub(super) fn of(pictures: &[Picture], roots: &'m Roots) -> Self {
         let identity = |input: &PathBuf| match store::is_url(input) {
             true => Some(Identity::of_object(input)),
             false => Identity::at(input),
         };
         let inputs = pictures.iter().filter_map(|picture| identity(&picture.input)).collect();
-        Self { roots, inputs, is_signed }
+        Self { roots, inputs }
     }
 
-    /// Checks that an output of the message may be written.
-    pub(super) fn check(&self, output: &Path) -> Result<(), Unwritable> {
+    /// Checks that the output of one of its pictures may be written.
+    pub(super) fn check(&self, Picture { input, output, .. }: &Picture) -> Result<(), Unwritable> {
         let root = self.roots.of_output(output)?;
         let below = output.strip_prefix(root).unwrap_or(output);
-        if below.iter().any(|name| name == ledger::FOLDER) {
-            return Err(Unwritable::State(output.to_owned()));
+        if below.iter().any(|name| name == ledger::FOLDER) || is_of_folder_settings(output) {
+            return Err(Unwritable::State(output.clone()));
         }
         if self.is_input(output) {
-            return Err(Unwritable::Input(output.to_owned()));
+            return Err(Unwritable::Input(output.clone()));
         }
-        if !self.is_signed && Format::of_name(output).is_none() {
-            return Err(Unwritable::Name(output.to_owned()));
+        // What is no picture keeps its name, and is passed over when its content is read.
+        if Format::of_name(output).is_none() && input.extension() != output.extension() {
+            return Err(Unwritable::Name(output.clone()));
         }
         if store::is_url(output) { Ok(()) } else { is_behind_link(root, output) }
     }

@@ -408,10 +408,10 @@ impl Worker<'_> {
     /// Returns the pictures that this worker does not read or not write, and why.
     fn outside(&self, pictures: &[Picture]) -> Vec<(Picture, String)> {
         let mut check_input = self.roots.check_inputs();
-        let outputs = Outputs::of(pictures, &self.roots, self.begun.signatures().are_required());
+        let outputs = Outputs::of(pictures, &self.roots);
         let outside = |picture: &Picture| {
             let checked = check_input(&picture.input).map_err(Unwritable::from);
-            Some((picture.clone(), checked.and_then(|()| outputs.check(&picture.output)).err()?.to_string()))
+            Some((picture.clone(), checked.and_then(|()| outputs.check(picture)).err()?.to_string()))
         };
         pictures.iter().filter_map(outside).collect()
     }
