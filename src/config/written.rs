@@ -346,7 +346,7 @@ pub struct Written {
     /// How much memory the pictures in progress may take together [default: auto]
     ///
     /// At least 1MiB, such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB per thread if that is more, but at most half of
-    /// the memory of the machine or its control group.
+    /// the memory of the machine or its control group, and of the address space (ulimit -v).
     #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub memory: Option<OrAuto<Memory>>,

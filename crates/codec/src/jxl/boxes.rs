@@ -166,9 +166,15 @@ mod tests {
     fn what_unpacks_to_more_than_anybody_writes_is_refused() {
         assert_eq!(Content::Plain(&vec![0; LONGEST]).read().unwrap().len(), LONGEST);
         assert!(Content::Plain(&vec![0; LONGEST + 1]).read().is_err());
-        // Brotli (RFC 7932): a window of 22 bits, one meta-block of 4 bytes as they are, and the end.
-        let packed = [0x0b, 0x01, 0x80, b'a', b'b', b'c', b'd', 0x03];
+        // By the reference encoder of Brotli, of "abcd" and of one zero byte more than is read.
+        let packed = [0x8b, 0x01, 0x80, b'a', b'b', b'c', b'd', 0x03];
         assert_eq!(Content::Compressed(&packed).read().unwrap(), b"abcd");
         assert!(Content::Compressed(&packed[..5]).read().is_err());
+        let zeros = [
+            0xcb, 0xff, 0xff, 0x3f, 0xf8, 0x27, 0x00, 0xe2, 0xb1, 0x40, 0x20, 0xf7, 0xfe, 0x0f, 0x00, 0x00,
+            0x01, 0x00, 0x03,
+        ];
+        let why = Content::Compressed(&zeros).read().unwrap_err().to_string();
+        assert!(why.contains("more than 8 MiB"), "{why}");
     }
 }
