@@ -11,6 +11,7 @@ mod queue;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -26,6 +27,7 @@ use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Set
 use crate::error::Error;
 use crate::paths::Shown;
 use crate::source::is_folder;
+use crate::words::without_passwords;
 use crate::worker::WorkerArgs;
 use lanes::Unit;
 use output::Output;
@@ -191,6 +193,11 @@ pub struct Cli {
     #[arg(long, value_name = "URL", requires = "watch")]
     queue: Option<Place>,
 
+    /// With --queue: a file with a key that signs the messages; workers that have it take no others
+    #[cfg(feature = "queue")]
+    #[arg(long, value_name = "FILE", requires = "queue")]
+    key_file: Option<PathBuf>,
+
     #[command(flatten)]
     part: Part,
 
@@ -333,13 +340,23 @@ impl WorkerCommand {
 pub enum Invocation {
     /// Equalize pictures.
     Run(Box<Settings>),
-    /// Watch folders, and publish to this queue what arrives.
+    /// Watch folders, and publish to this queue what arrives, signed with the key in a file.
     #[cfg(feature = "queue")]
-    Publish(Box<Settings>, Place),
+    Publish(Box<Settings>, Place, Option<PathBuf>),
     /// Print this text on standard output.
     Print(String),
     /// Run a subcommand.
     Command(Command),
+}
+
+/// Prints what clap has to say, and exits. A value that is none is in it, which may be an address with a password.
+fn exit(error: &clap::Error) -> ! {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    // Nobody may be reading.
+    let _ = write!(anstream::stderr(), "{}", without_passwords(&error.render().ansi().to_string()));
+    std::process::exit(error.exit_code())
 }
 
 impl Cli {
@@ -354,7 +371,7 @@ impl Cli {
         }
         Self::try_parse_from(&words).or_else(|error| match slip(&words) {
             Some(why) if error.use_stderr() => Err(Error::Usage(why)),
-            _ => error.exit(),
+            _ => exit(&error),
         })
     }
 
@@ -406,6 +423,7 @@ impl Cli {
         let report = Report { style, json: self.json, timings: self.timings };
         let request = Request {
             inputs: self.inputs,
+            roots: None,
             shard: self.part.shard()?,
             allow_empty: self.part.allow_empty,
             files_from: self.part.files_from,
@@ -433,7 +451,7 @@ impl Cli {
         }
         #[cfg(feature = "queue")]
         if let Some(place) = self.queue {
-            return Ok(Invocation::Publish(Box::new(settings), place));
+            return Ok(Invocation::Publish(Box::new(settings), place, self.key_file));
         }
         Ok(Invocation::Run(Box::new(settings)))
     }

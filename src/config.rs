@@ -30,7 +30,7 @@ use std::time::Duration;
 
 pub use choice::{
     ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, InputFile,
-    JpegChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
+    JpegChoice, LinksChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
 };
 pub use effects::RunKind;
 pub(crate) use file::nearest;
@@ -48,7 +48,8 @@ use layers::key;
 use store::Storage;
 use together::Kind;
 
-use crate::selection::Selection;
+use crate::input::InputRoots;
+use crate::selection::{Links, Selection};
 use codec::Limits;
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
@@ -90,6 +91,8 @@ pub struct Settings {
     pub existing: Existing,
     /// Which files of the input folders are taken.
     pub selection: Selection,
+    /// Where the files that are read have to lie.
+    pub roots: InputRoots,
     /// Whether the pictures are published to a queue, and others do them.
     pub is_published: bool,
     /// Whether to say what would be done, and write nothing.
@@ -210,6 +213,8 @@ impl Style {
 pub struct Request {
     /// Files and folders to read.
     pub inputs: Vec<PathBuf>,
+    /// Where the files that are read have to lie, those that the settings name too, if others say that.
+    pub roots: Option<InputRoots>,
     /// The list of the files to take of these folders, if they are not searched.
     pub files_from: Option<PathBuf>,
     /// The part of the pictures that this run is for, if it is not for all.
@@ -273,10 +278,17 @@ impl Settings {
         let threads = machine::threads(key(written.threads));
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;
+        let links = key(written.links).resolve(request.watch);
+        let roots = match (&request.roots, links) {
+            (Some(roots), _) => roots.clone(),
+            (None, Links::Follow) => InputRoots::default(),
+            (None, Links::Inside | Links::Never) => InputRoots::within(request.inputs.clone()),
+        };
+        let named = request.roots.clone().unwrap_or_default();
         let for_objects = if storage::is_named(&request) { memory / storage::SHARE } else { 0 };
         let memory = memory - for_objects;
         Ok(Self {
-            picture: Arc::new(PictureSettings::resolve(&written, &limits, memory)?),
+            picture: Arc::new(PictureSettings::resolve(&written, &limits, memory, &named)?),
             limits,
             threads: threads.0.get(),
             memory,
@@ -289,7 +301,8 @@ impl Settings {
             } else {
                 Existing::Skip
             },
-            selection: Selection::new(&key(written.include), &key(written.exclude), key(written.follow))?,
+            selection: Selection::new(&key(written.include), &key(written.exclude), links)?,
+            roots,
             durability: key(written.durability),
             times: key(written.times),
             permissions: key(written.permissions),
@@ -339,7 +352,8 @@ impl Settings {
         if split_channels && written.color != Some(Color::PerChannel) {
             return Err("--split-channels needs --color per-channel".to_owned());
         }
-        PictureSettings::resolve(&written, &self.limits, self.memory)
+        // Files of folders name no others.
+        PictureSettings::resolve(&written, &self.limits, self.memory, &InputRoots::default())
     }
 
     /// Returns what matters most of what decides what outputs look like, in a few words for people.
@@ -392,7 +406,7 @@ mod tests {
     fn what_is_printed_is_read_back_the_same() {
         let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
-                    follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
+                    links = 'inside'\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
                     settle = '1s'\nrescan = '1min'\npoll = '2s'\nafter = 'move:/kept'\non-collision = 'wait'\nfailed = '/failed'\nstate = '/s'\n\
                     listen = '[::1]:9464'";

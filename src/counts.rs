@@ -1,13 +1,13 @@
 //! Sums of the histograms of any number of pictures, and the files that hold them. Sums of several machines add up.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::files::WithRemedy;
+use crate::input::InputRoots;
 use crate::kind::Kind;
 use crate::paths::Shown;
 use equalize::count;
@@ -114,14 +114,14 @@ impl Counts {
         text.starts_with(b"{\"format\":\"histeqdcounts\"")
     }
 
-    /// Reads a file of sums.
+    /// Reads a file of sums, which has to lie in `roots`.
     ///
     /// # Errors
     /// [`CountsError`].
-    pub fn read(path: &Path) -> Result<Self, CountsError> {
+    pub fn read(path: &Path, roots: &InputRoots) -> Result<Self, CountsError> {
         let read = || -> io::Result<Vec<u8>> {
             let mut text = Vec::new();
-            File::open(path)?.take(LONGEST).read_to_end(&mut text)?;
+            roots.open_named(path)?.take(LONGEST).read_to_end(&mut text)?;
             Ok(text)
         };
         let text = read().map_err(|source| CountsError::Read { path: path.to_owned(), source })?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::config::{ConfigError, FolderError};
 use crate::files::WithRemedy;
+use crate::input::{Outside, outside};
 use crate::ledger::{LedgerError, LockError, TakeError};
 use crate::mask::MaskError;
 use crate::paths::Shown;
@@ -105,6 +106,7 @@ impl PictureError {
                 Refusal::NotAFile
                     | Refusal::ObjectName { .. }
                     | Refusal::OutputName { .. }
+                    | Refusal::Outside(_)
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
                     | Refusal::Unlike(_)
@@ -189,6 +191,14 @@ impl PictureError {
             Self::Publish(error) => error.affects_all(),
             Self::Read(error) => of_store(error).is_some_and(store::Error::concerns_bucket),
             _ => false,
+        }
+    }
+
+    /// Returns what it means that an input cannot be opened.
+    pub(crate) fn of_input(error: io::Error) -> Self {
+        match outside(&error) {
+            Some(outside) => Refusal::Outside(outside.clone()).into(),
+            None => Self::Read(error),
         }
     }
 
@@ -317,6 +327,9 @@ pub enum Refusal {
         /// Why, as a sentence that names the output.
         why: String,
     },
+    /// A link leads to it from the folders that may be read, and it lies in none of these.
+    #[error("{0}; --links follow takes it")]
+    Outside(Outside),
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

@@ -66,6 +66,7 @@ pub mod stop;
 pub mod task;
 pub mod timings;
 pub mod together;
+mod words;
 pub mod worker;
 
 use crate::config::{Naming, Settings};

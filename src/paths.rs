@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 
 use crate::digest::Digest;
+use crate::words::is_plain;
 
 /// A path for people: as it is if it is plain text, otherwise quoted with escapes, so that a name with a line break, a terminal's control
 /// codes or bytes that are not UTF-8 can neither mislead nor get lost.
@@ -20,7 +21,7 @@ impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.0.as_ref();
         match path.to_str() {
-            Some(plain) if !plain.is_empty() && !plain.contains(char::is_control) => f.write_str(plain),
+            Some(plain) if !plain.is_empty() && plain.chars().all(is_plain) => f.write_str(plain),
             _ => fmt::Debug::fmt(path, f),
         }
     }
@@ -107,6 +108,7 @@ mod tests {
         assert_eq!(Shown("in box/é.png").to_string(), "in box/é.png");
         assert_eq!(Shown("a\nb").to_string(), r#""a\nb""#);
         assert_eq!(Shown("\x1b[2J").to_string(), r#""\u{1b}[2J""#);
+        assert_eq!(Shown("a\u{202e}gnp.exe").to_string(), r#""a\u{202e}gnp.exe""#);
         assert_eq!(Shown(OsStr::from_bytes(b"caf\xe9")).to_string(), r#""caf\xE9""#);
         assert_eq!(Shown("").to_string(), r#""""#);
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+#[cfg(feature = "queue")]
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +48,7 @@ fn run(faults: MakeFaults) -> Result<Exit, Error> {
         Invocation::Run(settings) if settings.watch => watch(&settings),
         Invocation::Run(settings) => run_pictures(&settings),
         #[cfg(feature = "queue")]
-        Invocation::Publish(settings, place) => publish(&settings, &place),
+        Invocation::Publish(settings, place, key) => publish(&settings, &place, key.as_deref()),
         Invocation::Command(Command::Histogram(command)) => count_pictures(*command),
         Invocation::Command(Command::Devices) => print(&device::find::describe()),
         #[cfg(feature = "queue")]
@@ -108,10 +110,10 @@ fn submit(command: SubmitCommand) -> Result<Exit, Error> {
 }
 
 #[cfg(feature = "queue")]
-fn publish(settings: &Settings, place: &Place) -> Result<Exit, Error> {
+fn publish(settings: &Settings, place: &Place, key: Option<&Path>) -> Result<Exit, Error> {
     let (stop, publisher) = (Stop::default(), Arc::new(Publisher::new(Durability::Full)));
     on_signals(&stop, &publisher, None)?;
-    queue::watch(settings, place, &stop)
+    queue::watch(settings, (place, key), &stop)
 }
 
 #[cfg(feature = "queue")]

@@ -1,12 +1,13 @@
 //! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept, or a file of counts.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::counts::{Counts, CountsError};
 use crate::files::WithRemedy;
+use crate::input::InputRoots;
 use crate::kind::{Kind, kind_of};
 use crate::paths::Shown;
 use crate::record::Digest;
@@ -101,7 +102,7 @@ const HEAD: u64 = 64;
 
 impl Reference {
     /// Reads a file of counts; or reads a picture and counts all of its pages and frames, as pictures are decoded for this target and within these
-    /// limits. Decoding may take `memory` bytes.
+    /// limits. Decoding may take `memory` bytes. What is read has to lie in `roots`.
     ///
     /// # Errors
     /// [`ReferenceError`].
@@ -110,6 +111,7 @@ impl Reference {
         target: &Target,
         limits: &Limits,
         memory: u64,
+        roots: &InputRoots,
     ) -> Result<Self, Box<ReferenceError>> {
         // Whatever pictures become, it is not written.
         let is_written_as_jpeg = target.format.is_none_or(|format| format == codec::Format::Jpeg);
@@ -120,11 +122,11 @@ impl Reference {
                 return Err(Why::NotAFile);
             }
             let mut head = Vec::new();
-            File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+            roots.open_named(path)?.take(HEAD).read_to_end(&mut head)?;
             if Counts::are_in(&head) {
-                return Ok(Content::Counts(Counts::read(path)?));
+                return Ok(Content::Counts(Counts::read(path, roots)?));
             }
-            let (layout, levels, counts) = count_pages(path, &target, limits, memory)?;
+            let (layout, levels, counts) = count_pages(path, &target, limits, memory, roots)?;
             Ok(Content::Picture { layout, levels, counts })
         };
         let wrong = |why| Box::new(ReferenceError { path: path.to_owned(), why });
@@ -225,15 +227,21 @@ impl fmt::Debug for Reference {
 type Counted = (Layout, Levels, Vec<u64>);
 
 /// Counts all pages of a file, which have to be of one kind; returns what the first is like, with the sums of the counts.
-fn count_pages(path: &Path, target: &Target, limits: &Limits, memory: u64) -> Result<Counted, Why> {
+fn count_pages(
+    path: &Path,
+    target: &Target,
+    limits: &Limits,
+    memory: u64,
+    roots: &InputRoots,
+) -> Result<Counted, Why> {
     let (mut buffer, mut scratch) = (Vec::new(), Scratch::default());
-    let mut file = File::open(path)?;
+    let mut file = roots.open_named(path)?;
     let mut first = codec::open(&mut file, &mut buffer, limits, target)?;
     let pages = first.take_pages();
     let (layout, levels, mut sums) = count_page(first, memory, &mut scratch)?;
     let Some(pages) = pages else { return Ok((layout, levels, sums)) };
     for index in 1..pages.len() {
-        let (mut file, place) = (File::open(path)?, (&pages, index));
+        let (mut file, place) = (roots.open_named(path)?, (&pages, index));
         let page = codec::open_page(&mut codec::Unbounded, &mut file, &mut buffer, limits, target, place)?;
         let (other, of_other, counts) = count_page(page, memory, &mut scratch)?;
         if (other.pixel, other.depth, of_other) != (layout.pixel, layout.depth, levels) {

@@ -6,25 +6,40 @@ use crate::cli::RetryCommand;
 use crate::error::Error;
 use crate::ledger::{self, Ledger};
 use crate::paths::Shown;
-use crate::selection::Selection;
+use crate::selection::{Links, Selection};
 use crate::socket::{self, Answer};
 use crate::status;
+
+/// The longest pattern, in bytes: that of a path.
+const LONGEST_PATTERN: usize = 4096;
+/// The most wildcards in the globs together: each costs time and memory.
+const MOST_WILDCARDS: usize = 1000;
 
 /// Which of the failed pictures are meant.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     /// Names and paths as they are, for a name may look like a glob. Empty: all are meant.
     names: Vec<PathBuf>,
-    globs: Selection,
+    globs: Option<Selection>,
 }
 
 impl Wanted {
     /// Takes names, paths, or their ends, and globs for these; none means all pictures.
     ///
     /// # Errors
-    /// When a glob is invalid. The error is a sentence that names it.
+    /// When a glob is invalid, or there are too many. The error is a sentence that says so.
     pub(crate) fn new(patterns: &[String]) -> Result<Self, String> {
-        let globs = Selection::new(patterns, &[], false)?;
+        if patterns.iter().any(|pattern| pattern.len() > LONGEST_PATTERN) {
+            return Err(format!("a pattern is longer than {LONGEST_PATTERN} bytes, as no path is"));
+        }
+        let globs: Vec<_> = patterns.iter().filter(|pattern| wildcards(pattern) > 0).cloned().collect();
+        if globs.iter().map(|glob| wildcards(glob)).sum::<usize>() > MOST_WILDCARDS {
+            return Err(format!(
+                "the patterns have more than {MOST_WILDCARDS} wildcards; name fewer at a time"
+            ));
+        }
+        let globs =
+            if globs.is_empty() { None } else { Some(Selection::new(&globs, &[], Links::default())?) };
         Ok(Self { names: patterns.iter().map(PathBuf::from).collect(), globs })
     }
 
@@ -36,8 +51,13 @@ impl Wanted {
         };
         self.names.is_empty()
             || self.names.iter().any(|name| input.ends_with(name))
-            || ends().any(|end| self.globs.takes_file(&end))
+            || self.globs.as_ref().is_some_and(|globs| ends().any(|end| globs.takes_file(&end)))
     }
+}
+
+/// Returns how many signs of a pattern have a meaning in globs.
+fn wildcards(pattern: &str) -> usize {
+    pattern.bytes().filter(|byte| b"*?[{\\".contains(byte)).count()
 }
 
 /// Has the pictures taken up again by the running service, or by the next one. Returns what to tell the user.
@@ -107,5 +127,13 @@ mod tests {
         assert!(has(&[], input));
         assert!(!has(&["[1].PNG"], input) && !has(&["024/*"], input));
         assert!(Wanted::new(&["[".into()]).is_err());
+    }
+
+    #[test]
+    fn patterns_that_would_take_long_are_refused() {
+        assert!(Wanted::new(&["*".repeat(900_000)]).unwrap_err().contains("longer than"));
+        assert!(Wanted::new(&vec!["*?".to_owned(); 600]).unwrap_err().contains("wildcards"));
+        let names: Vec<_> = (0..100_000).map(|number| format!("in/{number}.png")).collect();
+        assert!(Wanted::new(&names).unwrap().has(Path::new("/srv/in/7.png")));
     }
 }

@@ -15,7 +15,19 @@ pub use reserved::{Purpose, Reserved};
 /// The name of the file with a folder's settings.
 pub(crate) const FOLDER_SETTINGS: &str = "histeqd.toml";
 
-/// The user's globs, and whether links to folders are entered. Globs are matched against paths relative to the input folder, regardless of
+/// Which links in input folders are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// All.
+    #[default]
+    Follow,
+    /// Those that lead to what lies in an input folder.
+    Inside,
+    /// None.
+    Never,
+}
+
+/// The user's globs, and which links are followed. Globs are matched against paths relative to the input folder, regardless of
 /// case.
 #[derive(Clone, Debug)]
 pub struct Selection {
@@ -24,8 +36,8 @@ pub struct Selection {
     /// The globs of `include`, as they are matched.
     spelled: Vec<String>,
     exclude: GlobSet,
-    /// Whether links to folders are entered.
-    pub follow_links: bool,
+    /// Which links are followed.
+    pub links: Links,
     /// Whether a glob of `include` looks like a list: it has a comma outside braces.
     pub commas: bool,
 }
@@ -46,11 +58,11 @@ impl Selection {
     ///
     /// # Errors
     /// When a glob is invalid. The error is a sentence that names it.
-    pub fn new(include: &[String], exclude: &[String], follow_links: bool) -> Result<Self, String> {
+    pub fn new(include: &[String], exclude: &[String], links: Links) -> Result<Self, String> {
         let included = if include.is_empty() { None } else { Some(globs(include)?) };
         let commas = include.iter().any(|glob| is_list(glob));
         let spelled = include.iter().map(|glob| anchored(glob).to_ascii_lowercase()).collect();
-        Ok(Self { include: included, spelled, exclude: globs(exclude)?, follow_links, commas })
+        Ok(Self { include: included, spelled, exclude: globs(exclude)?, links, commas })
     }
 
     /// Returns whether there are any globs.
@@ -159,7 +171,7 @@ mod tests {
 
     fn selection(include: &[&str], exclude: &[&str]) -> Selection {
         let owned = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
-        Selection::new(&owned(include), &owned(exclude), false).unwrap()
+        Selection::new(&owned(include), &owned(exclude), Links::Follow).unwrap()
     }
 
     #[test]
@@ -237,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_wrong_glob_is_named() {
-        let why = Selection::new(&["a[".into()], &[], false).unwrap_err();
+        let why = Selection::new(&["a[".into()], &[], Links::Follow).unwrap_err();
         assert!(why.starts_with("the glob \"a[\" is invalid: "), "{why}");
     }
 }

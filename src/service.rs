@@ -143,14 +143,14 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let account = Arc::new(Account::new(folder.clone(), out.clone()));
     anew.into_iter().for_each(|why| account.ledger_is_new(why));
     let (changes, to_change) = bounded(1);
-    let previews = Previews::start(Arc::clone(&machine), Arc::clone(&account), settings.limits.max_pixels);
+    let previews = Previews::start(Arc::clone(&machine), Arc::clone(&account), settings);
     let answers = Arc::new(Answers {
         in_force: InForce::of(settings),
         account: Arc::clone(&account),
         health: Arc::clone(&health),
         metrics: Arc::clone(&metrics),
         changes,
-        access: Access::new(settings.service.token_file.as_deref()).map_err(Error::Usage)?,
+        access: access(&settings.service)?,
         previews: previews.map_err(Error::thread)?,
     });
     let server = settings.service.listen.map(|address| listen(address, settings, &answers));
@@ -200,12 +200,19 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     done
 }
 
+fn access(service: &Service) -> Result<Access, Error> {
+    Access::new(service.token_file.as_deref(), &service.listen_names).map_err(Error::Usage)
+}
+
 /// Starts the server for others than the socket's users, and says in the log what its clients may do. The error is a sentence for the user.
 fn listen(address: SocketAddr, settings: &Settings, answers: &Arc<Answers>) -> Result<Server, String> {
-    let server = server::start(address, routes::all(Arc::clone(answers)))?;
+    let (server, address) = server::start(address, routes::all(Arc::clone(answers)))?;
     let has_own_token = settings.service.token_file.is_some();
     if !has_own_token {
         info!("who retries, pauses or resumes there needs this token: {}", answers.access.token());
+    }
+    if let Some(path) = answers.access.way_in() {
+        info!("the browser that opens this link first may do so without it: http://{address}{path}");
     }
     if !address.ip().is_loopback() {
         let advice =
@@ -431,7 +438,7 @@ impl<'a> Watching<'a> {
     /// Changes what the service does, as somebody asked.
     fn change(&mut self, ChangeRequest { change, answer }: ChangeRequest) {
         let changed = match change {
-            Change::Retry(patterns) => self.retry(&patterns),
+            Change::Retry(wanted) => self.retry(&wanted),
             Change::Pause => Ok(self.set_paused(true)),
             Change::Resume => Ok(self.set_paused(false)),
         };
@@ -440,8 +447,7 @@ impl<'a> Watching<'a> {
     }
 
     /// Takes failed pictures up again. Returns how many, or a sentence that says why not.
-    fn retry(&mut self, patterns: &[String]) -> Result<usize, String> {
-        let wanted = Wanted::new(patterns)?;
+    fn retry(&mut self, wanted: &Wanted) -> Result<usize, String> {
         let are_meant = |input: &Path| wanted.has(input);
         self.failures.forget_those(are_meant);
         let count = self.output_access.ledger().forget_failed(are_meant).map_err(|why| why.to_string())?;

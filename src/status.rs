@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::ledger::{self, FailedPicture, FailureSearch, FoundFailures, Ledger, Report, ServiceReport};
 use crate::paths::Shown;
 use crate::socket::{self, Answer};
+use crate::words::Words;
 
 /// How many seconds a service, which reports every few seconds, may be silent before it counts as gone.
 const SILENT: u64 = 15;
@@ -45,7 +46,7 @@ fn describe_failures(folder: &Path, as_json: bool) -> Result<String, Error> {
 }
 
 fn failure_line(failure: &FailedPicture) -> String {
-    format!("{} ago: {}: {}\n", time(failure.seconds_ago), Shown(&failure.input), failure.reason)
+    format!("{} ago: {}: {}\n", time(failure.seconds_ago), Shown(&failure.input), Words(&failure.reason))
 }
 
 /// Returns the error of a folder without a ledger.
@@ -84,7 +85,7 @@ fn write_counts(to: &mut String, report: &Report) -> fmt::Result {
         report.service.as_ref().map_or("none yet".into(), |own| service(own, report.answered))
     )?;
     if let Some(why) = &report.incomplete {
-        writeln!(to, "ledger    {why}")?;
+        writeln!(to, "ledger    {}", Words(why))?;
     }
     write!(to, "done      {}", report.done)?;
     if let Some(seconds) = report.last_done_seconds_ago {
@@ -115,11 +116,11 @@ fn write_counts(to: &mut String, report: &Report) -> fmt::Result {
 /// Writes what stays in the inbox, and how the devices are.
 fn write_devices(to: &mut String, service: &ServiceReport) -> fmt::Result {
     if let Some(why) = &service.staying {
-        writeln!(to, "staying   {why}")?;
+        writeln!(to, "staying   {}", Words(why))?;
     }
     for device in &service.devices {
         let how = device.trouble.as_deref().unwrap_or("works");
-        write!(to, "device    {}: {how}", device.name)?;
+        write!(to, "device    {}: {}", Words(&device.name), Words(how))?;
         if device.failures > 0 {
             let times = if device.failures == 1 { "time" } else { "times" };
             write!(to, " (failed {} {times} so far)", device.failures)?;
@@ -135,7 +136,7 @@ fn write_failures(to: &mut String, report: &Report) -> fmt::Result {
     }
     for retry in &report.retries {
         let (when, again) = (time(retry.seconds_ago), again(retry, there(report)));
-        writeln!(to, "  {when} ago, retried {again}: {}: {}", Shown(&retry.input), retry.reason)?;
+        writeln!(to, "  {when} ago, retried {again}: {}: {}", Shown(&retry.input), Words(&retry.reason))?;
     }
     Ok(())
 }
@@ -164,15 +165,15 @@ fn service(service: &ServiceReport, answered: bool) -> String {
         text.push_str(&format!(", does not answer here, and wrote this {since} ago"));
     }
     match &service.held {
-        Some(why) => text.push_str(&format!(", waits: {why}")),
+        Some(why) => text.push_str(&format!(", waits: {}", Words(why))),
         None if service.paused => text.push_str(", paused; `histeqd resume` goes on"),
         None => text.push_str(", running"),
     }
     for folder in &service.missing {
-        let _ = write!(text, "; {folder} is not there");
+        let _ = write!(text, "; {} is not there", Words(folder));
     }
     for why in &service.unusable {
-        let _ = write!(text, "; the pictures of a folder wait: {why}");
+        let _ = write!(text, "; the pictures of a folder wait: {}", Words(why));
     }
     text
 }

@@ -36,7 +36,7 @@ fn every_reason_to_pass_a_file_over_is_documented() {
         Skip::AlreadyDone,
         Skip::NotAPicture,
         Skip::NotAFile,
-        Skip::LinkToFolder,
+        Skip::Link,
         Skip::LinkLoop,
         Skip::ListedFolder,
     ];

@@ -162,6 +162,39 @@ fn a_service_whose_lock_becomes_a_link_starts_nothing_more() {
 }
 
 #[test]
+fn what_a_link_in_an_inbox_leads_to_is_copied_nowhere() {
+    let place = Place::with(&["in/a.pgm", "victim/b.pgm"]);
+    place.file("victim/secret", "no picture");
+    place.file("in/.bad", "P5\n4 1\n255\n");
+    for file in ["victim/secret", "in/.bad"] {
+        make_old(&place.path(file));
+    }
+    let link = |service: &Service| {
+        place.link("../victim/secret", "in/c.png");
+        place.link("../victim/b.pgm", "in/d.pgm");
+        place.link("../victim", "in/e");
+        place.link(".bad", "in/f.png");
+        wait("the link to be set aside", || place.path("failed/f.png").is_symlink());
+        drop_in(&place, "last.pgm", DULL);
+        wait("the last", || place.path("archive/last.pgm").exists());
+        service.log()
+    };
+    let service = Service::start(&place, "--after move:archive --failed failed");
+    let log = link(&service);
+    assert!(log.contains("links follow takes such"), "{log}");
+    assert_eq!(service.stop(), Some(0));
+    assert!(["c.png", "d.pgm", "e"].iter().all(|name| place.path("in").join(name).is_symlink()), "they stay");
+    assert!(!place.path("failed/c.png").exists() && !place.path("archive/d.pgm").exists());
+    assert!(!place.path("out/d.pgm").exists() && !place.path("out/e").exists());
+    let service = Service::start(&place, "--after move:archive --failed failed --links follow");
+    wait("what it leads to", || {
+        place.path("archive/d.pgm").is_file() && place.path("failed/c.png").is_file()
+    });
+    assert_eq!(service.stop(), Some(0));
+    assert!(place.path("out/e/b.pgm").exists());
+}
+
+#[test]
 fn inputs_are_put_away_into_no_folder_behind_a_link() {
     let place = place("in/sub/a.pgm");
     place.file("in/bad/b.pgm", "P5\n4 1\n255\n");

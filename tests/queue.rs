@@ -4,6 +4,7 @@ mod chaos;
 mod folder_settings;
 mod hosts;
 pub(crate) mod server;
+mod trust;
 mod watching;
 
 use std::fs;

@@ -15,6 +15,7 @@ mod model;
 mod notifications;
 mod outside;
 mod page;
+mod proxy;
 pub(crate) mod service;
 mod suspects;
 mod trouble;

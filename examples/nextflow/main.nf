@@ -23,7 +23,7 @@ process HISTEQD {
     prefix = task.ext.prefix ?: "${meta.id}"
     if (prefix == 'inbox') error "Pictures are staged in 'inbox'; set ext.prefix to another name"
     """
-    histeqd inbox --follow --out '${prefix}' --no-config --threads ${task.cpus} ${memory} --json ${args} > '${prefix}.json'
+    histeqd inbox --links follow --out '${prefix}' --no-config --threads ${task.cpus} ${memory} --json ${args} > '${prefix}.json'
     """
 
     stub:

@@ -8,9 +8,9 @@ use clap::{Args, value_parser};
 use super::{Part, configuration, configuration_file};
 use crate::config::refuse_url;
 use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Folder, Grid, InputFile, JpegChoice, LevelsChoice, Memory,
-    MethodName, Naming, NoData, OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize,
-    Wait, Written,
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Folder, Grid, InputFile, JpegChoice, LevelsChoice,
+    LinksChoice, Memory, MethodName, Naming, NoData, OrAuto, OrNone, Percent, Pixels, Report, RunKind,
+    Settings, Style, TileSize, Wait, Written,
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
@@ -200,9 +200,16 @@ pub struct HistogramCommand {
     #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
     exclude: Option<Vec<String>>,
 
-    /// Enter folders that are symbolic links
-    #[arg(long, help_heading = "Selection")]
-    follow: bool,
+    /// Which symbolic links in input folders are followed: auto, follow, inside, never [default: auto]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHICH",
+        help_heading = "Selection",
+        hide_possible_values = true
+    )]
+    links: Option<LinksChoice>,
 
     /// Refuse pictures with more pixels than this [default: 2GP]
     #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
@@ -340,7 +347,7 @@ impl HistogramCommand {
             overwrite: Some(true),
             include: self.include.clone(),
             exclude: self.exclude.clone(),
-            follow: self.follow.then_some(true),
+            links: self.links,
             max_pixels: self.max_pixels,
             max_bytes: self.max_bytes,
             threads: self.threads,

@@ -55,6 +55,10 @@ pub struct RetryCommand {
     #[cfg(feature = "queue")]
     #[arg(long, value_name = "URL", conflicts_with = "state")]
     pub queue: Option<histeqd_queue::Place>,
+    /// The file with the key of the queue's messages, if they are signed
+    #[cfg(feature = "queue")]
+    #[arg(long, value_name = "FILE", requires = "queue")]
+    pub key_file: Option<PathBuf>,
     /// Their names or paths, or globs; all that failed if none is given
     #[arg(value_name = "PICTURE")]
     pub pictures: Vec<PathBuf>,

@@ -1,7 +1,7 @@
 //! The command lines of what works with a queue.
 
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use histeqd_queue::{Access, Limits, Place};
@@ -41,6 +41,12 @@ pub(crate) struct QueueArgs {
     /// The queue: nats://HOST/NAME, or tls://HOST/NAME
     #[arg(long, value_name = "URL")]
     pub(crate) queue: Place,
+
+    /// A file with a key that signs the messages; workers that have it take no others
+    ///
+    /// At least 16 bytes, the same for submit, work, retry and --watch; for one queue.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
 
     /// How many messages the queue takes, if it is new [default: 1000000]
     #[arg(long, value_name = "N")]
@@ -121,6 +127,11 @@ pub struct SubmitCommand {
 }
 
 impl SubmitCommand {
+    /// Returns the file with the key that signs messages, if there is one.
+    pub(crate) fn key_file(&self) -> Option<&Path> {
+        self.queue.key_file.as_deref()
+    }
+
     /// Reads the configuration file and resolves all settings.
     ///
     /// # Errors

@@ -8,8 +8,17 @@ const OF_WORKERS: [&str; 7] =
     ["durability", "max-pixels", "max-bytes", "threads", "memory", "devices", "device-timeout"];
 
 /// The keys of a service that does the work itself.
-const OF_SERVICES: [&str; 8] =
-    ["after", "on-collision", "failed", "state", "listen", "token-file", "notify", "notify-quiet"];
+const OF_SERVICES: [&str; 9] = [
+    "after",
+    "on-collision",
+    "failed",
+    "state",
+    "listen",
+    "listen-name",
+    "token-file",
+    "notify",
+    "notify-quiet",
+];
 
 /// A key that travels beside those that decide what outputs look like.
 const OVERWRITE: &str = "overwrite";

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::local::refuse_url;
+use crate::selection::Links;
 use codec::{Format, PngLevel};
 
 /// A method of contrast enhancement, without its parameters.
@@ -321,6 +322,32 @@ pub enum JpegChoice {
     Cpu,
     /// GPUs, as far as they can.
     Gpu,
+}
+
+/// Which links in input folders are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinksChoice {
+    /// As `inside` in a service, and as `follow` in a single run.
+    Auto,
+    /// All.
+    Follow,
+    /// Those that lead to what lies in an input folder.
+    Inside,
+    /// None.
+    Never,
+}
+
+impl LinksChoice {
+    /// Returns which links are followed, in a service or not.
+    pub(super) fn resolve(self, in_service: bool) -> Links {
+        match self {
+            Self::Auto if in_service => Links::Inside,
+            Self::Auto | Self::Follow => Links::Follow,
+            Self::Inside => Links::Inside,
+            Self::Never => Links::Never,
+        }
+    }
 }
 
 /// When an output counts as written.

@@ -94,6 +94,7 @@ impl Written {
             ("on-collision", self.on_collision.is_some(), going),
             ("failed", self.failed.is_some(), watching),
             ("listen", self.listen.is_some(), watching),
+            ("listen-name", self.listen_name.is_some(), listening),
             ("token-file", self.token_file.is_some(), listening),
             ("notify", self.notify.is_some(), watching),
             ("notify-quiet", self.notify_quiet.is_some(), notifying),

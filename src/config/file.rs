@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Written, written};
+use super::{LinksChoice, Written, written};
 use crate::paths::Shown;
-use crate::selection::Selection;
+use crate::selection::{Links, Selection};
 
 /// More bytes than any configuration file has: what is longer is something else, or endless.
 const LONGEST: u64 = 1 << 20;
@@ -96,9 +96,12 @@ fn content(path: &Path) -> io::Result<String> {
 
 /// Parses `text` as the content of the configuration file `path`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
-    let written: Written = toml::from_str(text).map_err(|error| explain(path, text, &error))?;
+    let mut written: Written = toml::from_str(text).map_err(|error| explain(path, text, &error))?;
+    if written.follow.take() == Some(true) {
+        written.links.get_or_insert(LinksChoice::Follow);
+    }
     for (key, globs) in [("include", &written.include), ("exclude", &written.exclude)] {
-        let built = Selection::new(globs.as_deref().unwrap_or_default(), &[], false);
+        let built = Selection::new(globs.as_deref().unwrap_or_default(), &[], Links::default());
         built.map_err(|why| wrong(path, text, place_of(key, text), format!("{key}: {why}")))?;
     }
     Ok(written)
@@ -244,7 +247,8 @@ mod tests {
             ("\"tiles\" = { x = 8 }", "1: tiles: must be a string or a number, such as \"8x8\""),
             ("method = 3", "1: method: must be one of \"global\", \"stretch\", \"match\", \"clahe\""),
             ("color = 'blue'", "1: color: must be one of \"luma\", \"per-channel\", \"gray\""),
-            ("follow = 'yes'", "1: follow: must be true or false"),
+            ("overwrite = 'yes'", "1: overwrite: must be true or false"),
+            ("links = 'yes'", "1: links: must be one of \"auto\", \"follow\", \"inside\", \"never\""),
             ("include = '*.png'", "1: include: must be a list, such as [\"*.jpg\"]"),
             ("quality = 3\nexclude = [\n3]", "3: exclude: must be a list, such as [\"*.jpg\"]"),
             ("quality = 101", "1: quality: \"101\" is neither keep nor a number from 1 to 100"),
@@ -258,6 +262,14 @@ mod tests {
             message("\n\nmemory = \"4 apples\"").starts_with("my.toml:3: memory: \"4 apples\" is not a size")
         );
         assert!(message("a = 1\nthreads = = 2").starts_with("my.toml:2: "));
+    }
+
+    #[test]
+    fn links_are_followed_by_the_key_of_old_files_too() {
+        let links = |text: &str| parse(Path::new("my.toml"), text).unwrap().links;
+        assert_eq!(links("follow = true"), Some(LinksChoice::Follow));
+        assert_eq!(links("follow = false"), None);
+        assert_eq!(links("follow = true\nlinks = 'never'"), Some(LinksChoice::Never));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::written::table;
 use super::{
     After, Bytes, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, LevelsChoice,
-    MethodName, OnCollision, OrAuto, OrNone, Percent, Permissions, Pixels, PngLevelName, Rest, TileSize,
-    Times, TogetherChoice, Wait, Written, machine,
+    LinksChoice, MethodName, OnCollision, OrAuto, OrNone, Percent, Permissions, Pixels, PngLevelName, Rest,
+    TileSize, Times, TogetherChoice, Wait, Written, machine,
 };
 use codec::JpegQuality;
 use equalize::Strength;
@@ -44,7 +44,8 @@ impl Written {
             permissions: self.permissions.or(below.permissions),
             include: self.include.or(below.include),
             exclude: self.exclude.or(below.exclude),
-            follow: self.follow.or(below.follow),
+            links: self.links.or(below.links),
+            follow: None,
             folder_settings: self.folder_settings.or(below.folder_settings),
             max_pixels: self.max_pixels.or(below.max_pixels),
             max_bytes: self.max_bytes.or(below.max_bytes),
@@ -61,6 +62,7 @@ impl Written {
             failed: self.failed.or(below.failed),
             state: self.state.or(below.state),
             listen: self.listen.or(below.listen),
+            listen_name: self.listen_name.or(below.listen_name),
             token_file: self.token_file.or(below.token_file),
             notify: self.notify.or(below.notify),
             notify_quiet: self.notify_quiet.or(below.notify_quiet),
@@ -97,7 +99,8 @@ impl Written {
             permissions: Some(Permissions::New),
             include: Some(Vec::new()),
             exclude: Some(Vec::new()),
-            follow: Some(false),
+            links: Some(LinksChoice::Auto),
+            follow: None,
             folder_settings: Some(true),
             max_pixels: Some(Pixels(2_000_000_000)),
             max_bytes: Some(Bytes(2 << 30)),
@@ -114,6 +117,7 @@ impl Written {
             failed: Some(OrNone::None),
             state: Some(OrAuto::Auto),
             listen: Some(OrNone::None),
+            listen_name: Some(Vec::new()),
             token_file: Some(OrNone::None),
             notify: Some(OrNone::None),
             notify_quiet: Some(Wait(Duration::from_secs(600))),

@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::thread;
 
+use rustix::process::{Resource, getrlimit};
+
 use super::{Count, Memory, OrAuto};
 use crate::files::FileLimit;
 
@@ -23,12 +25,15 @@ pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
 }
 
 /// Returns the bytes that pictures may take at once. `auto` is 4 GiB, or 256 MiB per thread if that is more, but at most half of the memory
-/// of the machine or of its control group.
+/// of the machine or of its control group, or of the address space that the process may have (`ulimit -v`): an allocation that is refused
+/// ends a process, unless it is one that a picture fails by.
 pub(super) fn memory(wanted: OrAuto<Memory>, Count(threads): Count) -> Memory {
     match wanted {
         OrAuto::Fixed(bytes) => bytes,
         OrAuto::Auto => {
-            let known = [physical_memory(), group_memory(Path::new("/"))].into_iter().flatten();
+            let known = [physical_memory(), group_memory(Path::new("/")), getrlimit(Resource::As).current]
+                .into_iter()
+                .flatten();
             Memory(known.fold(enough_for(threads.get()), |least, bytes| least.min(bytes / 2)))
         }
     }

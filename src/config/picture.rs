@@ -9,6 +9,7 @@ use super::{
     method,
 };
 use crate::counts::Counts;
+use crate::input::InputRoots;
 use crate::luts::Luts;
 use crate::mask::Masks;
 use crate::paths::Shown;
@@ -47,11 +48,16 @@ pub struct PictureSettings {
 }
 
 impl PictureSettings {
-    /// Resolves these keys, each of which has a value. A reference is read within the limits and the memory.
+    /// Resolves these keys, each of which has a value. A reference is read within the limits and the memory; it and counts, from where `roots` are.
     ///
     /// # Errors
     /// A sentence for the user, about choices that exclude each other, or a file that cannot be used.
-    pub(super) fn resolve(resolved: &Written, limits: &Limits, memory: u64) -> Result<Self, String> {
+    pub(super) fn resolve(
+        resolved: &Written,
+        limits: &Limits,
+        memory: u64,
+        roots: &InputRoots,
+    ) -> Result<Self, String> {
         let (color, together) = (key(resolved.color), key(resolved.together));
         let per_channel = color == Color::PerChannel;
         let target = Target {
@@ -74,8 +80,8 @@ impl PictureSettings {
             strength: key(resolved.strength),
             levels: Levels::All,
         };
-        let reference = reference(resolved, &target, limits, memory)?.map(Arc::new);
-        let counts = counts(resolved)?;
+        let reference = reference(resolved, &target, limits, memory, roots)?.map(Arc::new);
+        let counts = counts(resolved, roots)?;
         let luts = counts.as_ref().map(|counts| Arc::new(Luts::of(counts, &operation, reference.as_deref())));
         let counts = counts.map(|counts| Digest::of(counts.to_json().as_bytes()));
         let (masks, keys, text) = (masks(resolved)?, String::new(), String::new());
@@ -151,7 +157,7 @@ impl PictureSettings {
 impl Default for PictureSettings {
     fn default() -> Self {
         let limits = Limits { max_pixels: 1 << 30, max_bytes: 1 << 30 };
-        Self::resolve(&Written::defaults(), &limits, 1 << 30).unwrap()
+        Self::resolve(&Written::defaults(), &limits, 1 << 30, &InputRoots::default()).unwrap()
     }
 }
 
@@ -172,7 +178,7 @@ fn masks(resolved: &Written) -> Result<Option<Masks>, String> {
 }
 
 /// Reads the counts that the LUTs are made of, if they are not those of the pictures.
-fn counts(resolved: &Written) -> Result<Option<Counts>, String> {
+fn counts(resolved: &Written, roots: &InputRoots) -> Result<Option<Counts>, String> {
     let files = key(resolved.lut.clone());
     if files.is_empty() {
         return Ok(None);
@@ -186,7 +192,7 @@ fn counts(resolved: &Written) -> Result<Option<Counts>, String> {
     }
     let mut all = Counts::default();
     for file in files {
-        all.merge(&Counts::read(&file).map_err(|error| error.to_string())?);
+        all.merge(&Counts::read(&file, roots).map_err(|error| error.to_string())?);
     }
     Ok(Some(all))
 }
@@ -197,6 +203,7 @@ fn reference(
     target: &Target,
     limits: &Limits,
     memory: u64,
+    roots: &InputRoots,
 ) -> Result<Option<Reference>, String> {
     match key(resolved.reference.clone()) {
         _ if key(resolved.method) != MethodName::Match => Ok(None),
@@ -204,7 +211,7 @@ fn reference(
             Err("--method match needs --reference FILE, the picture whose levels others get".to_owned())
         }
         OrNone::Some(InputFile(path)) => {
-            Reference::read(&path, target, limits, memory).map(Some).map_err(|error| error.to_string())
+            Reference::read(&path, target, limits, memory, roots).map(Some).map_err(|error| error.to_string())
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Service {
     pub state: Option<PathBuf>,
     /// The address at which health and metrics are served, if any.
     pub listen: Option<SocketAddr>,
+    /// The names that it is asked by there, besides its addresses.
+    pub listen_names: Vec<String>,
     /// The file with the token that changes take there; `None` for a new token at each start.
     pub token_file: Option<PathBuf>,
     /// Who is told when failures begin and end.

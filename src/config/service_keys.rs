@@ -21,6 +21,7 @@ pub(super) fn service(resolved: &Written) -> Service {
             OrAuto::Fixed(Folder(path)) => Some(path),
         },
         listen: Option::from(key(resolved.listen.clone())).map(|Listen(address)| address),
+        listen_names: key(resolved.listen_name.clone()),
         notify: Option::from(key(resolved.notify.clone())),
         notify_quiet: key(resolved.notify_quiet).0,
         token_file: Option::from(key(resolved.token_file.clone())).map(|InputFile(path)| path),

@@ -10,7 +10,8 @@ use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text}
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
-    LevelsChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
+    LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times,
+    TogetherChoice,
 };
 use codec::{JpegQuality, Range};
 use equalize::Strength;
@@ -291,12 +292,25 @@ pub struct Written {
     #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
     pub exclude: Option<Vec<String>>,
 
-    /// Enter folders that are symbolic links
+    /// Which symbolic links in input folders are followed: auto, follow, inside, never [default: auto]
     ///
-    /// Links to files are always followed, links to folders only with this flag, and never a link that leads back into
-    /// itself. "--follow=false" overrides the configuration file.
-    #[arg(long, help_heading = "Selection", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true)]
+    /// Links to files and to folders. "inside" follows those that lead to what lies in one of the input folders, "follow" all, but never one that
+    /// leads back into itself. "auto" is "inside" in a service and "follow" in a single run. An input that is a link is moved as a link by
+    /// --after and --failed; only with "follow" is what it leads to copied.
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHICH",
+        help_heading = "Selection",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
+    pub links: Option<LinksChoice>,
+
+    /// What `links = "follow"` was in files: read, and never written.
+    #[arg(skip)]
+    #[serde(skip_serializing)]
     pub follow: Option<bool>,
 
     /// Take settings of folders from the files histeqd.toml in them [default: true]
@@ -332,7 +346,7 @@ pub struct Written {
     /// How much memory the pictures in progress may take together [default: auto]
     ///
     /// At least 1MiB, such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB per thread if that is more, but at most half of
-    /// the memory of the machine or its control group.
+    /// the memory of the machine or its control group, and of the address space (ulimit -v).
     #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub memory: Option<OrAuto<Memory>>,
@@ -439,10 +453,18 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub listen: Option<OrNone<Listen>>,
 
+    /// A name that this machine has for those who ask at --listen (can be repeated)
+    ///
+    /// Such as scans.example.org, that of a reverse proxy, or that by which Prometheus reads /metrics. Requests for any other name but localhost are
+    /// refused, so that no web page reads the service by a name that was made to lead to it. Addresses are always known. Flags replace the list of
+    /// the configuration file.
+    #[arg(long, value_name = "NAME", help_heading = "Watching", num_args = 1)]
+    pub listen_name: Option<Vec<String>>,
+
     /// A file with the token that retry, pause and resume take over the network [default: none]
     ///
-    /// One word of at least 16 characters. Without it the service makes a token at its start, and names it in its log. A browser on this machine
-    /// that runs as the service's user or root needs none.
+    /// One word of at least 16 characters. Without it the service makes a token at its start, and names it in its log, with a link that lets the
+    /// browser that opens it first do without.
     #[arg(long, value_name = "FILE", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub token_file: Option<OrNone<InputFile>>,

@@ -6,7 +6,7 @@ use std::mem;
 use super::Run;
 use crate::config::{JpegChoice, PictureSettings, Settings, TogetherChoice};
 use crate::error::{PictureError, Refusal};
-use crate::input;
+use crate::input::InputRoots;
 use crate::kind::kind_of;
 use crate::luts::Luts;
 use crate::rates::{Class, Way};
@@ -53,7 +53,7 @@ impl Loaded {
 type Filled = (Slots, Content, Decoded);
 
 /// Opens a job's input, and notes its stamp; returns its size too.
-fn open_input(job: &mut Job, limits: &Limits) -> Result<(File, u64), PictureError> {
+fn open_input(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(File, u64), PictureError> {
     if let Some(object) = &job.object {
         let length = object.entry().size;
         if length > limits.max_bytes {
@@ -68,7 +68,7 @@ fn open_input(job: &mut Job, limits: &Limits) -> Result<(File, u64), PictureErro
         let length = file.metadata().map_err(PictureError::Read)?.len();
         return Ok((file, length));
     }
-    let file = input::open(&job.input).map_err(PictureError::Read)?;
+    let file = roots.open(&job.input).map_err(PictureError::of_input)?;
     let metadata = file.metadata().map_err(PictureError::Read)?;
     if !metadata.is_file() {
         return Err(Refusal::NotAFile.into());
@@ -232,7 +232,7 @@ impl Loader<'_> {
     pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
         self.holding(buffer, |held, buffer| {
             let (limits, target) = (&self.run.settings.limits, &self.settings.target);
-            let (mut file, _) = open_input(job, limits)?;
+            let (mut file, _) = open_input(job, limits, &self.run.settings.roots)?;
             let opened = codec::open_within(held, &mut file, buffer, limits, target);
             let opened = self.masked(opened.map_err(|why| self.with_memory(why))?, job, 0, held)?;
             self.check_order(&opened)?;
@@ -291,7 +291,7 @@ impl Loader<'_> {
         }
         let working = self.run.machine.cores.work();
         let (limits, target) = (&self.run.settings.limits, &self.settings.target);
-        let (mut file, bytes_in) = open_input(&mut work.job, limits)?;
+        let (mut file, bytes_in) = open_input(&mut work.job, limits, &self.run.settings.roots)?;
         let has_holes = has_holes(&file);
         let opened = match &work.page {
             Some(Page { stack, index }) => {

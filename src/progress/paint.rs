@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use anstyle::{AnsiColor, Style};
 
+use crate::words::told;
+
 const RED: Style = AnsiColor::Red.on_default().bold();
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -24,9 +26,9 @@ const LABELS: [(&str, Style); 12] = [
     ("Done:", GREEN),
 ];
 
-/// Returns the text with the labels at the starts of its lines coloured.
+/// Returns the text with the labels at the starts of its lines coloured, and all else as it may be told.
 pub fn painted(text: &str) -> String {
-    text.split_inclusive('\n').map(painted_line).collect()
+    told(text).split_inclusive('\n').map(painted_line).collect()
 }
 
 fn painted_line(line: &str) -> Cow<'_, str> {
@@ -48,5 +50,6 @@ mod tests {
             painted(text),
             "\u{1b}[1m\u{1b}[31mFailed:\u{1b}[0m 2\n  failed: no\nwell, Done: 1\nNothing"
         );
+        assert_eq!(painted("a \u{1b}[1m"), "a \\u{1b}[1m", "colours of others are none");
     }
 }

@@ -395,7 +395,7 @@ impl Skip {
             Self::AlreadyDone => "already done",
             Self::NotAPicture => "not a picture",
             Self::NotAFile => "not a regular file",
-            Self::LinkToFolder => "a link to a folder",
+            Self::Link => "a link that is not followed",
             Self::LinkLoop => "a link that leads back to itself",
             Self::ListedFolder => "a folder on the list",
             Self::Reserved(Purpose::SystemFolder) => "a folder that a system keeps for itself",
@@ -414,12 +414,8 @@ impl Skip {
             Self::AlreadyDone => format!("{count} already done (--overwrite processes them again)"),
             Self::NotAPicture => format!("{count} not {}", if one { "a picture" } else { "pictures" }),
             Self::NotAFile => format!("{count} not {}", if one { "a regular file" } else { "regular files" }),
-            Self::LinkToFolder => {
-                format!(
-                    "{count} {} (--follow enters them)",
-                    if one { "link to a folder" } else { "links to folders" }
-                )
-            }
+            Self::Link if one => "1 link that is not followed (--links follow takes it)".into(),
+            Self::Link => format!("{count} links that are not followed (--links follow takes them)"),
             Self::LinkLoop if one => "1 link that leads back to itself".into(),
             Self::LinkLoop => format!("{count} links that lead back to themselves"),
             Self::ListedFolder => {

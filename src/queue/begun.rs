@@ -10,6 +10,7 @@ use tracing::{debug, info, warn};
 
 use super::account::{self, Account, Minute};
 use super::message::{Dead, Message, Picture};
+use super::signature::Signatures;
 use crate::backoff::Backoff;
 use crate::error::PictureError;
 use crate::paths::Shown;
@@ -99,12 +100,22 @@ pub(super) struct BegunMessages {
     minute: Mutex<Minute>,
     worker: String,
     attempts: u64,
+    signatures: Signatures,
 }
 
 impl BegunMessages {
-    pub(super) fn new(attempts: u64) -> Self {
+    pub(super) fn new(attempts: u64, signatures: Signatures) -> Self {
         let minute = Mutex::new(Minute::new());
-        Self { state: Mutex::default(), minute, worker: account::name(), attempts }
+        Self { state: Mutex::default(), minute, worker: account::name(), attempts, signatures }
+    }
+
+    /// Returns what checks messages.
+    pub(super) fn signatures(&self) -> &Signatures {
+        &self.signatures
+    }
+
+    fn letter(&self, message: &Message) -> Letter {
+        self.signatures.sign(message.letter())
     }
 
     /// Returns how often a picture is tried.
@@ -202,7 +213,7 @@ impl BegunMessages {
     /// Has the pictures of a message delivered one by one, so that one that ends its worker takes no others with it.
     pub(super) fn split(&self, delivery: Delivery, message: &Message) {
         let tries = message.deliveries(delivery.deliveries()) - 1;
-        let alone = |picture: &Picture| message.instead(vec![picture.clone()], tries).letter();
+        let alone = |picture: &Picture| self.letter(&message.instead(vec![picture.clone()], tries));
         delivery.settle(Vec::new(), Fate::Replaced(message.pictures.iter().map(alone).collect()));
     }
 
@@ -218,7 +229,7 @@ impl BegunMessages {
             message.pictures.iter().filter(|picture| !is_refused(picture)).cloned().collect();
         let fate = match others.is_empty() {
             true => Fate::Dead,
-            false => Fate::Replaced(vec![message.instead(others, deliveries - 1).letter()]),
+            false => Fate::Replaced(vec![self.letter(&message.instead(others, deliveries - 1))]),
         };
         delivery.settle(dead, fate);
     }
@@ -235,7 +246,7 @@ impl BegunMessages {
         let dead =
             Dead { reason: why, worker: self.worker.clone(), deliveries, message: None, text: Some(text) };
         lock(&self.state).failed += 1;
-        delivery.settle(vec![dead.letter(name)], Fate::Dead);
+        delivery.settle(vec![self.signatures.sign(dead.letter(name))], Fate::Dead);
     }
 
     /// Has the queue told of a message whose pictures have ended, or are left.
@@ -265,7 +276,7 @@ impl BegunMessages {
         }
         let fate = if !excused.is_empty() {
             excused.append(&mut passing);
-            Fate::Replaced(vec![message.instead(excused, deliveries - 1).letter()])
+            Fate::Replaced(vec![self.letter(&message.instead(excused, deliveries - 1))])
         } else if !passing.is_empty() {
             let times = u32::try_from(deliveries).unwrap_or(u32::MAX);
             Fate::Again(Backoff::OF_A_FILE.after(times))
@@ -281,8 +292,9 @@ impl BegunMessages {
         warn!("failed: {}: {reason}", Shown(&picture.input));
         lock(&self.state).failed += 1;
         let (alone, name) = (message.about(picture), message.dead_name(picture));
-        Dead { reason, worker: self.worker.clone(), deliveries, message: Some(alone), text: None }
-            .letter(name)
+        let worker = self.worker.clone();
+        self.signatures
+            .sign(Dead { reason, worker, deliveries, message: Some(alone), text: None }.letter(name))
     }
 
     /// Has the worker take nothing for a while.

@@ -16,6 +16,7 @@ use store::Url;
 use crate::paths::{Shown, as_json};
 use crate::source::Job;
 use crate::stamp::Stamp;
+use crate::words::Words;
 
 /// The version of the text.
 const VERSION: u32 = 1;
@@ -221,7 +222,7 @@ impl fmt::Display for Dead {
             (None, Some(text)) => write!(f, "{text:?}")?,
             (None, None) => write!(f, "a message")?,
         }
-        write!(f, ": {} ({}, delivery {})", self.reason, self.worker, self.deliveries)
+        write!(f, ": {} ({}, delivery {})", Words(&self.reason), Words(&self.worker), self.deliveries)
     }
 }
 

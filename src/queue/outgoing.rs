@@ -9,6 +9,7 @@ use histeqd_queue::{DeadLetter, Limits, Published, Queue, QueueError};
 use tracing::{debug, info, warn};
 
 use super::message::{Dead, Message, Picture, hash};
+use super::signature::Signatures;
 use super::submit::{PAUSES, dead_by_name, forget_dead, messages};
 use crate::config::Written;
 use crate::paths::Shown;
@@ -29,6 +30,7 @@ enum Trouble {
 /// may be gone, and what it did not may be there.
 pub(super) struct Outgoing<'a> {
     queue: &'a Queue,
+    signatures: Signatures,
     limits: Limits,
     /// The keys of the run.
     written: &'a Written,
@@ -49,9 +51,16 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl<'a> Outgoing<'a> {
-    pub(super) fn new(queue: &'a Queue, limits: Limits, written: &'a Written, trusted: Duration) -> Self {
+    pub(super) fn new(
+        queue: &'a Queue,
+        signatures: Signatures,
+        limits: Limits,
+        written: &'a Written,
+        trusted: Duration,
+    ) -> Self {
         Self {
             queue,
+            signatures,
             limits,
             written,
             queued: HashSet::new(),
@@ -93,9 +102,14 @@ impl<'a> Outgoing<'a> {
         let mut add = |Message { settings, pictures, .. }: Message| {
             queued.extend(pictures.iter().map(|picture| hash(&settings, std::slice::from_ref(picture))));
         };
-        dead.values().filter_map(|letter| Dead::parse(&letter.payload)?.message).for_each(&mut add);
+        let signatures = &self.signatures;
+        let said_dead = |letter: &DeadLetter| Dead::parse(signatures.check(&letter.payload).ok()?)?.message;
+        dead.values().filter_map(said_dead).for_each(&mut add);
         // What is no message is the workers' to refuse.
-        self.queue.work(|payload| Message::parse(payload).into_iter().for_each(&mut add))?;
+        self.queue.work(|payload| {
+            let said = signatures.check(payload).ok();
+            said.and_then(|said| Message::parse(said).ok()).into_iter().for_each(&mut add);
+        })?;
         (self.queued, self.dead, self.read) = (queued, dead, Some(Instant::now()));
         Ok(())
     }
@@ -135,7 +149,7 @@ impl<'a> Outgoing<'a> {
     }
 
     fn publish(&self, message: &Message) -> Result<Published, QueueError> {
-        let letter = message.letter();
+        let letter = self.signatures.sign(message.letter());
         let published = self.queue.publish(&letter.name, letter.payload)?;
         if published == Published::Added {
             forget_dead(self.queue, message, &self.dead)?;

@@ -8,11 +8,13 @@ use serde::Serialize;
 
 use super::account::Account;
 use super::message::Dead;
+use super::signature::Signatures;
 use super::unusable;
 use crate::cli::{self, RetryCommand};
 use crate::error::Error;
 use crate::progress::pictures;
 use crate::retry::{Wanted, patterns};
+use crate::words::Words;
 
 /// How long the workers have to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -44,7 +46,10 @@ pub fn describe(place: &Place, json: bool) -> Result<String, Error> {
         answers.iter().filter_map(|answer| serde_json::from_slice(answer).ok()).collect();
     workers.sort_by(|one, other| one.worker.cmp(&other.worker));
     let dead = queue.dead().map_err(unusable)?;
-    let dead = dead.iter().filter_map(|letter| Dead::parse(&letter.payload)).collect();
+    // Who only reads needs no key.
+    let unchecked = Signatures::of(None)?;
+    let said = |letter: &DeadLetter| unchecked.check(&letter.payload).ok().and_then(Dead::parse);
+    let dead = dead.iter().filter_map(said).collect();
     let report = Report { queue: place.to_string(), waiting, in_progress, workers, dead };
     if json {
         return Ok(serde_json::to_string(&report).expect("numbers and texts") + "\n");
@@ -64,14 +69,15 @@ fn text(report: &Report) -> String {
     for Account { worker, seconds, done, last_minute, failed, in_progress, devices, waits } in workers {
         let _ = write!(
             text,
-            "  {worker}: {} in progress, {done} done in {seconds} s, {last_minute} in the last minute, {failed} failed",
+            "  {}: {} in progress, {done} done in {seconds} s, {last_minute} in the last minute, {failed} failed",
+            Words(worker),
             pictures(*in_progress as u64)
         );
         for (device, count) in devices {
-            let _ = write!(text, "; {device} {count}");
+            let _ = write!(text, "; {} {count}", Words(device));
         }
         if let Some(why) = waits {
-            let _ = write!(text, "; takes no more for now: {why}");
+            let _ = write!(text, "; takes no more for now: {}", Words(why));
         }
         text.push('\n');
     }
@@ -97,10 +103,11 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     let Some(place) = &command.queue else { return Ok(String::new()) };
     let patterns = patterns(command)?;
     let wanted = Wanted::new(&patterns).map_err(Error::Usage)?;
+    let signatures = Signatures::of(command.key_file.as_deref())?;
     let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
     let mut count = 0;
     for letter in queue.dead().map_err(|why| unusable(&why))? {
-        count += usize::from(put_back(&queue, &letter, &wanted)?);
+        count += usize::from(put_back(&queue, &signatures, &letter, &wanted)?);
     }
     match count {
         0 if patterns.is_empty() => Ok("no picture has failed for good\n".into()),
@@ -113,13 +120,19 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
 }
 
 /// Puts a picture back if it is meant. What is no message cannot be tried again, and stays until it is taken out by hand.
-fn put_back(queue: &Queue, letter: &DeadLetter, wanted: &Wanted) -> Result<bool, Error> {
-    let message = Dead::parse(&letter.payload).and_then(|dead| dead.message);
+fn put_back(
+    queue: &Queue,
+    signatures: &Signatures,
+    letter: &DeadLetter,
+    wanted: &Wanted,
+) -> Result<bool, Error> {
+    let said = signatures.check(&letter.payload).ok();
+    let message = said.and_then(Dead::parse).and_then(|dead| dead.message);
     let Some(message) = message.filter(|message| message.pictures.iter().any(|one| wanted.has(&one.input)))
     else {
         return Ok(false);
     };
-    let again = message.letter();
+    let again = signatures.sign(message.letter());
     match queue.publish(&again.name, again.payload).map_err(|why| unusable(&why))? {
         Published::Added | Published::Already => {}
         Published::Full => {

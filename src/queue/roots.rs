@@ -3,17 +3,19 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use store::Url;
 
 use crate::error::Error;
+use crate::input::InputRoots;
 use crate::paths::{Identity, Shown};
 
 /// The folders of `--root`.
 pub(super) struct Roots {
     folders: Vec<Root>,
+    /// Where the files that are read have to lie.
+    inputs: InputRoots,
     buckets: Vec<StoredRoot>,
 }
 
@@ -63,7 +65,14 @@ impl Roots {
             }
         };
         let buckets = stored.collect::<Result<_, Error>>()?;
-        Ok(Self { folders: folders.into_iter().map(folder).collect::<Result<_, _>>()?, buckets })
+        let folders = folders.into_iter().map(folder).collect::<Result<Vec<_>, _>>()?;
+        let inputs = InputRoots::within(folders.iter().map(|root| root.canonical.clone()).collect());
+        Ok(Self { folders, inputs, buckets })
+    }
+
+    /// Returns where the files that are read have to lie.
+    pub(super) fn inputs(&self) -> &InputRoots {
+        &self.inputs
     }
 
     /// Returns those in object storage.
@@ -112,20 +121,11 @@ impl Roots {
                 if let Some(known) = inside.get(folder) {
                     return *known;
                 }
-                *inside.entry(folder.to_owned()).or_insert(self.leads_inside(folder))
+                *inside.entry(folder.to_owned()).or_insert(self.inputs.have(folder))
             }
-            _ => self.leads_inside(file),
+            _ => self.inputs.have(file),
         };
         move |input| self.check(input, &mut is_inside)
-    }
-
-    /// Returns whether a path leads to what lies in one of the folders.
-    fn leads_inside(&self, path: &Path) -> bool {
-        match path.canonicalize() {
-            Ok(real) => self.folders.iter().any(|root| real.starts_with(&root.canonical)),
-            // Whoever reads it finds out too.
-            Err(why) => why.kind() == ErrorKind::NotFound || why.kind() == ErrorKind::PermissionDenied,
-        }
     }
 
     fn check(&self, input: &Path, is_inside: impl FnOnce(&Path) -> bool) -> Result<(), Outside> {

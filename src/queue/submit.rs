@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use histeqd_queue::{DeadLetter, Limits, Published, Queue, QueueError};
 
 use super::message::{Message, Picture};
+use super::signature::Signatures;
 use super::unusable;
 use crate::backoff::Backoff;
 use crate::cli::SubmitCommand;
@@ -42,6 +43,7 @@ struct Count {
 /// # Errors
 /// When the command line makes no sense, or the queue cannot be used.
 pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
+    let signatures = Signatures::of(command.key_file())?;
     let (settings, place, access, limits) = command.resolve()?;
     let settings = with_whole_paths(settings)?;
     settings.written.check_carried().map_err(Error::Usage)?;
@@ -52,7 +54,7 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
         true => scan(),
         false => with_leftovers_removed(&settings.out, usize::MAX, scan).map_err(Error::thread)?,
     }?;
-    let submission = Submission { queue: &queue, written: &settings.written, limits, stop };
+    let submission = Submission { queue: &queue, signatures, written: &settings.written, limits, stop };
     let count = submission.publish(plan.jobs)?;
     if stop.asked() {
         say(&format!("stopped; {}", told(&count, &plan.skipped)));
@@ -114,6 +116,7 @@ pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error
 
 struct Submission<'a> {
     queue: &'a Queue,
+    signatures: Signatures,
     written: &'a Written,
     limits: Limits,
     stop: &'a Stop,
@@ -141,7 +144,7 @@ impl Submission<'_> {
 
     /// Publishes a message as soon as there is room.
     fn add(&self, message: &Message) -> Result<Published, Error> {
-        let letter = message.letter();
+        let letter = self.signatures.sign(message.letter());
         let (mut tries, mut gone, mut was_full) = (0, None, false);
         loop {
             match self.queue.publish(&letter.name, letter.payload.clone()) {

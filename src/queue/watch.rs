@@ -19,12 +19,13 @@ use tracing::{info, warn};
 
 use super::follow::follow;
 use super::outgoing::Outgoing;
+use super::signature::Signatures;
 use super::submit::with_whole_paths;
 use super::unusable;
 use crate::cli;
 use crate::config::{PictureSettings, Settings};
 use crate::error::{Error, Exit, PictureError, Refusal};
-use crate::input;
+use crate::input::InputRoots;
 use crate::paths::Shown;
 use crate::selection::{output_below, promises_a_picture};
 use crate::service::folders::Folders;
@@ -40,14 +41,15 @@ use codec::Format;
 /// How often the loop checks what no message announces.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Watches folders and publishes their pictures until asked to stop.
+/// Watches folders and publishes their pictures, signed with the key in a file if there is one, until asked to stop.
 ///
 /// # Errors
 /// When the command line makes no sense, or the queue cannot be used at the start. What fails later is waited for.
-pub fn watch(settings: &Settings, place: &Place, stop: &Stop) -> Result<Exit, Error> {
+pub fn watch(settings: &Settings, (place, key): (&Place, Option<&Path>), stop: &Stop) -> Result<Exit, Error> {
     log::start(settings.report.style);
     let settings = with_whole_paths(settings.clone())?;
     settings.written.check_carried().map_err(Error::Usage)?;
+    let signatures = Signatures::of(key)?;
     let is_stored = settings.inputs.iter().any(|input| store::is_url(input));
     let folders = if is_stored { None } else { Some(Folders::of(&settings)?) };
     let (queue, limits) = (Queue::connect(place, &cli::access()?), Limits::default());
@@ -62,7 +64,7 @@ pub fn watch(settings: &Settings, place: &Place, stop: &Stop) -> Result<Exit, Er
     settings.notes.iter().for_each(|note| warn!("{note}"));
     // Without a service manager nobody listens.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    let outgoing = Outgoing::new(&queue, limits, &settings.written, settings.service.rescan);
+    let outgoing = Outgoing::new(&queue, signatures, limits, &settings.written, settings.service.rescan);
     match folders {
         Some(folders) => Watching::new(&settings, folders, outgoing).run(stop),
         None => follow(&settings, outgoing, stop),
@@ -198,7 +200,8 @@ impl<'a> Watching<'a> {
         // It may have been excluded while it waited.
         let below = self.watch.below(path).filter(|_| self.watch.takes(path)).ok_or(Ending::Good)?;
         let job = self.job(path, below).map_err(|why| self.refuse(path, &why))?;
-        let job = job.filter(|job| may_be_a_picture(&job.input)).ok_or(Ending::Good)?;
+        let roots = &self.settings.roots;
+        let job = job.filter(|job| may_be_a_picture(&job.input, roots)).ok_or(Ending::Good)?;
         match self.outgoing.has(&job) {
             Some(false) => Ok(job),
             Some(true) => Err(Ending::Good),
@@ -240,10 +243,10 @@ fn output_of(out: &Path, prefixes: &Prefixes, own: &PictureSettings, input: &Pat
 }
 
 /// Returns whether a file has the name or the first bytes of a picture. Workers pass the others over, and they never have an output.
-fn may_be_a_picture(path: &Path) -> bool {
+fn may_be_a_picture(path: &Path, roots: &InputRoots) -> bool {
     let head = || {
         let mut head = Vec::with_capacity(Format::HEAD);
-        input::open(path)?.take(Format::HEAD as u64).read_to_end(&mut head).map(|_| head)
+        roots.open(path)?.take(Format::HEAD as u64).read_to_end(&mut head).map(|_| head)
     };
     // What cannot be read is for the worker to tell of.
     promises_a_picture(path) || head().map_or(true, |head| Format::sniff(&head).is_some())

@@ -13,7 +13,9 @@ use tracing::{info, warn};
 
 use super::begun::{BegunMessages, Failure, Fault, GONE, Taken};
 use super::message::{Message, Picture};
+use super::outputs::{Outputs, Unwritable, is_of_others};
 use super::roots::Roots;
+use super::signature::Signatures;
 use super::unusable;
 use crate::cli::{self, WorkCommand};
 use crate::config::{InputFile, OrNone, Report, Request, Settings, Written};
@@ -60,7 +62,8 @@ pub fn work(
     let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
     let limits = command.queue.limits();
     queue.create(&limits).map_err(|why| unusable(&why))?;
-    let begun = Arc::new(BegunMessages::new(u64::from(command.attempts.get())));
+    let signatures = Signatures::of(command.queue.key_file.as_deref())?;
+    let begun = Arc::new(BegunMessages::new(u64::from(command.attempts.get()), signatures));
     let told = Arc::clone(&begun);
     let answer = move || serde_json::to_vec(&told.account()).unwrap_or_default();
     queue.answer(answer).map_err(|why| unusable(&why))?;
@@ -80,7 +83,6 @@ pub fn work(
         stop,
         held,
         is_silent: false,
-        checked: None,
     };
     let done = worker.run(publisher);
     if !queue.finish(SETTLING) {
@@ -110,8 +112,6 @@ struct Worker<'a> {
     held: VecDeque<Taken>,
     /// Whether the server does not answer.
     is_silent: bool,
-    /// The settings that were found to be fine last.
-    checked: Option<String>,
 }
 
 impl Worker<'_> {
@@ -166,7 +166,8 @@ impl Worker<'_> {
         let written = self.written.clone().with_carried(text)?;
         // With what may be in object storage named, there is memory for that.
         let (inputs, out) = (self.roots.buckets(), root.to_owned());
-        let request = Request { report: self.report, inputs, out, ..Request::default() };
+        let roots = Some(self.roots.inputs().clone());
+        let request = Request { report: self.report, inputs, roots, out, ..Request::default() };
         let mut settings = Settings::resolve(written, request)?;
         // Whether outputs can be written may change by itself, as in a service.
         settings.watch = true;
@@ -259,10 +260,17 @@ impl Worker<'_> {
     fn begin(&self, taken: Taken, settings: &Settings) -> Vec<Job> {
         let (mut jobs, mut failures) = (Vec::with_capacity(taken.message.pictures.len()), HashMap::new());
         let pictures = &taken.message.pictures;
+        let is_trusted = self.begun.signatures().are_required();
         let mut objects =
             Objects::find(pictures.iter().flat_map(|picture| [&*picture.input, &*picture.output]), settings);
         for Picture { input, output, named, .. } in pictures {
             match objects.job(input.clone(), output.clone(), *named, &settings.picture) {
+                Ok(Some(job))
+                    if !is_trusted && (is_of_others(&job.output) || objects.is_of_others(&job.output)) =>
+                {
+                    let reason = Unwritable::Other(job.output).to_string();
+                    failures.insert(job.input, Failure { reason, fault: Fault::Own });
+                }
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {}
                 Err(error) => {
@@ -335,10 +343,12 @@ impl Worker<'_> {
 
     /// Decides about a message: whether it can be understood, may be done here, and was not tried too often.
     fn admit(&mut self, delivery: Delivery) -> Option<Taken> {
-        let message = match Message::parse(delivery.payload()) {
+        let said = self.begun.signatures().check(delivery.payload()).map_err(|why| why.to_string());
+        let message = said.and_then(|said| Message::parse(said).map_err(|why| why.to_string()));
+        let message = match message {
             Ok(message) => message,
             Err(why) => {
-                self.begun.refuse_unread(delivery, why.to_string());
+                self.begun.refuse_unread(delivery, why);
                 return None;
             }
         };
@@ -382,10 +392,7 @@ impl Worker<'_> {
     }
 
     /// Checks that a message's settings can be read, and that the files that they name may be.
-    fn check_settings(&mut self, text: &str) -> Result<(), String> {
-        if self.checked.as_deref() == Some(text) {
-            return Ok(());
-        }
+    fn check_settings(&self, text: &str) -> Result<(), String> {
         let written = self.written.clone().with_carried(text)?;
         let reference = match &written.reference {
             Some(OrNone::Some(InputFile(file))) => Some(file),
@@ -395,17 +402,16 @@ impl Worker<'_> {
         if let Some(url) = files.clone().find(|file| store::is_url(file)) {
             return Err(format!("{} is a URL, and has to be a file", Shown(url)));
         }
-        files.try_for_each(|file| self.roots.check_input(file)).map_err(|why| why.to_string())?;
-        self.checked = Some(text.to_owned());
-        Ok(())
+        files.try_for_each(|file| self.roots.check_input(file)).map_err(|why| why.to_string())
     }
 
-    /// Returns the pictures that are none of this worker's, and why.
+    /// Returns the pictures that this worker does not read or not write, and why.
     fn outside(&self, pictures: &[Picture]) -> Vec<(Picture, String)> {
         let mut check_input = self.roots.check_inputs();
+        let outputs = Outputs::of(pictures, &self.roots);
         let outside = |picture: &Picture| {
-            let inside = check_input(&picture.input).and_then(|()| self.roots.of_output(&picture.output));
-            Some((picture.clone(), inside.err()?.to_string()))
+            let checked = check_input(&picture.input).map_err(Unwritable::from);
+            Some((picture.clone(), checked.and_then(|()| outputs.check(picture)).err()?.to_string()))
         };
         pictures.iter().filter_map(outside).collect()
     }

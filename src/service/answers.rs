@@ -8,13 +8,14 @@ use axum::response::{IntoResponse, Response};
 use crossbeam_channel::{Sender, bounded};
 use serde::Serialize;
 
-use super::access::{Access, Caller};
+use super::access::{Access, Caller, Denied};
 use super::account::Account;
 use super::health::Health;
 use super::metrics::Metrics;
 use super::previews::Previews;
 use crate::config::Settings;
 use crate::paths::{Shown, absolute};
+use crate::retry::Wanted;
 
 /// How long the loop may take to answer.
 const LOOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,8 +23,8 @@ const LOOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// A change of what the service does, for the loop.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// Take failed pictures up again: those that these patterns mean, as of [`Wanted::new`](crate::retry::Wanted::new).
-    Retry(Vec<String>),
+    /// Take failed pictures up again.
+    Retry(Wanted),
     /// Begin no more pictures.
     Pause,
     /// Begin pictures again.
@@ -76,6 +77,16 @@ pub(super) async fn off_thread<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 
+impl IntoResponse for Denied {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::Name => StatusCode::MISDIRECTED_REQUEST,
+            Self::Origin | Self::User | Self::Token => StatusCode::FORBIDDEN,
+        };
+        (status, format!("{self}\n")).into_response()
+    }
+}
+
 impl Answers {
     /// Has the loop change something, if the caller may ask for that.
     pub(super) async fn change(
@@ -85,7 +96,7 @@ impl Answers {
         headers: &HeaderMap,
     ) -> Response {
         if let Err(why) = self.access.may_change(caller, headers) {
-            return (StatusCode::FORBIDDEN, why).into_response();
+            return why.into_response();
         }
         let asked = off_thread(move || self.ask_loop(change)).await;
         match asked {
@@ -108,14 +119,19 @@ impl Answers {
     pub(super) fn for_tests() -> Self {
         let machine = Arc::new(crate::machine::Machine::new(1 << 20, 1));
         let account = Arc::new(Account::new("nowhere".into(), "nowhere".into()));
+        let settings = crate::config::Settings::resolve(
+            crate::config::Written::default(),
+            crate::config::Request::default(),
+        )
+        .unwrap();
         Self {
             in_force: InForce { settings: "method global".into(), file: None, folders: true },
-            previews: Previews::start(Arc::clone(&machine), Arc::clone(&account), u64::MAX).unwrap(),
+            previews: Previews::start(Arc::clone(&machine), Arc::clone(&account), &settings).unwrap(),
             account,
             health: Arc::new(Health::new(Duration::from_secs(1))),
             metrics: Arc::new(Metrics::new(machine)),
             changes: bounded(1).0,
-            access: Access::new(None).unwrap(),
+            access: Access::new(None, &[]).unwrap(),
         }
     }
 }

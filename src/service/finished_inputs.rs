@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use tracing::{debug, info, warn};
 
-use super::inputs;
+use super::inputs::{self, Finished};
 use crate::backoff::Backoff;
 use crate::config::After;
 use crate::paths::Shown;
+use crate::selection::Links;
 use crate::stamp::Stamp;
 
 /// How long the end of the service waits for inputs still to be put away. The next start does the rest.
@@ -27,6 +28,8 @@ pub(super) struct FinishedInput {
     pub(super) below: PathBuf,
     /// Its state when its picture was begun.
     pub(super) stamp: Stamp,
+    /// Which links are followed: only if all are is what an input that is one leads to put away.
+    pub(super) links: Links,
     pub(super) fate: Fate,
 }
 
@@ -40,19 +43,20 @@ pub(super) enum Fate {
 
 impl FinishedInput {
     fn put_away(&self) -> io::Result<()> {
-        let Self { input, below, stamp, fate } = self;
+        let Self { input, below, stamp, links, fate } = self;
         if inputs::end_removal(input, *stamp)? {
             return Ok(());
         }
+        let input = Finished { path: input, stamp: *stamp, links: *links };
         // A file that has replaced the input since must not be renamed, not even for a moment.
-        if !stamp.is_still_of(input) {
+        if !stamp.is_still_of(input.path) {
             return Ok(());
         }
         match fate {
             Fate::Done { after, out, output, durable } => {
-                inputs::dispose(after, input, below, *stamp, (!durable).then_some((out, output)))
+                inputs::dispose(after, input, below, (!durable).then_some((out, output)))
             }
-            Fate::Failed { folder, reason } => inputs::set_aside(folder, input, below, *stamp, reason),
+            Fate::Failed { folder, reason } => inputs::set_aside(folder, input, below, reason),
         }
         .map(drop)
     }
@@ -286,7 +290,13 @@ mod tests {
 
         fn put(&self, input: &Path, fate: Fate) {
             let (below, stamp) = (input.file_name().unwrap().into(), stamp(input));
-            self.finished.put(FinishedInput { input: input.to_owned(), below, stamp, fate });
+            self.finished.put(FinishedInput {
+                input: input.to_owned(),
+                below,
+                stamp,
+                links: Links::Inside,
+                fate,
+            });
         }
 
         /// Queues the removal of an input.
@@ -366,7 +376,13 @@ mod tests {
         fs::write(&input, "input").unwrap();
         fs::write(&archive, "no folder").unwrap();
         let fate = Fate::Failed { folder: archive.clone(), reason: "none".into() };
-        let one = FinishedInput { input: input.clone(), below: "input".into(), stamp: stamp(&input), fate };
+        let one = FinishedInput {
+            input: input.clone(),
+            below: "input".into(),
+            stamp: stamp(&input),
+            links: Links::Inside,
+            fate,
+        };
         let waiting = Waiting::default();
         waiting.lock().leaving.insert(input.clone(), Arc::new(one));
         for (attempts, pause) in (0..).zip([2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map(Duration::from_secs))

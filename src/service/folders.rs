@@ -67,7 +67,13 @@ pub(super) fn options(settings: &Settings, out: &Path) -> Result<Options, Error>
         }
     }
     let Service { rescan, poll, .. } = settings.service;
-    Ok(Options { selection: settings.selection.clone(), excluded, rescan, poll })
+    Ok(Options {
+        selection: settings.selection.clone(),
+        roots: settings.roots.clone(),
+        excluded,
+        rescan,
+        poll,
+    })
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Error> {

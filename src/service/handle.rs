@@ -497,6 +497,7 @@ impl Watching<'_> {
 
     fn put_away(&self, input: &Path, stamp: Stamp, fate: Fate) {
         let Some(below) = self.placed(input).filter(|_| self.watch.takes(input)) else { return };
-        self.finished_inputs.put(FinishedInput { input: input.to_owned(), below, stamp, fate });
+        let links = self.settings.selection.links;
+        self.finished_inputs.put(FinishedInput { input: input.to_owned(), below, stamp, links, fate });
     }
 }

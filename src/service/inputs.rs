@@ -2,21 +2,25 @@
 //!
 //! An input is touched only in the exact state that was processed. If it is replaced at the last moment, the new file is left in its place:
 //! a file is renamed first, checked under its new name, and renamed back if it turns out to be another.
+//!
+//! An input that is a link is moved as a link: who may put one into an inbox might not be allowed to read what it leads to. Only where all
+//! links are followed is that copied.
 
-use std::fs::{self, FileTimes, Metadata};
+use std::fs::{self, File, FileTimes, Metadata};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, renameat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 use super::numbered::{last_taken, numbered, start_of};
 use crate::beneath::Folder;
 use crate::config::After;
 use crate::input;
-use crate::paths::Identity;
+use crate::paths::{Identity, folder_of};
 use crate::publish::Temporary;
 use crate::rename::{At, rename_new};
+use crate::selection::Links;
 use crate::service::watch::REMOVING;
 use crate::stamp::Stamp;
 
@@ -26,6 +30,22 @@ const NOTE_SUFFIX: &str = ".reason.txt";
 /// The permissions of a note, before the process's umask removes some of them.
 const NOTE: u32 = 0o666;
 
+/// An input that is finished.
+#[derive(Clone, Copy)]
+pub(super) struct Finished<'i> {
+    pub(super) path: &'i Path,
+    /// Its state when its picture was begun; of what it leads to, if it is a link.
+    pub(super) stamp: Stamp,
+    pub(super) links: Links,
+}
+
+impl Finished<'_> {
+    /// Returns whether it is a link that is moved as one.
+    fn is_moved_as_link(self) -> bool {
+        self.links != Links::Follow && self.path.is_symlink()
+    }
+}
+
 /// Keeps, removes or moves an input whose output is published, as `after` says. `below` is its path below the watched folder. `pending` is
 /// the output that may not have reached the disk yet, behind the folder that it lies below. Returns whether the input was still the same
 /// file.
@@ -34,9 +54,8 @@ const NOTE: u32 = 0o666;
 /// Any I/O error. The input is then where it was, or beside it under its temporary name, until [`put_back`] renames it back.
 pub(super) fn dispose(
     after: &After,
-    input: &Path,
+    input: Finished<'_>,
     below: &Path,
-    stamp: Stamp,
     pending: Option<(&PathBuf, &PathBuf)>,
 ) -> io::Result<bool> {
     if let Some((out, output)) = pending.filter(|_| *after != After::Keep) {
@@ -44,12 +63,12 @@ pub(super) fn dispose(
     }
     match after {
         After::Keep => Ok(true),
-        After::Delete => remove(input, stamp),
+        After::Delete => remove(input.path, input.stamp),
         After::Move(root) => {
             let target = root.join(below);
             let (folder, name) = Folder::create_of(root, &target, false)?;
             let name = name_for(input, &folder, name, |name| folder.has(name));
-            move_to(input, &folder, &name, stamp)
+            move_to(input, &folder, &name)
         }
     }
 }
@@ -59,13 +78,7 @@ pub(super) fn dispose(
 ///
 /// # Errors
 /// As of [`dispose`].
-pub(super) fn set_aside(
-    root: &Path,
-    input: &Path,
-    below: &Path,
-    stamp: Stamp,
-    reason: &str,
-) -> io::Result<bool> {
+pub(super) fn set_aside(root: &Path, input: Finished<'_>, below: &Path, reason: &str) -> io::Result<bool> {
     let text = format!("{reason}\n");
     let target = root.join(below);
     let (folder, name) = Folder::create_of(root, &target, false)?;
@@ -78,7 +91,7 @@ pub(super) fn set_aside(
     let note = note_of(&name);
     // Written before the file is moved, so that a kill cannot leave the file there without its reason.
     let is_noted = write_note(&folder, &note, &text)?;
-    let moved = move_to(input, &folder, &name, stamp);
+    let moved = move_to(input, &folder, &name);
     if is_noted && !folder.has(&name) {
         let _ = folder.remove(note);
     }
@@ -206,18 +219,22 @@ fn remove_in_place(input: &Path, stamp: Stamp) -> io::Result<bool> {
 }
 
 /// Moves an input to a name from [`name_for`]. Returns whether it was still the same file.
-fn move_to(input: &Path, folder: &Folder, name: &Path, stamp: Stamp) -> io::Result<bool> {
+fn move_to(finished: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<bool> {
+    let Finished { path: input, stamp, .. } = finished;
     let target = At::folder(folder, name);
-    if is_copy(input, folder, name) {
+    if finished.is_moved_as_link() {
+        return move_link(finished, folder, name);
+    }
+    if is_copy(finished, folder, name) {
         sync(folder, name)?;
         return remove(input, stamp);
     }
     if fs::symlink_metadata(input)?.is_symlink() {
         // The link itself might lead nowhere from another folder, so its target is copied.
-        return copy_to(input, folder, name, stamp);
+        return copy_to(finished, folder, name);
     }
     match rename_new(At::path(input), target) {
-        Err(Errno::XDEV) => return copy_to(input, folder, name, stamp),
+        Err(Errno::XDEV) => return copy_to(finished, folder, name),
         other => other?,
     }
     if folder.metadata(name).is_ok_and(|metadata| stamp.is_of(&metadata)) {
@@ -229,9 +246,26 @@ fn move_to(input: &Path, folder: &Folder, name: &Path, stamp: Stamp) -> io::Resu
     Ok(false)
 }
 
+/// Moves a link: one that leads to the same place is made, and the input removed.
+fn move_link(
+    Finished { path: input, stamp, .. }: Finished<'_>,
+    folder: &Folder,
+    name: &Path,
+) -> io::Result<bool> {
+    let text = fs::read_link(input)?;
+    let leads_to = if text.is_absolute() { text } else { std::path::absolute(folder_of(input))?.join(text) };
+    symlinkat(&leads_to, folder, name)?;
+    let removed = remove(input, stamp);
+    if !matches!(removed, Ok(true)) {
+        let _ = folder.remove(name);
+    }
+    removed
+}
+
 /// Moves an input to another file system: first makes a complete and durable copy with the same times, then removes the input.
-fn copy_to(input: &Path, folder: &Folder, name: &Path, stamp: Stamp) -> io::Result<bool> {
-    let mut original = input::open(input)?;
+fn copy_to(finished: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<bool> {
+    let Finished { path: input, stamp, .. } = finished;
+    let mut original = open(finished)?;
     let metadata = original.metadata()?;
     if !stamp.is_of(&metadata) {
         return Ok(false);
@@ -254,7 +288,7 @@ fn copy_to(input: &Path, folder: &Folder, name: &Path, stamp: Stamp) -> io::Resu
 
 /// Returns the name in `folder` to move an input to: `name`, or the same with a number before the extension if another file has that name. A
 /// copy of the input left by a process that was killed before it removed the input does not count as another file.
-fn name_for(input: &Path, folder: &Folder, name: &Path, is_taken: impl Fn(&Path) -> bool) -> PathBuf {
+fn name_for(input: Finished<'_>, folder: &Folder, name: &Path, is_taken: impl Fn(&Path) -> bool) -> PathBuf {
     if !is_taken(name) || is_copy(input, folder, name) {
         return name.to_owned();
     }
@@ -264,15 +298,27 @@ fn name_for(input: &Path, folder: &Folder, name: &Path, is_taken: impl Fn(&Path)
 }
 
 /// Returns whether a file is a copy as [`copy_to`] makes it: another file with the same modification time and bytes.
-fn is_copy(input: &Path, folder: &Folder, name: &Path) -> bool {
-    let (Ok(of_input), Ok(of_copy)) = (fs::metadata(input), folder.metadata(name)) else { return false };
+fn is_copy(input: Finished<'_>, folder: &Folder, name: &Path) -> bool {
+    if input.is_moved_as_link() {
+        return false;
+    }
+    let (Ok(of_input), Ok(of_copy)) = (fs::metadata(input.path), folder.metadata(name)) else { return false };
     Identity::of(&of_input) != Identity::of(&of_copy)
         && Stamp::of(&of_input, false) == Stamp::of(&of_copy, false)
         && has_same_bytes(input, folder, name).unwrap_or(false)
 }
 
-fn has_same_bytes(input: &Path, folder: &Folder, name: &Path) -> io::Result<bool> {
-    let (mut one, mut other) = (BufReader::new(input::open(input)?), BufReader::new(folder.read(name)?));
+/// Opens an input; one that is a link by now only if all are followed.
+fn open(finished: Finished<'_>) -> io::Result<File> {
+    if finished.links == Links::Follow {
+        return input::open(finished.path);
+    }
+    let (folder, name) = (folder_of(finished.path), finished.path.file_name().unwrap_or_default());
+    Folder::open(folder, Path::new(""))?.read(name)
+}
+
+fn has_same_bytes(input: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<bool> {
+    let (mut one, mut other) = (BufReader::new(open(input)?), BufReader::new(folder.read(name)?));
     loop {
         let (left, right) = (one.fill_buf()?, other.fill_buf()?);
         let count = left.len().min(right.len());

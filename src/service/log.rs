@@ -14,6 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::config::{Settings, Style};
 use crate::paths::{Shown, absolute};
 use crate::source::folder_settings::FolderNote;
+use crate::words::Words;
 
 /// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
 pub(crate) fn start(style: Style) {
@@ -80,8 +81,9 @@ where
             SystemTime.format_time(&mut to)?;
             write!(to, " {level:>5} ")?;
         }
-        context.format_fields(to.by_ref(), event)?;
-        writeln!(to)
+        let mut words = String::new();
+        context.format_fields(Writer::new(&mut words), event)?;
+        writeln!(to, "{}", Words(&words))
     }
 }
 

@@ -24,14 +24,17 @@ const SCRIPT: (&str, &str) = ("text/javascript; charset=utf-8", include_str!("pa
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Returns the paths of the page.
+/// Returns the paths of the page itself, which is the same everywhere.
 pub(super) fn routes() -> Router<Arc<Answers>> {
     Router::new()
         .route("/", get(|| async { part(HTML) }))
         .route("/page.css", get(|| async { part(STYLE) }))
         .route("/page.js", get(|| async { part(SCRIPT) }))
-        .route("/activity", get(activity))
-        .route("/pictures/{number}/{part}", get(picture))
+}
+
+/// Returns the paths of what the page shows.
+pub(super) fn private_routes() -> Router<Arc<Answers>> {
+    Router::new().route("/activity", get(activity)).route("/pictures/{number}/{part}", get(picture))
 }
 
 fn part((kind, text): (&'static str, &'static str)) -> impl IntoResponse {

@@ -18,7 +18,8 @@ use tokio::sync::oneshot;
 use super::account::Account;
 use super::activity::DonePicture;
 use crate::beneath::Folder;
-use crate::input;
+use crate::config::Settings;
+use crate::input::InputRoots;
 use crate::machine::Machine;
 use crate::slot::{Held, SlotPool};
 
@@ -75,13 +76,18 @@ struct Request {
 pub(super) struct Previews(Sender<Request>);
 
 impl Previews {
-    /// Starts the thread that makes them, of pictures of at most so many pixels.
+    /// Starts the thread that makes them, of pictures within the limits of these settings, read from where they allow.
     ///
     /// # Errors
     /// When there can be no thread.
-    pub(super) fn start(machine: Arc<Machine>, account: Arc<Account>, max_pixels: u64) -> io::Result<Self> {
+    pub(super) fn start(
+        machine: Arc<Machine>,
+        account: Arc<Account>,
+        settings: &Settings,
+    ) -> io::Result<Self> {
         let (requests, to_do) = bounded(WAITING);
-        let maker = Maker { machine, account, max_pixels, kept: Kept::default() };
+        let (max_pixels, roots) = (settings.limits.max_pixels, settings.roots.clone());
+        let maker = Maker { machine, account, max_pixels, roots, kept: Kept::default() };
         thread::Builder::new().name("preview".into()).spawn(move || maker.run(&to_do))?;
         Ok(Self(requests))
     }
@@ -99,6 +105,7 @@ struct Maker {
     machine: Arc<Machine>,
     account: Arc<Account>,
     max_pixels: u64,
+    roots: InputRoots,
     kept: Kept,
 }
 
@@ -124,7 +131,7 @@ impl Maker {
             Side::Before => picture.bytes_in,
             Side::After => picture.bytes_out,
         };
-        let file = open(&picture, side, self.account.out());
+        let file = open(&picture, side, self.account.out(), &self.roots);
         let file = file.map_err(|error| format!("it cannot be read any more: {error}"))?;
         let limits = Limits { max_pixels: self.max_pixels, max_bytes: u64::MAX };
         let preview = Arc::new(make(file, bytes, &limits, &self.machine.pool)?);
@@ -163,14 +170,15 @@ impl Budget for Spare {
     }
 }
 
-/// Opens a version of a picture. Below the output folder, `out`, and the folder that inputs are moved to, no link is followed.
-fn open(picture: &DonePicture, side: Side, out: &Path) -> io::Result<File> {
+/// Opens a version of a picture. Below the output folder, `out`, and the folder that inputs are moved to, no link is followed, and from an
+/// inbox none out of the `roots`.
+fn open(picture: &DonePicture, side: Side, out: &Path, roots: &InputRoots) -> io::Result<File> {
     let beneath =
         |root: &Path, path: &Path| Folder::of(root, path).and_then(|(folder, name)| folder.read(name));
     match (side, &picture.moved_below) {
         (Side::After, _) => beneath(out, &picture.output),
         (Side::Before, Some(root)) => beneath(root, &picture.input),
-        (Side::Before, None) => input::open(&picture.input),
+        (Side::Before, None) => roots.open(&picture.input),
     }
 }
 
@@ -371,8 +379,11 @@ mod tests {
         let picture =
             DonePicture { input: at("in/a.png"), output: at("out/a.png"), ..DonePicture::for_tests(9) };
         let moved = DonePicture { input: at("kept/a.png"), moved_below: Some(at("kept")), ..picture.clone() };
-        let opens = |picture, side| open(picture, side, &at("out")).is_ok();
+        let anywhere = InputRoots::default();
+        let opens = |picture, side| open(picture, side, &at("out"), &anywhere).is_ok();
         assert!(!opens(&picture, Side::After) && !opens(&moved, Side::Before));
         assert!(opens(&picture, Side::Before), "an input may be a link");
+        let inbox = InputRoots::within(vec![at("in")]);
+        assert!(open(&picture, Side::Before, &at("out"), &inbox).is_err(), "that leads out of the inbox");
     }
 }

@@ -9,8 +9,8 @@ use super::folders::options;
 use crate::config::{Existing, Settings, Written};
 
 /// The configuration keys that a reload applies to the running service.
-const RELOADED: [&str; 9] =
-    ["include", "exclude", "follow", "settle", "rescan", "poll", "after", "on-collision", "failed"];
+const RELOADED: [&str; 8] =
+    ["include", "exclude", "settle", "rescan", "poll", "after", "on-collision", "failed"];
 /// The configuration key that has no effect in a service.
 const OVERWRITE: &str = "overwrite";
 
@@ -21,7 +21,10 @@ impl Watching<'_> {
             Ok(new) => new,
             Err(why) => return error!("the configuration is not reloaded: {why}"),
         };
-        let (options, new) = new;
+        let (mut options, new) = new;
+        // What is read has to lie where it had to at the start.
+        options.selection.links = self.settings.selection.links;
+        options.roots = self.settings.roots.clone();
         let fixed = fixed_keys(self.settings, &new);
         let applied = applied_keys(&self.in_force, &new.written);
         self.in_force = new.written.clone();

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use super::access::Caller;
 use super::answers::{Answers, Change, off_thread};
 use super::page;
 use crate::ledger::FailureSearch;
+use crate::retry::Wanted;
 use crate::status;
 
 const PROMETHEUS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -23,23 +25,72 @@ const LONGEST_BODY: usize = 1 << 20;
 
 /// Returns all paths that are answered.
 pub(super) fn all(answers: Arc<Answers>) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
+    let private = Router::new()
         .route("/status", get(status_json))
         .route("/status.txt", get(status_text))
         .route("/failures", get(failures))
+        .merge(page::private_routes())
+        .route_layer(from_fn_with_state(Arc::clone(&answers), check_reader));
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/readyz", get(readyz))
         .route("/retry", post(retry))
         .route("/pause", post(pause))
         .route("/resume", post(resume))
+        .route("/session/{key}", get(begin_session))
         .merge(page::routes())
+        .merge(private)
         .fallback(not_found)
+        .layer(from_fn_with_state(Arc::clone(&answers), check_name))
+        // Below what checks the name: probes may have their own for this machine, and it tells of no file.
+        .route("/healthz", get(healthz))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .with_state(answers)
 }
 
 type Shared = State<Arc<Answers>>;
+
+/// Lets requests pass that name this server.
+async fn check_name(
+    State(answers): Shared,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match answers.access.knows_name(caller, request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(why) => why.into_response(),
+    }
+}
+
+/// Lets requests pass that may read names of files, reasons and pictures.
+async fn check_reader(
+    State(answers): Shared,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match answers.access.may_read(caller, request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(why) => why.into_response(),
+    }
+}
+
+/// Gives the browser that opens the link in the log a session.
+async fn begin_session(
+    State(answers): Shared,
+    Extension(caller): Extension<Caller>,
+    Path(key): Path<String>,
+) -> Response {
+    match answers.access.begin_session(&key, caller) {
+        Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
+        None => {
+            let why =
+                "this link was used, or is of an earlier start: give the page the token that the log names\n";
+            (StatusCode::FORBIDDEN, why).into_response()
+        }
+    }
+}
 
 async fn metrics(State(answers): Shared) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, PROMETHEUS)], answers.metrics.text())
@@ -98,10 +149,21 @@ async fn retry(
     headers: HeaderMap,
     body: String,
 ) -> Response {
-    match serde_json::from_str(&body) {
-        Ok(patterns) => answers.change(Change::Retry(patterns), caller, &headers).await,
-        Err(_) => (StatusCode::BAD_REQUEST, "the body is a list of patterns\n").into_response(),
+    if let Err(why) = answers.access.may_change(caller, &headers) {
+        return why.into_response();
     }
+    match off_thread(move || wanted(&body)).await {
+        Ok(Ok(wanted)) => answers.change(Change::Retry(wanted), caller, &headers).await,
+        Ok(Err(why)) => (StatusCode::BAD_REQUEST, why + "\n").into_response(),
+        Err(status) => status.into_response(),
+    }
+}
+
+/// Reads which pictures are to be retried. The error is a sentence for the one who asked.
+fn wanted(body: &str) -> Result<Wanted, String> {
+    let patterns: Vec<String> =
+        serde_json::from_str(body).map_err(|_| "the body is a list of patterns".to_owned())?;
+    Wanted::new(&patterns)
 }
 
 async fn pause(State(answers): Shared, Extension(caller): Extension<Caller>, headers: HeaderMap) -> Response {
@@ -124,17 +186,30 @@ async fn not_found() -> impl IntoResponse {
 mod tests {
     use super::*;
     use axum::body::Body;
-    use axum::http::Request;
     use tower::ServiceExt;
 
     const TRUSTED: Caller = Caller::Socket { user: Some(0) };
     const ANYBODY: Caller = Caller::Socket { user: None };
 
     fn ask(answers: &Arc<Answers>, method: &str, path: &str, caller: Caller) -> (u16, String) {
+        ask_with(answers, &format!("{method} {path}"), caller, &[])
+    }
+
+    fn ask_with(
+        answers: &Arc<Answers>,
+        line: &str,
+        caller: Caller,
+        headers: &[(&str, &str)],
+    ) -> (u16, String) {
+        let (method, path) = line.split_once(' ').unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let request = Request::builder().method(method).uri(path).extension(caller).body(Body::empty());
-            let answer = all(Arc::clone(answers)).oneshot(request.unwrap()).await.unwrap();
+            let mut request = Request::builder().method(method).uri(path).extension(caller);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(Body::empty()).unwrap();
+            let answer = all(Arc::clone(answers)).oneshot(request).await.unwrap();
             let status = answer.status().as_u16();
             let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
             (status, String::from_utf8_lossy(&body).into_owned())
@@ -165,6 +240,37 @@ mod tests {
             assert_eq!(ask(&answers, "GET", path, TRUSTED).0, 405);
         }
         assert_eq!(ask(&answers, "POST", "/retry", TRUSTED).0, 400, "no list");
+        assert_eq!(ask(&answers, "POST", "/retry", ANYBODY).0, 403, "nothing is read");
         assert_eq!(ask(&answers, "POST", "/healthz", TRUSTED).0, 405);
+    }
+
+    #[test]
+    fn who_reads_names_this_server_and_is_no_page_of_another() {
+        let answers = Arc::new(Answers::for_tests());
+        let get = |path: &str, headers: &[(&str, &str)]| {
+            ask_with(&answers, &format!("GET {path}"), Caller::Network { port: 9464 }, headers).0
+        };
+        let private = ["/status", "/status.txt", "/failures", "/activity", "/pictures/1/before.png"];
+        let open = ["/", "/page.js", "/metrics", "/readyz", "/none"];
+        for path in private.iter().chain(&open) {
+            assert_eq!(get(path, &[("host", "evil.example:9464")]), 421, "{path}");
+            assert_eq!(get(path, &[]), 421, "{path}");
+            assert_ne!(get(path, &[("host", "localhost:9464")]), 421, "{path}");
+        }
+        for path in private {
+            assert_eq!(get(path, &[("host", "localhost"), ("sec-fetch-site", "cross-site")]), 403, "{path}");
+            assert_ne!(get(path, &[("host", "localhost"), ("sec-fetch-site", "same-origin")]), 403, "{path}");
+        }
+        assert_eq!(get("/healthz", &[("host", "evil.example")]), 200);
+    }
+
+    #[test]
+    fn the_link_in_the_log_gives_one_session() {
+        let answers = Arc::new(Answers::for_tests());
+        let link = answers.access.way_in().unwrap();
+        let open = || {
+            ask_with(&answers, &format!("GET {link}"), Caller::Network { port: 1 }, &[("host", "[::1]:1")]).0
+        };
+        assert_eq!((open(), open()), (303, 403));
     }
 }

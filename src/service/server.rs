@@ -52,14 +52,14 @@ impl Drop for Server {
     }
 }
 
-/// Starts a server at `address`. The error is a sentence for the user.
-pub(super) fn start(address: SocketAddr, routes: Router) -> Result<Server, String> {
+/// Starts a server at `address`, and returns it with the address that it got. The error is a sentence for the user.
+pub(super) fn start(address: SocketAddr, routes: Router) -> Result<(Server, SocketAddr), String> {
     let cannot = |error: io::Error| format!("--listen {address} cannot be used: {error}");
     let listener = TcpListener::bind(address).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let server = serve(Bound::Tcp(listener), routes).map_err(|error| error.to_string())?;
     info!("serving a page, /metrics, /healthz, /readyz and /status at http://{address}");
-    Ok(server)
+    Ok((server, address))
 }
 
 /// Starts a server at a Unix socket that listens.
@@ -101,9 +101,9 @@ impl Listener {
     async fn accept(&self) -> io::Result<(Box<dyn Stream>, Caller)> {
         match self {
             Self::Tcp(listener) => {
-                let (stream, peer) = listener.accept().await?;
-                let own = stream.local_addr()?;
-                Ok((Box::new(stream), Caller::Network { peer, own }))
+                let (stream, _) = listener.accept().await?;
+                let port = stream.local_addr()?.port();
+                Ok((Box::new(stream), Caller::Network { port }))
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;

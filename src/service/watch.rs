@@ -23,8 +23,9 @@ use super::mounts::Mounts;
 use super::notifier::{NotWatched, Notifier, Signal};
 use super::settle::{Doubt, Seen, Settle};
 use super::writer::Writer;
+use crate::input::InputRoots;
 use crate::paths::{Identity, Shown, are_same};
-use crate::selection::{Choice, Selection, is_hidden, is_of_folder_settings, promises_a_picture};
+use crate::selection::{Choice, Links, Selection, is_hidden, is_of_folder_settings, promises_a_picture};
 use crate::source::holes;
 use crate::stamp::Stamp;
 
@@ -44,6 +45,8 @@ pub struct Options {
     pub selection: Selection,
     /// Folders that are never entered: those that histeqd writes to.
     pub excluded: Vec<PathBuf>,
+    /// Where what links lead to has to lie, if not all are followed.
+    pub roots: InputRoots,
     /// How often everything is listed even though messages arrive.
     pub rescan: Duration,
     /// If set, everything is listed at this interval instead, without any messages.
@@ -197,8 +200,23 @@ impl Watch {
         self.file(path).map(|(metadata, root)| Seen { doubt: doubt(path), ..root.seen(path, &metadata) })
     }
 
+    /// Returns whether a link is followed.
+    fn follows(&self, link: &Path) -> bool {
+        match self.options.selection.links {
+            Links::Follow => true,
+            Links::Inside => self.options.roots.have(link),
+            Links::Never => false,
+        }
+    }
+
     fn file(&self, path: &Path) -> Option<(Metadata, &Root)> {
-        let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        let mut metadata = fs::symlink_metadata(path).ok()?;
+        if metadata.is_symlink() {
+            metadata = fs::metadata(path).ok().filter(|_| self.follows(path))?;
+        }
+        if !metadata.is_file() {
+            return None;
+        }
         let root = self.roots.iter().find(|root| path.starts_with(&root.path))?;
         Some((metadata, root))
     }
@@ -329,13 +347,17 @@ impl Watch {
         self.below(path).is_some_and(|below| !is_hidden(path) && self.options.selection.takes_file(below))
     }
 
-    /// Tells the user of a file or folder, if it is left out for its reserved name.
+    /// Tells the user of a file or folder, if it is left out for its reserved name or is a link that is not followed.
     fn note_left_out(&mut self, path: &Path, is_folder: bool) {
         let Some(below) = self.below(path).filter(|_| !is_hidden(path)) else { return };
         let selection = &self.options.selection;
         let choice = if is_folder { selection.folder(below) } else { selection.file(below) };
-        if let Choice::LeftOut(name) = choice {
-            self.notes.extend(self.left_out.note(path, name));
+        match choice {
+            Choice::LeftOut(name) => self.notes.extend(self.left_out.note(path, name)),
+            Choice::Taken if path.is_symlink() && !self.follows(path) => {
+                self.notes.extend(self.left_out.note_link(path));
+            }
+            Choice::Taken | Choice::NotSelected => {}
         }
     }
 
@@ -436,7 +458,7 @@ impl Watch {
     /// Continues the first listing.
     fn walk(&mut self, settle: &mut Settle, known: Known<'_>, now: Instant) {
         let Some(mut walk) = self.walks.pop_front() else { return };
-        let follow = self.options.selection.follow_links;
+        let follow = self.options.selection.links != Links::Never;
         let mut entries = walk.entries.take().unwrap_or_else(|| {
             self.begun(&walk);
             WalkDir::new(&walk.folder).follow_links(follow).into_iter()
@@ -488,11 +510,14 @@ impl Watch {
             self.leftovers.push(path.to_owned());
         } else if !self.takes_name(path) {
             self.note_left_out(path, false);
-        } else if let Some((metadata, root)) = self.file(path)
-            && let Some(below) = self.below(path)
-            && !known(path, below, root.stamp(&metadata))
-        {
-            settle.listed(path, root.seen(path, &metadata), now);
+        } else if let Some((metadata, root)) = self.file(path) {
+            if let Some(below) = self.below(path)
+                && !known(path, below, root.stamp(&metadata))
+            {
+                settle.listed(path, root.seen(path, &metadata), now);
+            }
+        } else {
+            self.note_left_out(path, false);
         }
     }
 
@@ -502,8 +527,7 @@ impl Watch {
         if below.as_os_str().is_empty() {
             return true;
         }
-        let follow = self.options.selection.follow_links;
-        let follows = || !folder.is_symlink() || follow && !leads_back(folder, root);
+        let follows = || !folder.is_symlink() || self.follows(folder) && !leads_back(folder, root);
         !is_hidden(folder)
             && self.options.selection.folder(below) == Choice::Taken
             && follows()

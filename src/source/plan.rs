@@ -18,8 +18,8 @@ pub enum Skip {
     NotAPicture,
     /// It is a socket, a pipe or a device.
     NotAFile,
-    /// It is a link to a folder, and such links are not to be followed.
-    LinkToFolder,
+    /// It is a link, and such links are not to be followed.
+    Link,
     /// It is a link to a folder that contains it.
     LinkLoop,
     /// It is a folder in a list of files.

@@ -24,7 +24,7 @@ use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
 use crate::config::{Settings, Style};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
-use crate::selection::{Choice, Selection, is_hidden};
+use crate::selection::{Choice, Links, Selection, is_hidden};
 use crate::stop::Stop;
 use codec::Limits;
 use found::{Candidate, Found};
@@ -178,7 +178,7 @@ impl Search<'_> {
 
     fn folder(&mut self, root: &Path) {
         let (selection, out, stop) = (self.selection, self.out, self.stop);
-        let walk = WalkDir::new(root).follow_links(selection.follow_links).sort_by_file_name();
+        let walk = WalkDir::new(root).follow_links(selection.links != Links::Never).sort_by_file_name();
         let mut entries = walk.into_iter();
         while !stop.asked()
             && let Some(entry) = entries.next()
@@ -191,6 +191,13 @@ impl Search<'_> {
                 }
             };
             let choice = choice(&entry, root, selection, out);
+            if choice == Choice::Taken && entry.depth() > 0 && self.is_refused_link(&entry) {
+                self.skip(entry.path(), Skip::Link);
+                if entry.file_type().is_dir() {
+                    entries.skip_current_dir();
+                }
+                continue;
+            }
             match choice {
                 Choice::Taken => self.entry(&entry, root),
                 Choice::LeftOut(name) => self.skip(entry.path(), Skip::Reserved(name.purpose)),
@@ -199,6 +206,25 @@ impl Search<'_> {
             if choice != Choice::Taken && entry.file_type().is_dir() {
                 entries.skip_current_dir();
             }
+        }
+    }
+
+    /// Returns whether an entry is a link that is not to be followed.
+    fn is_refused_link(&self, entry: &DirEntry) -> bool {
+        entry.path_is_symlink()
+            && match self.selection.links {
+                Links::Follow => false,
+                Links::Inside => !self.settings.roots.have(entry.path()),
+                Links::Never => true,
+            }
+    }
+
+    /// Returns whether a listed file is a link that is not to be followed, or lies behind one.
+    fn is_behind_refused_link(&self, path: &Path) -> bool {
+        match self.selection.links {
+            Links::Follow => false,
+            Links::Inside => !self.settings.roots.have(path),
+            Links::Never => path.is_symlink() || !self.settings.roots.have(path),
         }
     }
 
@@ -224,6 +250,9 @@ impl Search<'_> {
             Choice::NotSelected => return,
             Choice::LeftOut(name) => return self.skip(path, Skip::Reserved(name.purpose)),
             Choice::Taken => {}
+        }
+        if self.is_behind_refused_link(path) {
+            return self.skip(path, Skip::Link);
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => self.take(path, below, false, &metadata),
@@ -251,7 +280,6 @@ impl Search<'_> {
         let path = entry.path();
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => self.take(path, below(path, root), false, &metadata),
-            Ok(metadata) if metadata.is_dir() => self.skip(path, Skip::LinkToFolder),
             Ok(_) => self.skip(path, Skip::NotAFile),
             Err(error) => self.fail(path, error),
         }

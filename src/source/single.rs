@@ -16,6 +16,7 @@ use super::pair::Pair;
 use crate::config::{PictureSettings, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::publish::PublishError;
+use crate::record::Record;
 
 /// Returns the job of making this output of this input; `None` if that was done with its `own` settings. `named` is whether a user named the
 /// input itself.
@@ -81,6 +82,14 @@ impl<'s> Objects<'s> {
         let (own, stored) = (Arc::clone(own), there.map(|(_, stored)| stored));
         let pair = Pair { input, output, named, own, state, spooled: None, object, stored };
         Ok(pair.job(0, self.settings).ok())
+    }
+
+    /// Returns whether there is an object at the place of an output that histeqd did not write.
+    pub fn is_of_others(&self, output: &Path) -> bool {
+        self.at(output).ok().flatten().is_some_and(|(_, there)| {
+            let record = there.record.as_deref().and_then(|text| Record::parse(text.as_bytes()));
+            !record.is_some_and(|record| record.is_of_length(there.entry.size))
+        })
     }
 
     fn input(&mut self, input: &Path) -> Result<(InputState, Option<Arc<Object>>), PictureError> {

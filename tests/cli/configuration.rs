@@ -15,7 +15,7 @@ fn the_committed_file_changes_nothing() {
 #[test]
 fn what_is_printed_can_be_read_back() {
     let place = Place::new();
-    let printed = place.run("--print-config --threads 3 --include *.png --devices 0,2 --quality 80 --follow --method clahe --clip-limit 1.5");
+    let printed = place.run("--print-config --threads 3 --include *.png --devices 0,2 --quality 80 --links follow --method clahe --clip-limit 1.5");
     place.file("mine.toml", printed.exits(0).stdout());
     assert_eq!(place.run("--print-config --config mine.toml").exits(0).stdout(), printed.stdout());
 }
@@ -63,11 +63,11 @@ fn a_wrong_value_is_refused_with_its_line() {
         .run("--print-config --config my.toml")
         .exits(2)
         .says("error: my.toml:2: threads: \"many\" is not a whole number");
-    place.file("my.toml", "\n\nfollow = \"yes\"\n");
+    place.file("my.toml", "\n\noverwrite = \"yes\"\n");
     place
         .run("--print-config --config my.toml")
         .exits(2)
-        .says("error: my.toml:3: follow: must be true or false");
+        .says("error: my.toml:3: overwrite: must be true or false");
     let missing = place.run("--print-config --config none.toml");
     missing.exits(2).says("error: the configuration file none.toml cannot be read: No such file");
 }

@@ -208,12 +208,22 @@ fn link_loops_end_and_links_to_files_are_read() {
     place.link("..", "in/a/up");
     place.link("../elsewhere", "in/more");
     place.link("../../elsewhere/c.pgm", "in/a/linked.pgm");
-    place.run("in --out done").exits(0).says("2 links to folders (--follow enters them)");
-    assert_eq!(place.tree("done"), ["a/b.pgm", "a/linked.pgm"]);
+    place
+        .run("in --out none --links never")
+        .exits(0)
+        .says("3 links that are not followed (--links follow takes them)");
+    assert_eq!(place.tree("none"), ["a/b.pgm"]);
+    place
+        .run("in --out inside --links inside")
+        .exits(0)
+        .says("2 links that are not followed (--links follow takes them)");
+    assert_eq!(place.tree("inside"), ["a/b.pgm"]);
 
-    let followed = place.run("in --out followed --follow");
-    followed.exits(0).says("skipped: in/a/up: a link that leads back to itself");
-    assert_eq!(place.tree("followed"), ["a/b.pgm", "a/linked.pgm", "more/c.pgm"]);
+    for (out, flag) in [("followed", "--links follow"), ("usual", "")] {
+        let followed = place.run(&format!("in --out {out} {flag}"));
+        followed.exits(0).says("skipped: in/a/up: a link that leads back to itself");
+        assert_eq!(place.tree(out), ["a/b.pgm", "a/linked.pgm", "more/c.pgm"]);
+    }
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn the_first_signal_ends_a_long_search_at_once() {
         place.link(format!("../{}", depth + 1), &format!("in/{depth}/left"));
         place.link(format!("../{}", depth + 1), &format!("in/{depth}/right"));
     }
-    let mut command = place.histeqd("in/0 --out done --devices cpu --follow");
+    let mut command = place.histeqd("in/0 --out done --devices cpu --links follow");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait("the signal handler", || catches_interrupts(&child));
     std::thread::sleep(Duration::from_millis(300));

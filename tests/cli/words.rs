@@ -1,6 +1,7 @@
 //! What is said to people who mean something and write something else.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::harness::{BRIGHT, Place};
 
@@ -71,4 +72,35 @@ fn shells_complete_what_may_become_of_inputs() {
     }
     assert!(!place.run("-h").stdout().contains("[possible values: keep"));
     place.run("--watch in --out out --after burn").exits(2).says("is none of keep, delete and move:DIR");
+}
+
+/// Returns the files of Rust below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
+}
+
+#[test]
+fn words_of_others_reach_people_through_one_function() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let is_way = |line: &str| {
+        ["println!", "print!(", "dbg!(", "stderr(),", "stderr().write"].iter().any(|way| line.contains(way))
+    };
+    let is_escaped = |line: &str| ["painted(", "without_passwords("].iter().any(|way| line.contains(way));
+    let mut found = Vec::new();
+    for file in sources(&src) {
+        let text = fs::read_to_string(&file).unwrap();
+        let (code, _) = text.split_once("#[cfg(test)]").unwrap_or((&text, ""));
+        let name = file.strip_prefix(src.parent().unwrap()).unwrap().display().to_string();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        found.extend(
+            lines
+                .filter(|line| is_way(line) && !is_escaped(line))
+                .map(|line| format!("{name}: {}", line.trim())),
+        );
+    }
+    assert_eq!(found, Vec::<String>::new(), "these go around src/words.rs");
 }

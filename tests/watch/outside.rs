@@ -67,7 +67,7 @@ fn get(service: &Service, path: &str) -> String {
 
 fn try_get(service: &Service, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(listens_at(service))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -104,7 +104,7 @@ fn slow_http_clients_do_not_block_others() {
     let place = Place::with(&["in/a.pgm"]);
     let service = Service::start(&place, "--listen 127.0.0.1:0");
     let mut greedy = TcpStream::connect(listens_at(&service)).unwrap();
-    greedy.write_all(&b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n".repeat(2000)).unwrap();
+    greedy.write_all(&b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2000)).unwrap();
     let _silent = [(); 20].map(|()| TcpStream::connect(listens_at(&service)).unwrap());
     assert!(get(&service, "/healthz").starts_with("HTTP/1.1 200"));
     assert_eq!(service.stop(), Some(0));

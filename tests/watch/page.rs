@@ -20,9 +20,16 @@ fn address(service: &Service) -> SocketAddr {
     service.log().split_once("/status at http://").unwrap().1.lines().next().unwrap().parse().unwrap()
 }
 
-/// Opens the page of a service in a browser, and uses it. Nothing if there is no browser.
-fn with_page(service: &Service, check: impl FnOnce(&Page)) {
-    let Some(page) = Page::open(&format!("http://{}/", address(service))) else { return };
+/// Returns the link that lets one browser change something.
+fn way_in(service: &Service) -> String {
+    let log = service.log();
+    let (_, link) = log.split_once("without it: ").expect("a link");
+    link.lines().next().unwrap().to_owned()
+}
+
+/// Opens a page in a browser, and uses it. Nothing if there is no browser.
+fn with_page(url: &str, check: impl FnOnce(&Page)) {
+    let Some(page) = Page::open(url) else { return };
     page.wait("document.getElementById('state').textContent.startsWith('running')");
     check(&page);
 }
@@ -32,7 +39,7 @@ fn what_is_done_and_what_fails_appears_on_the_page_and_can_be_retried_and_paused
     let place = Place::with(&["in/a.pgm"]);
     let service = Service::start(&place, "--listen 127.0.0.1:0");
     wait("the output", || place.path("out/a.pgm").exists());
-    with_page(&service, |page| {
+    with_page(&way_in(&service), |page| {
         // The slider shows more of one version, by keyboard too.
         page.wait("document.querySelectorAll('#latest img').length == 2");
         page.wait("[...document.querySelectorAll('#latest img')].every(image => image.complete && image.naturalWidth > 0)");
@@ -88,7 +95,7 @@ fn settings_retries_and_parts_of_stacks_are_said_at_every_width() {
         .file(format!("{deep}/large.pgm"), [b"P5 12000 12000 255\n".to_vec(), vec![7; 144_000_000]].concat());
     place.file(format!("{deep}/broken.png"), broken());
     make_old(&place.path(format!("{deep}/broken.png")));
-    with_page(&service, |page| {
+    with_page(&way_in(&service), |page| {
         let settings = page.text("#settings");
         for words in ["method clahe, strength 0.5, ", "my.toml", "folders may have their own"] {
             assert!(settings.contains(words), "{settings}");
@@ -113,14 +120,14 @@ fn settings_of_a_folder_that_cannot_be_used_are_named_on_the_page() {
     let place = Place::with(&["in/a.pgm", "in/b/1.pgm"]);
     place.file("in/b/histeqd.toml", "mehtod = 'clahe'\n");
     let service = Service::start(&place, "--listen 127.0.0.1:0");
-    with_page(&service, |page| {
+    with_page(&way_in(&service), |page| {
         page.wait(
             "document.getElementById('state').textContent.includes('histeqd.toml:1: unknown key `mehtod`')",
         );
     });
     place.file("in/b/histeqd.toml", "method = 'clahe'\n");
     wait("the picture that waited", || place.path("out/b/1.pgm").exists());
-    with_page(&service, |page| {
+    with_page(&format!("http://{}/", address(&service)), |page| {
         page.wait("document.getElementById('state').textContent.startsWith('running, process')");
     });
     assert_eq!(service.stop(), Some(0));
@@ -136,7 +143,7 @@ fn a_thousand_failures_can_be_searched_on_the_page() {
     }
     let service = Service::start(&place, "--listen 127.0.0.1:0");
     wait("all to fail", || place.run("status out --json").exits(0).json()["failed"] == 1000);
-    with_page(&service, |page| {
+    with_page(&way_in(&service), |page| {
         page.wait("document.getElementById('found').textContent.startsWith('1,000 pictures, of which the newest 200 are shown')");
         assert_eq!(page.evaluate("document.querySelectorAll('#failures tr').length"), json!(200));
         page.type_into("#search", "BROKEN-0777");

@@ -1,6 +1,8 @@
 //! JPEG XL, by the `jxl-oxide` crate: read, and written in another format. Pixels are upright, so EXIF says so too. Animations, inks and
 //! floating-point samples are refused.
 
+mod boxes;
+
 use jxl_oxide::image::ExtraChannelInfo;
 use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
 
@@ -9,6 +11,7 @@ use super::exif::upright;
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use super::stated::Stated;
 use super::{CodecError, Format, Limits, Native, Other, Payload, tiff};
+use boxes::{Boxes, Content};
 use equalize::{Depth, Layout, Pixel};
 
 /// Bytes that are given to the decoder at a time.
@@ -39,13 +42,14 @@ impl Source {
     /// Reads the headers; `bytes` is the whole file.
     pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Self, CodecError> {
         let tracker = AllocTracker::with_limit(BESIDE as usize);
-        let (mut image, rest) = begin(bytes, &tracker)?;
+        let boxes = Boxes::of(bytes)?;
+        let (mut image, pieces) = begin(&boxes.codestream, &tracker)?;
         let (layout, others) = layout(&image)?;
         // Before the decoder takes memory for what is proportional to the picture.
         limits.check(&layout, layout.bytes())?;
         let samples = samples_bytes(&layout, others);
         tracker.expand_limit(usize::try_from(samples).unwrap_or(usize::MAX - BESIDE as usize));
-        for chunk in rest.chunks(CHUNK) {
+        for chunk in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
             image.feed_bytes(chunk).map_err(malformed)?;
         }
         image.finalize().map_err(malformed)?;
@@ -56,7 +60,7 @@ impl Source {
             return Err(CodecError::unsupported("an animated JPEG XL", ANIMATED));
         }
         let alpha = image.image_header().metadata.ec_info.iter().find_map(ExtraChannelInfo::alpha_associated);
-        let metadata = metadata(&image)?;
+        let metadata = metadata(&image, &boxes)?;
         Ok(Self { image, layout, others, is_premultiplied: alpha == Some(true), metadata })
     }
 }
@@ -108,23 +112,29 @@ impl Decode for Source {
     }
 }
 
-/// Reads the header of the picture; returns what follows it.
-fn begin<'b>(bytes: &'b [u8], tracker: &AllocTracker) -> Result<(JxlImage, &'b [u8]), CodecError> {
+/// Reads the header of the picture from the pieces of a codestream; returns those that follow it.
+fn begin<'b>(pieces: &[&'b [u8]], tracker: &AllocTracker) -> Result<(JxlImage, Vec<&'b [u8]>), CodecError> {
     let mut waiting = JxlImage::builder().alloc_tracker(tracker.clone()).build_uninit();
-    let (mut rest, mut wanted) = (bytes, 4096);
-    loop {
-        let (chunk, behind) = rest.split_at(rest.len().min(wanted));
-        let read = waiting.feed_bytes(chunk).map_err(malformed)?;
-        if chunk.is_empty() || read == 0 && behind.is_empty() {
-            return Err(malformed("it is truncated"));
-        }
-        rest = &rest[read..];
-        wanted = if read == 0 { 2 * wanted } else { CHUNK };
-        match waiting.try_init().map_err(malformed)? {
-            InitializeResult::NeedMoreData(more) => waiting = more,
-            InitializeResult::Initialized(image) => return Ok((image, rest)),
+    let mut wanted = 4096;
+    for (number, mut rest) in pieces.iter().copied().enumerate() {
+        while !rest.is_empty() {
+            let (chunk, behind) = rest.split_at(rest.len().min(wanted));
+            let read = waiting.feed_bytes(chunk).map_err(malformed)?;
+            if read == 0 && behind.is_empty() {
+                return Err(malformed("it is truncated"));
+            }
+            rest = &rest[read..];
+            wanted = if read == 0 { 2 * wanted } else { CHUNK };
+            match waiting.try_init().map_err(malformed)? {
+                InitializeResult::NeedMoreData(more) => waiting = more,
+                InitializeResult::Initialized(image) => {
+                    let left = [rest].into_iter().chain(pieces[number + 1..].iter().copied());
+                    return Ok((image, left.collect()));
+                }
+            }
         }
     }
+    Err(malformed("it is truncated"))
 }
 
 /// Returns the layout of the pixels, and how many channels there are besides.
@@ -164,21 +174,22 @@ fn samples_bytes(layout: &Layout, others: usize) -> u64 {
 }
 
 /// Returns the metadata. The profile is that of the pixels, unless they are sRGB.
-fn metadata(image: &JxlImage) -> Result<Metadata, CodecError> {
+fn metadata(image: &JxlImage, boxes: &Boxes<'_>) -> Result<Metadata, CodecError> {
     const SRGB: [u8; 2] = [1, 13];
     let is_srgb = image.rendered_cicp().is_some_and(|code| code[..2] == SRGB);
-    let boxes = image.aux_boxes();
-    let exif = boxes.first_exif().map_err(malformed)?;
-    let exif = if exif.has_data() { Some(exif.unwrap()) } else { None };
-    let exif =
-        exif.and_then(|exif| exif.payload().get(exif.tiff_header_offset() as usize..).map(<[u8]>::to_vec));
-    let xmp = boxes.first_xml();
+    let exif = boxes.exif.map(Content::read).transpose()?.and_then(|exif| tiff_of_exif(&exif));
     Ok(Metadata {
         icc: (!is_srgb).then(|| image.rendered_icc()),
         exif: exif.and_then(without_exif_prefix).map(upright),
-        xmp: xmp.has_data().then(|| xmp.unwrap().to_vec()),
+        xmp: boxes.xmp.map(Content::read).transpose()?,
         resolution: None,
     })
+}
+
+/// Returns what a box of EXIF holds, behind how many bytes there are before that.
+fn tiff_of_exif(content: &[u8]) -> Option<Vec<u8>> {
+    let (offset, payload) = content.split_first_chunk()?;
+    payload.get(u32::from_be_bytes(*offset) as usize..).map(<[u8]>::to_vec)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "errors are mapped with it")]

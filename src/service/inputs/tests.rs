@@ -35,7 +35,12 @@ impl Case {
     fn settle_durable(&self, after: &After, durable: bool) -> io::Result<bool> {
         let (out, output) = (self.at(""), self.at("out.png"));
         let pending = (!durable).then_some((&out, &output));
-        dispose(after, &self.at("a.png"), Path::new("sub/a.png"), self.stamp, pending)
+        dispose(after, self.finished(&self.at("a.png")), Path::new("sub/a.png"), pending)
+    }
+
+    /// Returns an input in the state of `a.png`.
+    fn finished<'p>(&self, path: &'p Path) -> Finished<'p> {
+        Finished { path, stamp: self.stamp, links: Links::Inside }
     }
 
     fn folder(&self) -> Folder {
@@ -43,7 +48,11 @@ impl Case {
     }
 
     fn copy_to(&self, name: &str) -> io::Result<bool> {
-        copy_to(&self.at("a.png"), &self.folder(), Path::new(name), self.stamp)
+        self.copy_following(name, Links::Inside)
+    }
+
+    fn copy_following(&self, name: &str, links: Links) -> io::Result<bool> {
+        copy_to(Finished { links, ..self.finished(&self.at("a.png")) }, &self.folder(), Path::new(name))
     }
 
     /// Makes a copy of the input as a killed process may have left it.
@@ -106,7 +115,7 @@ fn nothing_is_touched_unless_the_output_reaches_the_disk() {
     let case = Case::new();
     let no_output = case.at("out.png/cannot-be-opened");
     let pending = Some((&case.at(""), &no_output));
-    let settled = dispose(&After::Delete, &case.at("a.png"), Path::new("a.png"), case.stamp, pending);
+    let settled = dispose(&After::Delete, case.finished(&case.at("a.png")), Path::new("a.png"), pending);
     assert_eq!(settled.unwrap_err().kind(), io::ErrorKind::NotADirectory);
     assert_eq!(case.names(), ["a.png", "out.png"]);
 }
@@ -127,11 +136,43 @@ fn what_a_link_leads_to_is_moved_whole_and_itself_stays() {
     fs::create_dir(case.at("in")).unwrap();
     let link = case.at("in/a.png");
     std::os::unix::fs::symlink("../a.png", &link).unwrap();
-    let moved = dispose(&After::Move(case.at("old")), &link, Path::new("a.png"), case.stamp, None);
-    assert!(moved.unwrap());
+    let input = Finished { links: Links::Follow, ..case.finished(&link) };
+    assert!(dispose(&After::Move(case.at("old")), input, Path::new("a.png"), None).unwrap());
     assert_eq!(fs::read(case.at("old/a.png")).unwrap(), b"input");
+    assert!(!case.at("old/a.png").is_symlink());
     assert_eq!(fs::read_dir(case.at("in")).unwrap().count(), 0);
     assert_eq!(case.names(), ["a.png", "in", "old", "out.png"]);
+}
+
+#[test]
+fn a_link_is_moved_as_one_where_not_all_are_followed() {
+    for links in [Links::Inside, Links::Never] {
+        let case = Case::new();
+        fs::create_dir(case.at("in")).unwrap();
+        let link = case.at("in/a.png");
+        std::os::unix::fs::symlink("../a.png", &link).unwrap();
+        let input = Finished { links, ..case.finished(&link) };
+        assert!(set_aside(&case.at("failed"), input, Path::new("sub/a.png"), "damaged").unwrap());
+        let moved = case.at("failed/sub/a.png");
+        assert!(moved.is_symlink() && !link.is_symlink());
+        assert_eq!(
+            moved.canonicalize().unwrap(),
+            case.at("a.png").canonicalize().unwrap(),
+            "it leads there still"
+        );
+        std::os::unix::fs::symlink("../a.png", &link).unwrap();
+        assert!(dispose(&After::Move(case.at("failed")), input, Path::new("sub/a.png"), None).unwrap());
+        assert!(case.at("failed/sub/a.2.png").is_symlink(), "nothing is replaced");
+    }
+}
+
+#[test]
+fn a_link_that_took_the_place_of_an_input_is_not_copied() {
+    let case = Case::new();
+    fs::rename(case.at("a.png"), case.at("secret")).unwrap();
+    std::os::unix::fs::symlink("secret", case.at("a.png")).unwrap();
+    assert!(case.copy_to("b.png").is_err());
+    assert_eq!(case.names(), ["a.png", "out.png", "secret"]);
 }
 
 #[test]
@@ -141,11 +182,14 @@ fn an_input_that_is_another_by_now_stays_whatever_its_name() {
         let case = Case::new();
         let input = case.folder.path().join(name);
         fs::write(&input, "another input").unwrap();
-        let gone = dispose(&After::Delete, &input, Path::new(name), case.stamp, None);
+        let gone = dispose(&After::Delete, case.finished(&input), Path::new(name), None);
         assert!(!gone.unwrap());
         assert_eq!(fs::read(&input).unwrap(), b"another input");
         let stamp = Stamp::of(&fs::metadata(&input).unwrap(), true);
-        assert!(dispose(&After::Delete, &input, Path::new(name), stamp, None).unwrap());
+        assert!(
+            dispose(&After::Delete, Finished { stamp, ..case.finished(&input) }, Path::new(name), None)
+                .unwrap()
+        );
         assert!(!input.exists());
     }
 }
@@ -157,7 +201,9 @@ fn what_changed_while_it_was_copied_is_not_put_away() {
     fs::rename(case.at("a.png"), case.at("b.png")).unwrap();
     std::os::unix::fs::symlink("b.png", case.at("a.png")).unwrap();
     fs::write(case.at("b.png"), "another input").unwrap();
-    assert!(!case.dispose(&After::Move(case.at("old"))).unwrap());
+    let input = case.at("a.png");
+    let input = Finished { links: Links::Follow, ..case.finished(&input) };
+    assert!(!dispose(&After::Move(case.at("old")), input, Path::new("sub/a.png"), None).unwrap());
     assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 0);
     assert_eq!(fs::read(case.at("a.png")).unwrap(), b"another input");
 }
@@ -176,7 +222,7 @@ fn a_moved_input_replaces_no_other() {
 fn what_cannot_be_done_is_set_aside_with_the_reason() {
     let case = Case::new();
     let failed = case.at("failed");
-    assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged PNG").unwrap());
+    assert!(set_aside(&failed, case.finished(&case.at("a.png")), Path::new("a.png"), "damaged PNG").unwrap());
     assert_eq!(fs::read(failed.join("a.png")).unwrap(), b"input");
     assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"damaged PNG\n");
     assert_eq!(case.names(), ["failed", "out.png"]);
@@ -187,7 +233,9 @@ fn a_name_without_room_for_a_reason_has_it_under_a_shorter_one() {
     let case = Case::new();
     let long = format!("{}.png", "a".repeat(248));
     fs::rename(case.at("a.png"), case.at(&long)).unwrap();
-    assert!(set_aside(&case.at("failed"), &case.at(&long), Path::new(&long), case.stamp, "damaged").unwrap());
+    assert!(
+        set_aside(&case.at("failed"), case.finished(&case.at(&long)), Path::new(&long), "damaged").unwrap()
+    );
     assert_eq!(fs::read(case.at("failed").join(&long)).unwrap(), b"input");
     let short = format!("{}{NOTE_SUFFIX}", "a".repeat(MAX_NAME - NOTE_SUFFIX.len()));
     assert_eq!(fs::read(case.at("failed").join(short)).unwrap(), b"damaged\n");
@@ -200,7 +248,7 @@ fn the_next_failure_of_a_name_has_a_reason_of_its_own() {
     fs::create_dir(&failed).unwrap();
     fs::write(failed.join("a.png"), "an older one").unwrap();
     fs::write(failed.join("a.png.reason.txt"), "older\n").unwrap();
-    assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "newer").unwrap());
+    assert!(set_aside(&failed, case.finished(&case.at("a.png")), Path::new("a.png"), "newer").unwrap());
     assert_eq!(fs::read(failed.join("a.2.png")).unwrap(), b"input");
     assert_eq!(fs::read(failed.join("a.2.png.reason.txt")).unwrap(), b"newer\n");
     assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"older\n");
@@ -212,7 +260,7 @@ fn a_reason_replaces_no_file_that_has_its_name() {
     let failed = case.at("failed");
     fs::create_dir(&failed).unwrap();
     fs::write(failed.join("a.png.reason.txt"), "a picture").unwrap();
-    assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
+    assert!(set_aside(&failed, case.finished(&case.at("a.png")), Path::new("a.png"), "damaged").unwrap());
     assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"a picture");
     assert_eq!(fs::read(failed.join("a.2.png")).unwrap(), b"input");
     assert_eq!(fs::read(failed.join("a.2.png.reason.txt")).unwrap(), b"damaged\n");
@@ -242,7 +290,7 @@ fn a_copy_that_fails_leaves_the_input_and_nothing_else() {
     fs::remove_file(case.at("a.png")).unwrap();
     std::os::unix::fs::symlink("/proc/self/mem", case.at("a.png")).unwrap();
     case.stamp = Stamp::of(&fs::metadata(case.at("a.png")).unwrap(), false);
-    assert!(case.copy_to("b.png").is_err());
+    assert!(case.copy_following("b.png", Links::Follow).is_err());
     assert_eq!(case.names(), ["a.png", "out.png"]);
 }
 
@@ -274,7 +322,8 @@ fn a_name_that_comes_again_and_again_gets_the_next_number() {
     fs::create_dir(&old).unwrap();
     fs::write(old.join("a.png"), "an older one").unwrap();
     let folder = Folder::open(&old, Path::new("")).unwrap();
-    let name = || name_for(&case.at("a.png"), &folder, Path::new("a.png"), |name| folder.has(name));
+    let name =
+        || name_for(case.finished(&case.at("a.png")), &folder, Path::new("a.png"), |name| folder.has(name));
     for number in 2..40 {
         let next = name();
         assert_eq!(next, numbered(Path::new("a.png"), number));
@@ -324,7 +373,7 @@ fn a_kill_between_a_reason_and_its_file_leaves_one_reason() {
     let failed = case.at("failed");
     fs::create_dir(&failed).unwrap();
     fs::write(failed.join("a.png.reason.txt"), "damaged\n").unwrap();
-    assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
+    assert!(set_aside(&failed, case.finished(&case.at("a.png")), Path::new("a.png"), "damaged").unwrap());
     assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"damaged\n");
     assert_eq!(fs::read_dir(&failed).unwrap().count(), 2);
 }
@@ -334,7 +383,7 @@ fn what_is_not_set_aside_leaves_no_reason() {
     let case = Case::new();
     let failed = case.at("failed");
     fs::write(case.at("a.png"), "another input").unwrap();
-    assert!(!set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
+    assert!(!set_aside(&failed, case.finished(&case.at("a.png")), Path::new("a.png"), "damaged").unwrap());
     assert_eq!(case.names(), ["a.png", "failed", "out.png"]);
     assert_eq!(fs::read_dir(&failed).unwrap().count(), 0);
 }
@@ -354,7 +403,8 @@ fn a_pipe_in_the_place_of_an_input_is_neither_read_nor_put_away() {
     fs::remove_file(case.at("a.png")).unwrap();
     rustix::fs::mknodat(CWD, case.at("a.png"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
-    assert!(!case.copy_to("b.png").unwrap());
+    assert!(!case.copy_following("b.png", Links::Follow).unwrap());
+    assert!(case.copy_to("b.png").unwrap_err().to_string().contains("a pipe"));
     assert!(!case.dispose(&After::Move(case.at("old"))).unwrap());
     assert_eq!(case.names(), ["a.png", "old", "out.png"]);
     assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! What the user is told about files and folders that are left out for their reserved names.
+//! What the user is told about files and folders that are left out for their reserved names, or because they are links.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,13 +7,24 @@ use super::Note;
 use crate::paths::Shown;
 use crate::selection::{Purpose, Reserved};
 
-/// The reserved names that the user was told of, each by one file or folder: there may be a folder of the same name in every other.
+/// What the user was told of: the reserved names, each by one file or folder: there may be a folder of the same name in every other.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     told: HashSet<&'static Reserved>,
+    has_told_of_links: bool,
 }
 
 impl LeftOut {
+    /// Returns a note about a link that is not followed, if it is the first.
+    pub(super) fn note_link(&mut self, link: &Path) -> Option<Note> {
+        (!std::mem::replace(&mut self.has_told_of_links, true)).then(|| {
+            Note::Info(format!(
+                "{} is left out, as is whatever else is a link that leads out of the watched folders; --links follow takes such",
+                Shown(link)
+            ))
+        })
+    }
+
     /// Returns a note about a file or folder with a reserved name, if it is the first.
     pub(super) fn note(&mut self, path: &Path, name: &'static Reserved) -> Option<Note> {
         let rename = if name.purpose == Purpose::Incomplete { " until it is renamed" } else { "" };

@@ -25,7 +25,8 @@ struct Case {
 
 fn options(excluded: &[PathBuf]) -> Options {
     Options {
-        selection: Selection::new(&[], &["no*".into()], false).unwrap(),
+        selection: Selection::new(&[], &["no*".into()], Links::Inside).unwrap(),
+        roots: InputRoots::default(),
         excluded: excluded.to_vec(),
         rescan: Duration::from_secs(3600),
         poll: None,
@@ -174,7 +175,7 @@ fn links_are_files_and_are_never_opened_to_be_made() {
 
 #[test]
 fn a_link_to_a_folder_is_followed_whenever_it_is_made() {
-    let follow = || Options { selection: Selection::new(&[], &[], true).unwrap(), ..options(&[]) };
+    let follow = || Options { selection: Selection::new(&[], &[], Links::Follow).unwrap(), ..options(&[]) };
     let mut case = Case::with(|_| follow());
     case.run();
     let outside = case.folder.path().join("outside");
@@ -185,8 +186,38 @@ fn a_link_to_a_folder_is_followed_whenever_it_is_made() {
 }
 
 #[test]
+fn a_link_that_leads_out_is_left_out_and_said_to_be() {
+    for (links, done) in
+        [(Links::Inside, &["a.png", "near.png", "near/a.png"][..]), (Links::Never, &["a.png"])]
+    {
+        let mut case = Case::with(|inbox| Options {
+            selection: Selection::new(&[], &[], links).unwrap(),
+            roots: InputRoots::within(vec![inbox.to_owned()]),
+            ..options(&[])
+        });
+        let outside = case.folder.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("b.png"), "x").unwrap();
+        let link = |target: &Path, name: &str| std::os::unix::fs::symlink(target, case.at(name)).unwrap();
+        link(&outside, "out");
+        link(&outside.join("b.png"), "out.png");
+        case.write("sub/a.png");
+        assert_eq!(case.done(), ["sub/a.png"]);
+        case.write("a.png");
+        let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, case.at(name)).unwrap();
+        link("a.png", "near.png");
+        link("sub", "near");
+        link("../outside/b.png", "late.png");
+        assert_eq!(case.done(), done, "{links:?}");
+        let notes = case.watch.take_notes();
+        let told = |note: &&Note| matches!(note, Note::Info(text) if text.contains("--links follow"));
+        assert_eq!(notes.iter().filter(told).count(), 1, "{notes:?}");
+    }
+}
+
+#[test]
 fn a_link_that_leads_back_into_itself_is_not_followed_wherever_it_comes_from() {
-    let follow = || Options { selection: Selection::new(&[], &[], true).unwrap(), ..options(&[]) };
+    let follow = || Options { selection: Selection::new(&[], &[], Links::Follow).unwrap(), ..options(&[]) };
     let mut case = Case::with(|_| follow());
     case.write("a.png");
     case.run();
@@ -221,7 +252,7 @@ fn other_options_count_for_folders_that_are_watched_already() {
     case.write("archive/a.png");
     case.write("b/a.png");
     assert_eq!(case.done(), ["archive/a.png", "b/a.png"]);
-    let selection = Selection::new(&[], &["b".into()], false).unwrap();
+    let selection = Selection::new(&[], &["b".into()], Links::Inside).unwrap();
     let options = Options { selection, ..options(&[case.at("archive")]) };
     case.watch.reconfigure(options, Instant::now());
     case.run();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::config::{Request, Written};
+use crate::config::{LinksChoice, Request, Written};
 use crate::publish::ignores_case;
 use crate::source::job::Job;
 
@@ -251,18 +251,38 @@ fn an_input_of_a_time_to_come_is_done_until_it_changes() {
 }
 
 #[test]
-fn links_to_files_are_taken_and_links_to_folders_only_when_followed() {
-    let mut case = Case::new(&["in/a.png", "more/b.png"]);
+fn links_are_followed_as_far_as_they_may_be() {
+    let mut case = Case::new(&["in/a.png", "in/sub/c.png", "more/b.png"]);
     case.link("more", "in/folder");
     case.link("more/b.png", "in/link.png");
-    let scanned = case.scan(&["in"], "out");
-    assert_eq!(scanned.jobs, ["in/a.png -> out/a.png", "in/link.png -> out/link.png"]);
-    assert_eq!(scanned.skipped, ["in/folder: LinkToFolder"]);
-
-    case.written.follow = Some(true);
-    let expected =
-        ["in/a.png -> out/a.png", "in/folder/b.png -> out/folder/b.png", "in/link.png -> out/link.png"];
-    assert_eq!(case.scan(&["in"], "out").only_jobs(), expected);
+    case.link("in/sub", "in/near");
+    case.link("in/a.png", "in/same.png");
+    let own = ["in/a.png -> out/a.png", "in/sub/c.png -> out/sub/c.png"].map(str::to_owned);
+    let near = ["in/near/c.png -> out/near/c.png", "in/same.png -> out/same.png"].map(str::to_owned);
+    let far = ["in/folder/b.png -> out/folder/b.png", "in/link.png -> out/link.png"].map(str::to_owned);
+    let all = [own.clone(), near.clone(), far].concat();
+    for (links, mut jobs, mut skipped) in [
+        (LinksChoice::Auto, all.clone(), vec![]),
+        (LinksChoice::Follow, all, vec![]),
+        (LinksChoice::Inside, [own.clone(), near].concat(), vec!["in/folder: Link", "in/link.png: Link"]),
+        (
+            LinksChoice::Never,
+            own.to_vec(),
+            vec!["in/folder: Link", "in/link.png: Link", "in/near: Link", "in/same.png: Link"],
+        ),
+    ] {
+        case.written.links = Some(links);
+        let scanned = case.scan(&["in"], "out");
+        jobs.sort_unstable();
+        skipped.sort_unstable();
+        let mut found = scanned.jobs.clone();
+        found.sort_unstable();
+        assert_eq!(
+            (found, &scanned.skipped[..]),
+            (jobs, &skipped.iter().map(ToString::to_string).collect::<Vec<_>>()[..]),
+            "{links:?}"
+        );
+    }
 }
 
 #[test]
@@ -277,7 +297,7 @@ fn link_loops_are_reported_and_left() {
     let mut case = Case::new(&["in/a/b.png"]);
     case.link("in", "in/a/up");
     case.link("in/self", "in/self");
-    case.written.follow = Some(true);
+    case.written.links = Some(LinksChoice::Follow);
     let scanned = case.scan(&["in"], "out");
     assert_eq!(scanned.jobs, ["in/a/b.png -> out/a/b.png"]);
     assert_eq!(scanned.skipped, ["in/a/up: LinkLoop"]);
@@ -287,9 +307,9 @@ fn link_loops_are_reported_and_left() {
 
 #[test]
 fn links_to_nothing_and_missing_inputs_are_failures() {
-    for follow in [false, true] {
+    for links in [LinksChoice::Inside, LinksChoice::Follow] {
         let mut case = Case::new(&["in/a.png"]);
-        case.written.follow = Some(follow);
+        case.written.links = Some(links);
         case.link("nowhere", "in/dangling.png");
         case.link("nowhere", "in/.#editor-lock");
         let scanned = case.scan(&["in", "missing"], "out");

@@ -190,3 +190,23 @@ fn trouble(trouble: Trouble) -> CodecError {
         Trouble::OutOfMemory => CodecError::OutOfMemory { bytes: None },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sampling_factor_of_zero_is_damage() {
+        for (factors, is_fine) in
+            [(0x11, true), (0x44, true), (0xe0, false), (0x10, false), (0x01, false), (0x51, false)]
+        {
+            // SOI, SOF3 of 40 by 48 samples of 16 bits, SOS, EOI.
+            let file = [
+                &[0xff, 0xd8, 0xff, 0xc3, 0, 11, 16, 0, 48, 0, 40, 1, 1, factors, 0][..],
+                &[0xff, 0xda, 0, 8, 1, 1, 0, 1, 0, 0, 0, 0xff, 0xd9],
+            ]
+            .concat();
+            assert_eq!(Markers::scan(&file).is_ok(), is_fine, "{factors:02x}");
+        }
+    }
+}

@@ -145,6 +145,12 @@ impl FrameHeader {
         if width == 0 || height == 0 {
             return Err(malformed("its width or height is 0"));
         }
+        // T.81, B.2.2.
+        let is_factor = |factor: u8| (1..=4).contains(&factor);
+        let (triples, _) = components.as_chunks::<3>();
+        if !triples.iter().all(|[_, factors, _]| is_factor(factors >> 4) && is_factor(factors & 15)) {
+            return Err(malformed("its frame header has sampling factors that are not 1 to 4"));
+        }
         let component = |&[id, factors, table]: &[u8; 3]| FrameComponent {
             id,
             factors: Factors { horizontal: factors >> 4, vertical: factors & 15 },
@@ -156,7 +162,7 @@ impl FrameHeader {
             progressive,
             bits: precision,
             lossless: segment.marker == SOF3,
-            components: components.as_chunks().0.iter().map(component).collect(),
+            components: triples.iter().map(component).collect(),
         })
     }
 
@@ -165,7 +171,7 @@ impl FrameHeader {
         self.components.iter().map(|component| component.factors).collect()
     }
 
-    /// Returns the number of MCUs across and down in a scan of all components. No factor may be zero.
+    /// Returns the number of MCUs across and down in a scan of all components.
     pub(super) fn mcus(&self) -> (usize, usize) {
         let (horizontal, vertical) = largest_factors(&self.factors());
         let mcus = |side: u32, factor: u8| (side as usize).div_ceil(BLOCK * usize::from(factor));

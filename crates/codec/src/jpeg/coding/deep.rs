@@ -99,9 +99,6 @@ impl Reader {
         let (most_h, most_v) = largest_factors(&all);
         for factors in &all {
             let (h, v) = (factors.horizontal, factors.vertical);
-            if !(1..=4).contains(&h) || !(1..=4).contains(&v) {
-                return Err(Trouble::Damaged);
-            }
             let is_whole = most_h.is_multiple_of(h) && most_v.is_multiple_of(v);
             if !is_whole || frame.lossless && (h, v) != (most_h, most_v) {
                 return Err(Trouble::Irregular);

@@ -1,0 +1,92 @@
+//! Which outputs of a message a worker writes. Who may publish is often more than who should, so a message is not trusted with files: nothing
+//! is replaced but what histeqd wrote. One that is signed may replace what a single run may.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use codec::Format;
+
+use super::message::Picture;
+use super::roots::{Outside, Roots};
+use crate::beneath::{Folder, Obstacle};
+use crate::ledger;
+use crate::paths::{Identity, Shown};
+use crate::record::Record;
+use crate::selection::is_of_folder_settings;
+
+/// Why an output is not written.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unwritable {
+    #[error(transparent)]
+    Outside(#[from] Outside),
+    #[error("its output {} is an input of the message", Shown(.0))]
+    Input(PathBuf),
+    #[error("its output {} would lie in the folder of a ledger, or be the settings of a folder", Shown(.0))]
+    State(PathBuf),
+    #[error("its output {} has neither a picture's name nor the extension of its input", Shown(.0))]
+    Name(PathBuf),
+    #[error("{0}")]
+    Link(String),
+    #[error("its output {} would replace what histeqd did not write; take that away, or submit with --key-file", Shown(.0))]
+    Other(PathBuf),
+}
+
+/// What is known of a message whose outputs are checked.
+pub(super) struct Outputs<'m> {
+    roots: &'m Roots,
+    inputs: HashSet<Identity>,
+}
+
+impl<'m> Outputs<'m> {
+    /// Looks at the inputs of a message.
+    pub(super) fn of(pictures: &[Picture], roots: &'m Roots) -> Self {
+        let identity = |input: &PathBuf| match store::is_url(input) {
+            true => Some(Identity::of_object(input)),
+            false => Identity::at(input),
+        };
+        let inputs = pictures.iter().filter_map(|picture| identity(&picture.input)).collect();
+        Self { roots, inputs }
+    }
+
+    /// Checks that the output of one of its pictures may be written.
+    pub(super) fn check(&self, Picture { input, output, .. }: &Picture) -> Result<(), Unwritable> {
+        let root = self.roots.of_output(output)?;
+        let below = output.strip_prefix(root).unwrap_or(output);
+        if below.iter().any(|name| name == ledger::FOLDER) || is_of_folder_settings(output) {
+            return Err(Unwritable::State(output.clone()));
+        }
+        if self.is_input(output) {
+            return Err(Unwritable::Input(output.clone()));
+        }
+        // What is no picture keeps its name, and is passed over when its content is read.
+        if Format::of_name(output).is_none() && input.extension() != output.extension() {
+            return Err(Unwritable::Name(output.clone()));
+        }
+        if store::is_url(output) { Ok(()) } else { is_behind_link(root, output) }
+    }
+
+    fn is_input(&self, output: &Path) -> bool {
+        let there = match store::is_url(output) {
+            true => Some(Identity::of_object(output)),
+            false => fs::symlink_metadata(output).ok().map(|there| Identity::of(&there)),
+        };
+        there.is_some_and(|there| self.inputs.contains(&there))
+    }
+}
+
+/// Checks that the way to an output leads through no link.
+fn is_behind_link(root: &Path, output: &Path) -> Result<(), Unwritable> {
+    let Err(why) = Folder::of(root, output) else { return Ok(()) };
+    match why.get_ref().and_then(|why| why.downcast_ref()) {
+        Some(obstacle @ Obstacle::Link { .. }) => Err(Unwritable::Link(obstacle.to_string())),
+        // Whoever writes it finds out too, or makes the folder.
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether there is a file that histeqd did not write, or that somebody wrote to since.
+pub(super) fn is_of_others(output: &Path) -> bool {
+    let Ok(there) = fs::symlink_metadata(output) else { return false };
+    !Record::of(output).is_some_and(|record| record.is_untouched(&there))
+}

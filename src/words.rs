@@ -1,0 +1,102 @@
+//! What is told to people, whoever wrote it: names of files and workers, reasons, addresses. It can neither drive a terminal, nor show its
+//! letters in another order than they are in, nor give a password away.
+//!
+//! Lines for standard error pass [`told`] when they are painted, those of the log when they are formatted, and what commands print of others is
+//! in [`Words`]. Programs get JSON, which has its own escapes.
+
+use std::fmt::{self, Write};
+
+/// Returns whether a character shows as itself and has no effect on others. (Joiners, which emoji and some scripts need, hide nothing.)
+pub(crate) fn is_plain(char: char) -> bool {
+    let is_format = matches!(
+        char,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    );
+    !char.is_control() && !is_format
+}
+
+/// A text of somebody else's, in one line.
+pub(crate) struct Words<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_plain(f, &without_passwords(self.0), |_| false)
+    }
+}
+
+/// Returns a text of several lines that may have words of others in it.
+pub(crate) fn told(text: &str) -> String {
+    let mut told = String::with_capacity(text.len());
+    // Writing to a string cannot fail.
+    let _ = write_plain(&mut told, &without_passwords(text), |char| char == '\n');
+    told
+}
+
+fn write_plain(to: &mut impl Write, text: &str, is_kept: impl Fn(char) -> bool) -> fmt::Result {
+    text.chars().try_for_each(|char| match is_plain(char) || is_kept(char) {
+        true => to.write_char(char),
+        false => write!(to, "{}", char.escape_default()),
+    })
+}
+
+/// Returns a text without what stands before the hosts of URLs in it: users, tokens and passwords.
+pub(crate) fn without_passwords(text: &str) -> String {
+    let mut pieces = text.split("://");
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        shown.push_str("://");
+        let end = end_of_user(piece);
+        shown.push_str(if end.is_some() { "..." } else { "" });
+        shown.push_str(&piece[end.unwrap_or(0)..]);
+    }
+    shown
+}
+
+/// Returns where the user in what follows the scheme of a URL ends: at its `@`. A password that was mistyped may have slashes.
+fn end_of_user(rest: &str) -> Option<usize> {
+    let url =
+        rest.split(|char: char| char.is_whitespace() || char.is_control() || "'\"`".contains(char)).next()?;
+    let authority = url.split('/').next()?;
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_cut =
+        authority.split_once(':').is_some_and(|(_, port)| !authority.starts_with('[') && !is_port(port));
+    authority.rfind('@').or_else(|| url.rfind('@').filter(|_| is_cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_drives_terminals_or_turns_letters_round_is_escaped() {
+        assert_eq!(
+            Words("a\n\u{1b}[2J\u{202e}gnp.exe\u{9b}").to_string(),
+            "a\\n\\u{1b}[2J\\u{202e}gnp.exe\\u{9b}"
+        );
+        assert_eq!(told("a\nb\r\u{2066}"), "a\nb\\r\\u{2066}");
+        let plain = "näher e\u{301} \u{1f468}\u{200d}\u{1f469} \"quoted\" back\\slash";
+        assert_eq!(Words(plain).to_string(), plain);
+    }
+
+    #[test]
+    fn passwords_of_urls_are_not_told() {
+        for (text, shown) in [
+            ("'nats://user:secret@host/'", "'nats://...@host/'"),
+            ("nats://secret@host:4222/a and b@c", "nats://...@host:4222/a and b@c"),
+            ("nats://user:se/cr@et@host", "nats://...@host"),
+            ("s3://bucket/a@2x.png: no", "s3://bucket/a@2x.png: no"),
+            ("http://host:80/a@b http://[::1]:80/a@b", "http://host:80/a@b http://[::1]:80/a@b"),
+        ] {
+            assert_eq!(without_passwords(text), shown, "{text}");
+        }
+    }
+}
