@@ -25,6 +25,8 @@ const TARGET: Target = Target {
     range: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    segmentations: false,
+    derivation: None,
 };
 
 /// Makes the picture as a PPM file (3 channels) or a PGM file (1).

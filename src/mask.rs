@@ -23,6 +23,8 @@ const GRAY: Target = Target {
     range: None,
     levels: LevelCount::Full,
     no_data: None,
+    segmentations: false,
+    derivation: None,
 };
 
 /// Extensions of masks besides that of the picture: those of formats without loss.

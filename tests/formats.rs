@@ -32,6 +32,8 @@ pub(crate) const TARGET: Target = Target {
     range: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    segmentations: false,
+    derivation: None,
 };
 
 /// Limits that let the test pictures through and still protect the machine.

@@ -23,6 +23,8 @@ pub(crate) const TARGET: Target = Target {
     range: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    segmentations: false,
+    derivation: None,
 };
 
 /// A page of 16-bit gray.

@@ -42,6 +42,8 @@ pub fn picture(data: &[u8], format: Format) {
         range: if choice % 8 == 3 { Range::new(-1.0, 1.5) } else { None },
         levels: codec::LevelCount::Full,
         no_data: None,
+        segmentations: false,
+        derivation: None,
     };
     pass_through(data, &target);
     pages(data, &target);

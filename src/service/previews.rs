@@ -184,6 +184,8 @@ fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Re
         range: None,
         levels: LevelCount::Full,
         no_data: None,
+        segmentations: false,
+        derivation: None,
     };
     let opened = codec::open_within(&mut spare, &mut file, &mut buffer, limits, &target).map_err(cannot)?;
     let (layout, slot_bytes) = (opened.layout(), opened.slot_bytes());

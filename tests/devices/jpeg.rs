@@ -32,6 +32,8 @@ const TARGET: Target = Target {
     range: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    segmentations: false,
+    derivation: None,
 };
 
 macro_rules! files {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::decode::{Decode, Describe, Wanted};
 use super::depth::to_eight_bits;
-use super::mapped::{self, Rows};
+use super::mapped::{self, NoData, Rows};
 use super::metadata::MetadataBytes;
 use super::reader::Reader;
 use super::{
@@ -30,10 +30,13 @@ use equalize::{Depth, Layout};
 
 mod data;
 mod dataset;
+mod derived;
 mod description;
+mod encoded;
 mod fragments;
-mod groups;
 mod header;
+mod nested;
+mod object;
 mod palette;
 mod pixels;
 mod rle;
@@ -47,12 +50,13 @@ use dataset::{DataSet, fault};
 use description::Description;
 use fragments::Fragments;
 use header::Header;
+pub use object::Object;
 use pixels::Frame;
 use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
 
 const CONVERT: &str = "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)";
-const DECOMPRESS: &str =
+pub(super) const DECOMPRESS: &str =
     "decompress it first, as in Python's pydicom: `ds = dcmread(IN); ds.decompress(); ds.save_as(OUT)`";
 pub(super) const EXTRACT: &str =
     "extract the frames first, as in `dcmj2pnm --all-frames --write-16-bit-png IN OUT` (DCMTK)";
@@ -79,7 +83,7 @@ impl Known {
         start: usize,
         limits: &Limits,
         budget: &mut dyn Budget,
-        no_data: Option<f64>,
+        target: &Target,
     ) -> Result<Self, CodecError> {
         let (start, uid) = meta(data, start as u64)?;
         let transfer = uid.as_deref().map_or(Ok(Transfer::UNKNOWN), Transfer::of)?;
@@ -88,14 +92,16 @@ impl Known {
         }
         let encoding = encoding(data, start, transfer)?;
         let set = DataSet::read(data, start, encoding, budget)?;
+        refuse_object(&set, target)?;
         let Some(pixels) = set.pixels else { return Err(without_pixels(&set)) };
         let mut description = Description::new(&set, &pixels, transfer.compression, encoding.big_endian)?;
-        description.padding = no_data.or(description.padding);
+        description.padding = target.no_data.map(NoData::value).or(description.padding);
         let (place, fragments) = match pixels.length {
             Some(length) if transfer.compression == Compression::None => ((pixels.at, length), None),
             Some(_) => return Err(malformed("its compressed pixels are no fragments")),
             None => {
-                let fragments = Fragments::find(data, &pixels, encoding, description.frames)?;
+                let table = set.value(tags::FRAME_OFFSETS).unwrap_or_default();
+                let fragments = Fragments::find(data, &pixels, encoding, description.frames, table)?;
                 ((0, 0), Some(fragments))
             }
         };
@@ -185,7 +191,7 @@ impl<'a> Source<'a> {
                 place
             }
             None => {
-                let known = Known::read(&mut data, start, limits, budget, target.no_data)?;
+                let known = Known::read(&mut data, start, limits, budget, target)?;
                 Place { known: Arc::new(known), frame: 0 }
             }
         };
@@ -328,6 +334,21 @@ fn resolution(set: &DataSet) -> Option<Resolution> {
     let (rows, columns) = set.text(tags::PIXEL_SPACING)?.split_once('\\')?;
     let per_inch = |distance: &str| distance.trim().parse::<f64>().ok().map(|distance| 25.4 / distance);
     Resolution::per_inch([per_inch(columns)?, per_inch(rows)?])
+}
+
+/// Refuses what is no picture, by its class.
+fn refuse_object(set: &DataSet, target: &Target) -> Result<(), CodecError> {
+    match set.text(tags::SOP_CLASS).and_then(Object::of_class) {
+        Some(Object::Segmentation) if target.segmentations => {
+            if target.format_for(Format::Dicom) != Format::Dicom {
+                return Ok(());
+            }
+            let remedy = "use --format png or tiff";
+            Err(CodecError::cannot_represent(Format::Dicom, "the enhanced labels of a segmentation", remedy))
+        }
+        Some(object) => Err(CodecError::NoPicture(object)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the error for a file without pixels.

@@ -16,6 +16,8 @@
 //!     range: None,
 //!     levels: LevelCount::Full,
 //!     no_data: None,
+//!     segmentations: false,
+//!     derivation: None,
 //! };
 //! let limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
 //! let mut input = tempfile::NamedTempFile::new()?;
@@ -101,6 +103,7 @@ mod xmp;
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
 pub use cores::{Core, Cores};
+pub use dicom::Object;
 pub use error::CodecError;
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
@@ -115,7 +118,7 @@ pub use opened::{Opened, open, open_page, open_within};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
-pub use target::{JpegQuality, LevelCount, Limits, PngLevel, Target};
+pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
 pub use uncounted::Mask;
 use uncounted::Uncounted;
 
@@ -319,7 +322,7 @@ pub fn encode(
             Format::WebP => webp::encode(decoded, slot, scratch, out),
             Format::Gif => gif::encode(decoded, slot, out),
             Format::JpegXl | Format::Jpeg2000 => unreachable!("it was checked that it is written"),
-            Format::Dicom => dicom::encode(decoded, slot, cores, out),
+            Format::Dicom => dicom::encode(decoded, slot, target, cores, out),
         },
     )
 }

@@ -140,6 +140,7 @@ fn open_one<'a>(
                 match format {
                     Format::Jpeg => jpeg::complete_frame(bytes),
                     Format::Bmp => bmp::forget_empty_alpha(bytes),
+                    Format::Jpeg2000 => jp2::mend(bytes),
                     _ => {}
                 }
                 let bytes = &*bytes;

@@ -118,7 +118,7 @@ impl PageWriter {
             |reason| CodecError::encoder(format, reason),
             || match &self.writer {
                 Writer::Tiff(writer) => writer.write(index, decoded, slot, cores, out, spill),
-                Writer::Dicom(writer) => writer.write(index, decoded, slot, cores, out),
+                Writer::Dicom(writer) => writer.write(index, decoded, slot, target, cores, out),
             },
         )
     }

@@ -94,6 +94,17 @@ pub enum LevelCount {
     Number(u16),
 }
 
+/// What is done to pictures, for formats that tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Derivation {
+    /// A few words of ASCII, such as "CLAHE".
+    pub what: &'static str,
+    /// A number from 1 to 99 that stands for them.
+    pub number: u8,
+    /// What tells all settings from others, on every machine.
+    pub settings: u64,
+}
+
 /// What to write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
@@ -116,6 +127,10 @@ pub struct Target {
     pub levels: LevelCount,
     /// The value of samples that are none. Pixels all of whose colours have it do not count, and stay as they are.
     pub no_data: Option<f64>,
+    /// Whether DICOM's segmentations are taken as pictures of their labels.
+    pub segmentations: bool,
+    /// What is done to the picture, if its file is to tell.
+    pub derivation: Option<Derivation>,
 }
 
 impl Target {

@@ -5,7 +5,7 @@ use super::super::foreign::{CHANNELS, DEVELOP, RECOMPRESS, SCALE, SPLIT, TO_RGB}
 use super::super::ifd::{Directory, Form, Numbers, Value};
 use super::method::{Method, OLD_JPEG};
 use super::{arrangement, gdal, imagej, malformed, tags, unsupported};
-use crate::mapped::{Alpha, Form as Samples, Kind};
+use crate::mapped::{Alpha, Form as Samples, Kind, NoData};
 use crate::reader::Reader;
 use crate::stated::{Place, Stated};
 use equalize::{Depth, Layout, Levels, Pixel};
@@ -149,7 +149,7 @@ impl Header {
             alpha,
             others,
             inverted,
-            no_data,
+            no_data: no_data.map(NoData::value),
             ends: ends(kind),
             stated: self.stated.map(|stated| u32::from(stated.top) + 1),
             levels: Levels::All,

@@ -218,6 +218,8 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         range: None,
         levels: crate::LevelCount::Full,
         no_data: None,
+        segmentations: false,
+        derivation: None,
     };
     let source =
         super::super::Source::open(file, crate::jpeg::markers::Markers::scan(file).unwrap(), &target)
