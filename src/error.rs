@@ -12,7 +12,7 @@ use crate::paths::Shown;
 use crate::publish::PublishError;
 use crate::reference::Unlike;
 use crate::slot::SlotError;
-use codec::CodecError;
+use codec::{CodecError, Object};
 
 /// Why one picture failed. The others go on.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +80,11 @@ impl PictureError {
     /// Returns whether the only thing wrong is that the file's content is not a picture.
     pub fn is_not_a_picture(&self) -> bool {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
+    }
+
+    /// Returns what the file is, if it is a DICOM object that is no picture.
+    pub fn object(&self) -> Option<Object> {
+        if let Self::Codec(CodecError::NoPicture(object)) = self { Some(*object) } else { None }
     }
 
     /// Returns whether the file has content, and nothing in it says what that is.

@@ -21,6 +21,7 @@ const GRAY: Target = Target {
     gray: true,
     needs_rgb: false,
     range: None,
+    window: None,
     levels: LevelCount::Full,
     no_data: None,
     segmentations: false,

@@ -21,6 +21,7 @@ pub(crate) const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    window: None,
     levels: codec::LevelCount::Full,
     no_data: None,
     segmentations: false,

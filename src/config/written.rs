@@ -12,7 +12,7 @@ use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
     LevelsChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
 };
-use codec::{JpegQuality, Range};
+use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
 
 /// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
@@ -131,10 +131,20 @@ pub struct Written {
     /// With floats and long integers: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
     ///
     /// Such as 0..1 or -1000..3000; of TIFFs of floats or of more than 16 bits, PFMs, and gray DICOMs of more than 8 bits. Values outside become the nearer end.
+    /// Values of DICOM are the stored ones; with "hu" behind both, as in -1000hu..400hu, they are Hounsfield units of computed tomography.
     /// "auto" is each picture's own least and greatest value, which a single outlier can pull far apart.
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub range: Option<OrAuto<Range>>,
+
+    /// Of gray DICOMs: equalize them as they are shown: auto, the number of a window, or CENTER,WIDTH [default: none]
+    ///
+    /// Values are rescaled and brought between black and white by a window or a table before they are counted: with "auto" by the file's first
+    /// table or window (the picture stays as it is if it has none), with a number by that of its windows, with two numbers by that window, in
+    /// rescaled values. Outputs then have these levels of brightness, and no stored values.
+    #[arg(long, value_name = "WINDOW", help_heading = "Picture", allow_hyphen_values = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub window: Option<OrNone<Window>>,
 
     /// How many levels samples have: full, auto, or a number [default: full]
     ///
@@ -169,6 +179,14 @@ pub struct Written {
     #[arg(long, value_name = "LEVEL", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub no_data: Option<OrNone<NoData>>,
+
+    /// Take DICOM's segmentations as pictures of their labels, which are enhanced like other levels
+    ///
+    /// Without it they are left out, as reports, plans, doses, parametric maps, presentation states and waveforms always are. Not with DICOM as
+    /// output. "--segmentations=false" overrides the configuration file.
+    #[arg(long, help_heading = "Picture", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub segmentations: Option<bool>,
 
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp, gif, dicom [default: keep]
     ///

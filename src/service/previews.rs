@@ -182,6 +182,7 @@ fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Re
         gray: false,
         needs_rgb: false,
         range: None,
+        window: None,
         levels: LevelCount::Full,
         no_data: None,
         segmentations: false,

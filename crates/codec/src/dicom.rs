@@ -17,7 +17,8 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::decode::{Decode, Describe, Wanted};
 use super::depth::to_eight_bits;
-use super::mapped::{self, NoData, Rows};
+use super::mapped::{self, NoData, Purpose, Rows};
+use super::range::Range;
 use super::metadata::MetadataBytes;
 use super::reader::Reader;
 use super::{
@@ -35,11 +36,13 @@ mod description;
 mod encoded;
 mod fragments;
 mod header;
+mod items;
 mod nested;
 mod object;
 mod palette;
 mod pixels;
 mod rle;
+mod shown;
 mod tags;
 mod transfer;
 mod turn;
@@ -52,6 +55,7 @@ use fragments::Fragments;
 use header::Header;
 pub use object::Object;
 use pixels::Frame;
+use shown::{Rescale, Shown, ShownRows};
 use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
 
@@ -142,6 +146,8 @@ impl Frames {
 #[derive(Debug)]
 pub(super) struct Native {
     known: Arc<Known>,
+    /// Whether the levels are of brightness as it is shown, and not of stored values.
+    pub(super) is_shown: bool,
 }
 
 impl Native {
@@ -166,7 +172,9 @@ pub(super) struct Source<'a> {
     frame: u32,
     /// Whether the other frames are still to be told of.
     is_first: bool,
-    /// Whether gray samples of more than 8 bits become levels of 8 bits, so that their range is spread over these before anything is counted.
+    /// How its values are shown, if that is what is equalized.
+    shown: Option<Shown>,
+    /// Whether gray samples become levels of 8 bits, so that their range is spread over these before anything is counted.
     reduces: bool,
 }
 
@@ -196,9 +204,28 @@ impl<'a> Source<'a> {
             }
         };
         let description = &known.description;
-        let deep = description.samples == 1 && description.layout().depth == Depth::Sixteen;
-        let reduces = target.eight_bit && deep && description.palette.is_none();
-        Ok(Self { data, known, frame, is_first, reduces })
+        let window = target.window.filter(|_| description.is_gray());
+        let shown = window.map(|window| Shown::find(&known.set, description, frame, window)).transpose()?.flatten();
+        let deep = description.is_gray() && description.layout().depth == Depth::Sixteen;
+        let reduces = target.eight_bit && deep || shown.is_some() && description.allocated <= 8;
+        Ok(Self { data, known, frame, is_first, shown, reduces })
+    }
+
+    /// Returns the layout of the levels before they are reduced.
+    fn whole_layout(&self) -> Layout {
+        let description = &self.known.description;
+        match &self.shown {
+            Some(_) => Shown::form().layout(description.width, description.height),
+            None => description.layout(),
+        }
+    }
+
+    /// Returns the values between which levels are spread, as they are stored, if the user gives them.
+    fn range(&self, given: Option<Range>) -> Result<Option<Range>, CodecError> {
+        let Some(range) = given.filter(|range| range.is_hounsfield) else { return Ok(given) };
+        let ends = [range.low, range.high];
+        let [low, high] = Rescale::stored_of_hounsfield(&self.known.set, self.frame, ends)?;
+        Ok(Some(Range { low, high, is_hounsfield: false }))
     }
 
     /// Returns the frames of the file, the first time, if there are several and this is the first.
@@ -210,16 +237,20 @@ impl<'a> Source<'a> {
 
 impl Describe for Source<'_> {
     fn layout(&self) -> Layout {
-        let layout = self.known.description.layout();
+        let layout = self.whole_layout();
         Layout { depth: if self.reduces { Depth::Eight } else { layout.depth }, ..layout }
     }
 
     fn beyond_bytes(&self) -> u64 {
-        self.known.description.layout().bytes() - self.layout().bytes()
+        self.whole_layout().bytes() - self.layout().bytes()
     }
 
     fn mapped(&self) -> Option<mapped::Form> {
-        self.known.description.form()
+        if self.shown.is_some() { Some(Shown::form()) } else { self.known.description.form() }
+    }
+
+    fn restores(&self) -> bool {
+        !self.reduces && self.shown.is_none()
     }
 
     fn reduces(&self) -> bool {
@@ -232,7 +263,8 @@ impl Describe for Source<'_> {
             let decoder = pixels::decoder_bytes(description);
             fragments.bytes(self.frame) + pixels::frame_bytes(description) + decoder
         });
-        pixels::rows_bytes(description) + frame
+        let table = self.shown.as_ref().map_or(0, |_| ShownRows::TABLE_BYTES);
+        pixels::rows_bytes(description) + frame + table
     }
 
     fn metadata(&self) -> MetadataBytes {
@@ -245,17 +277,26 @@ impl Describe for Source<'_> {
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let &Wanted { purpose, cores, .. } = wanted;
-        let Self { data, known, frame, .. } = &*self;
+        let Self { data, known, frame, shown, .. } = &*self;
         let description = &known.description;
-        let mut layout = description.layout();
+        let mut layout = self.whole_layout();
         let rows = match &known.fragments {
             Some(fragments) => Frame::decompressed(description, data, fragments, *frame)?,
             None => Frame::stored(description, data, known.place, *frame)?,
         };
         let mut mapped = None;
-        if let Some(form) = description.form() {
+        if let Some(form) = self.mapped() {
             let size = (description.width, description.height);
-            let (found, map) = mapped::decode(&rows, form, size, purpose, slot, cores)?;
+            let (found, map) = match shown {
+                Some(shown) => {
+                    let rows = ShownRows::new(&rows, shown, description);
+                    mapped::decode(&rows, form, size, purpose, slot, cores)?
+                }
+                None => {
+                    let purpose = Purpose { range: self.range(purpose.range)?, ..purpose };
+                    mapped::decode(&rows, form, size, purpose, slot, cores)?
+                }
+            };
             (layout, mapped) = (found, Some(Box::new(map)));
         } else {
             read_levels(&rows, &layout, pixels_of(&layout, slot), cores)?;
@@ -270,7 +311,8 @@ impl Decode for Source<'_> {
         let icc = known.set.value(tags::ICC).map(<[u8]>::to_vec);
         let metadata = Metadata { icc, resolution: resolution(&known.set), ..Metadata::default() };
         drop(rows);
-        Ok(Payload { layout, metadata, native: AnyNative::Dicom(Native { known: self.known }), mapped })
+        let native = Native { known: self.known, is_shown: self.shown.is_some() };
+        Ok(Payload { layout, metadata, native: AnyNative::Dicom(native), mapped })
     }
 }
 
@@ -287,7 +329,7 @@ fn read_levels(rows: &Frame<'_>, layout: &Layout, slot: &mut [u8], cores: &Cores
     cores.in_order(bands, || (Vec::new(), Ok(())), work, |(_, outcome)| std::mem::replace(outcome, Ok(())))
 }
 
-/// Turns levels of 8 bits around: black becomes white.
+/// Turns levels around: black becomes white.
 fn invert(levels: &mut [u8]) {
     levels.iter_mut().for_each(|level| *level = !*level);
 }

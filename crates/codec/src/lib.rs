@@ -14,6 +14,7 @@
 //!     gray: false,
 //!     needs_rgb: false,
 //!     range: None,
+//!     window: None,
 //!     levels: LevelCount::Full,
 //!     no_data: None,
 //!     segmentations: false,
@@ -98,6 +99,7 @@ mod target;
 mod tiff;
 mod uncounted;
 mod webp;
+mod window;
 mod xmp;
 
 use animation::Animation;
@@ -120,6 +122,7 @@ pub use range::Range;
 pub use remark::Remark;
 pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
 pub use uncounted::Mask;
+pub use window::Window;
 use uncounted::Uncounted;
 
 /// Bytes of a cache line.

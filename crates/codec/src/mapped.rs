@@ -58,7 +58,7 @@ impl NoData {
     }
 
     #[inline(always)]
-    fn has(self, value: f64) -> bool {
+    pub(super) fn has(self, value: f64) -> bool {
         self.least <= value && value <= self.greatest
     }
 

@@ -153,6 +153,12 @@ fn open_one<'a>(
     let written = target.layout_for(source.visible_in(gray));
     let (range, levels) = (target.range, target.levels);
     let no_data = target.no_data.or(source.facts().no_data()).filter(|_| source.facts().mapped().is_none());
+    if range.is_some_and(|range| range.is_hounsfield) && format != Format::Dicom {
+        return Err(CodecError::unsupported(
+            format!("--range in Hounsfield units for a {format}"),
+            "only computed tomography in DICOM has them; give its own values",
+        ));
+    }
     let pages = pages.map(|source| Pages::new(source, format, output)).transpose()?;
     if pages.is_none() && page.is_none() {
         input::check_length(length, limits)?;
@@ -301,7 +307,7 @@ impl Opened<'_> {
         let has_place = match self.output {
             Format::Tiff => self.format != Format::Dicom,
             Format::Pnm => self.format == Format::Pnm,
-            Format::Dicom => !self.source.facts().reduces(),
+            Format::Dicom => true,
             Format::Png
             | Format::Jpeg
             | Format::Bmp
@@ -312,7 +318,7 @@ impl Opened<'_> {
         };
         let facts = self.source.facts();
         let is_reduced = self.written.depth != facts.layout().depth;
-        facts.mapped().filter(|_| has_place && !is_reduced)
+        facts.mapped().filter(|_| has_place && !is_reduced && facts.restores())
     }
 
     /// Returns the bytes of heap that the picture's metadata takes until it is encoded.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::CodecError;
 use crate::format::Format;
 use crate::range::Range;
+use crate::window::Window;
 
 /// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +124,8 @@ pub struct Target {
     /// The values between which the levels of floats and of integers of more than 16 bits are spread; `None` for the least and the greatest of each
     /// picture.
     pub range: Option<Range>,
+    /// Which values of gray DICOMs are shown from black to white, if they are equalized as they are shown.
+    pub window: Option<Window>,
     /// How many levels samples are taken to have.
     pub levels: LevelCount,
     /// The value of samples that are none. Pixels all of whose colours have it do not count, and stay as they are.

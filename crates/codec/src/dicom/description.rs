@@ -146,13 +146,9 @@ impl Description {
         Ok(())
     }
 
-    /// Returns the form of samples that are no levels. All bits of bytes, and of colours, are levels.
-    pub(super) fn form(&self) -> Option<Form> {
-        if self.palette.is_some() {
-            return None;
-        }
-        let is_whole = !self.signed && self.stored == self.allocated && self.float.is_none();
-        let kind = match (self.float, self.allocated, self.signed) {
+    /// Returns the type of samples once they are read.
+    pub(super) fn kind(&self) -> Kind {
+        match (self.float, self.allocated, self.signed) {
             (Some(kind), _, _) => kind,
             (None, 16, true) => Kind::Signed16,
             (None, 12 | 16, false) => Kind::Unsigned16,
@@ -160,7 +156,21 @@ impl Description {
             (None, 32, false) => Kind::Unsigned32,
             (None, _, true) => Kind::Signed8,
             (None, _, false) => Kind::Unsigned8,
-        };
+        }
+    }
+
+    /// Returns whether samples are gray, and no numbers of colours.
+    pub(super) fn is_gray(&self) -> bool {
+        self.samples == 1 && self.palette.is_none()
+    }
+
+    /// Returns the form of samples that are no levels. All bits of bytes, and of colours, are levels.
+    pub(super) fn form(&self) -> Option<Form> {
+        if self.palette.is_some() {
+            return None;
+        }
+        let is_whole = !self.signed && self.stored == self.allocated && self.float.is_none();
+        let kind = self.kind();
         if self.samples > 1 {
             let most = f64::from((1_u32 << self.stored) - 1);
             let form = Form {

@@ -21,6 +21,7 @@ pub(super) const IMPLEMENTATION_NAME: Tag = 0x0002_0013;
 pub(super) const IMAGE_TYPE: Tag = 0x0008_0008;
 pub(super) const SOP_CLASS: Tag = 0x0008_0016;
 pub(super) const SOP_INSTANCE: Tag = 0x0008_0018;
+pub(super) const MODALITY: Tag = 0x0008_0060;
 pub(super) const SERIES_DESCRIPTION: Tag = 0x0008_103e;
 pub(super) const REFERENCED_CLASS: Tag = 0x0008_1150;
 pub(super) const REFERENCED_INSTANCE: Tag = 0x0008_1155;

@@ -45,6 +45,8 @@ struct Ready<'d> {
     form: Form,
     /// Whether the least value is white.
     inverted: bool,
+    /// Whether samples are values of the source's kind.
+    keeps_values: bool,
     /// Bytes of a row of samples.
     row: u64,
     derivation: Option<Derivation>,
@@ -61,7 +63,8 @@ impl<'d> Ready<'d> {
         let row = u64::from(layout.width) * layout.pixel_bytes() as u64;
         let row = mapped.map_or(row, |mapped| mapped.form().row_bytes(&layout));
         let inverted = is_gray && known.description.is_inverted();
-        Ok(Self { known, layout, mapped, form, inverted, row, derivation: target.derivation })
+        let keeps_values = !native.is_shown && (mapped.is_some() || known.description.form().is_none());
+        Ok(Self { known, layout, mapped, form, inverted, keeps_values, row, derivation: target.derivation })
     }
 
     /// Returns the bytes of the samples.
@@ -110,7 +113,7 @@ impl<'d> Ready<'d> {
             form: self.form,
             is_gray: self.layout.pixel.colour_channels() == 1,
             inverted: self.inverted,
-            keeps_values: self.mapped.is_some() || self.known.description.form().is_none(),
+            keeps_values: self.keeps_values,
             range: facts.range,
             frames,
             instance: &instance,
@@ -139,7 +142,6 @@ impl<'d> Ready<'d> {
         let is_big_endian = cfg!(target_endian = "big");
         let Some(mapped) = self.mapped else {
             if self.inverted {
-                // Deeper gray is mapped.
                 invert(pixels);
             }
             if is_big_endian {
@@ -256,12 +258,20 @@ impl Writer {
     }
 }
 
-/// Returns the least and the greatest of 8-bit gray levels, as they are written.
+/// Returns the least and the greatest of gray levels, as they are written.
 fn range_of_levels(pixels: &[u8], layout: &Layout, inverted: bool) -> Option<(f64, f64)> {
-    if layout.depth != Depth::Eight || layout.pixel.channels() != 1 {
+    if layout.pixel.channels() != 1 {
         return None;
     }
-    let (least, greatest) = (pixels.iter().min()?, pixels.iter().max()?);
-    let [least, greatest] = if inverted { [!greatest, !least] } else { [*least, *greatest] };
+    let (least, greatest) = match layout.depth {
+        Depth::Eight => extremes(pixels.iter().map(|&level| level.into())),
+        Depth::Sixteen => extremes(pixels.as_chunks().0.iter().map(|level| u16::from_ne_bytes(*level))),
+    }?;
+    let top = (layout.depth.levels() - 1) as u16;
+    let (least, greatest) = if inverted { (top - greatest, top - least) } else { (least, greatest) };
     Some((least.into(), greatest.into()))
+}
+
+fn extremes(levels: impl Iterator<Item = u16> + Clone) -> Option<(u16, u16)> {
+    Some((levels.clone().min()?, levels.max()?))
 }

@@ -216,6 +216,7 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         gray: false,
         needs_rgb: false,
         range: None,
+        window: None,
         levels: crate::LevelCount::Full,
         no_data: None,
         segmentations: false,
