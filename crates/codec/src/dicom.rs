@@ -18,8 +18,8 @@ use super::budget::Budget;
 use super::decode::{Decode, Describe, Wanted};
 use super::depth::to_eight_bits;
 use super::mapped::{self, NoData, Purpose, Rows};
-use super::range::Range;
 use super::metadata::MetadataBytes;
+use super::range::Range;
 use super::reader::Reader;
 use super::{
     CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Resolution, Target, pixels_of,
@@ -205,7 +205,8 @@ impl<'a> Source<'a> {
         };
         let description = &known.description;
         let window = target.window.filter(|_| description.is_gray());
-        let shown = window.map(|window| Shown::find(&known.set, description, frame, window)).transpose()?.flatten();
+        let shown =
+            window.map(|window| Shown::find(&known.set, description, frame, window)).transpose()?.flatten();
         let deep = description.is_gray() && description.layout().depth == Depth::Sixteen;
         let reduces = target.eight_bit && deep || shown.is_some() && description.allocated <= 8;
         Ok(Self { data, known, frame, is_first, shown, reduces })

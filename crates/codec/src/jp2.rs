@@ -9,8 +9,8 @@ use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes};
 use super::samples::rescale;
 use super::stated::Stated;
-use crate::jpeg2000::{self, CONVERT, SETTINGS, Size};
 use super::{CodecError, Format, Limits, Native, Other, Payload};
+use crate::jpeg2000::{self, CONVERT, SETTINGS, Size};
 use equalize::{Depth, Layout, Pixel};
 
 /// Bytes that the decoder takes for each sample: coefficients, samples, and what it knows of their blocks.

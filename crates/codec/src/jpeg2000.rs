@@ -40,7 +40,10 @@ pub(crate) fn decode(
     mend(stream);
     let header = Size::parse(stream).ok_or_else(|| malformed("its header is damaged"))?;
     if header.is_subsampled {
-        return Err(CodecError::unsupported("a DICOM file of subsampled JPEG 2000", super::dicom::DECOMPRESS));
+        return Err(CodecError::unsupported(
+            "a DICOM file of subsampled JPEG 2000",
+            super::dicom::DECOMPRESS,
+        ));
     }
     if (header.width, header.height) != size || header.components != components || !header.is_uniform {
         return Err(malformed("its size or its components are not those of its place"));
@@ -121,7 +124,8 @@ impl Shorter {
     /// Leaves out another byte. Returns whether there was one to be tried.
     fn leave_out_byte(&mut self) -> bool {
         self.less += 1;
-        let Some(length) = self.part.length.checked_sub(self.less).filter(|&length| length > Part::HEADER) else {
+        let Some(length) = self.part.length.checked_sub(self.less).filter(|&length| length > Part::HEADER)
+        else {
             return false;
         };
         let end = self.part.at + length as usize;

@@ -122,8 +122,8 @@ pub use range::Range;
 pub use remark::Remark;
 pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
 pub use uncounted::Mask;
-pub use window::Window;
 use uncounted::Uncounted;
+pub use window::Window;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;

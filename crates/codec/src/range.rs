@@ -15,7 +15,11 @@ pub struct Range {
 impl Range {
     /// Returns the range between two finite values, the first of which is less.
     pub fn new(low: f64, high: f64) -> Option<Self> {
-        (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high, is_hounsfield: false })
+        (low.is_finite() && high.is_finite() && low < high).then_some(Self {
+            low,
+            high,
+            is_hounsfield: false,
+        })
     }
 }
 
@@ -37,9 +41,10 @@ impl FromStr for Range {
     fn from_str(text: &str) -> Result<Self, String> {
         let ends = text.trim().split_once("..");
         let numbers = ends.and_then(|(low, high)| Some((parse_end(low)?, parse_end(high)?)));
-        let range = numbers.filter(|(low, high)| low.1 == high.1).and_then(|((low, is_hounsfield), (high, _))| {
-            Some(Self { is_hounsfield, ..Self::new(low, high)? })
-        });
+        let range =
+            numbers.filter(|(low, high)| low.1 == high.1).and_then(|((low, is_hounsfield), (high, _))| {
+                Some(Self { is_hounsfield, ..Self::new(low, high)? })
+            });
         range.ok_or_else(|| {
             format!(
                 "{text:?} is not a range such as 0..1, -1000..3000 or -1000hu..400hu, whose first number is less"
@@ -71,7 +76,10 @@ mod tests {
         let hounsfield: Range = "-1000HU .. 400 hu".parse().unwrap();
         assert_eq!(hounsfield, Range { low: -1000.0, high: 400.0, is_hounsfield: true });
         assert_eq!(hounsfield.to_string(), "-1000hu..400hu");
-        for text in ["0hu..1", "0..1hu", "hu..1hu", "", "..", "0..", "1..0", "1..1", "0..inf", "nan..1", "0-1", "0...1..2", "a..b"] {
+        for text in [
+            "0hu..1", "0..1hu", "hu..1hu", "", "..", "0..", "1..0", "1..1", "0..inf", "nan..1", "0-1",
+            "0...1..2", "a..b",
+        ] {
             let why = text.parse::<Range>().unwrap_err();
             assert!(why.contains("is not a range such as 0..1"), "{why}");
         }

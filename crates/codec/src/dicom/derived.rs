@@ -317,9 +317,8 @@ mod tests {
 
     #[test]
     fn a_series_is_known_by_its_source_and_the_settings() {
-        let of = |source: &[u8], settings| {
-            series_uid(source, &Derivation { what: "CLAHE", number: 4, settings })
-        };
+        let of =
+            |source: &[u8], settings| series_uid(source, &Derivation { what: "CLAHE", number: 4, settings });
         assert_eq!(of(b"1.2.3", 5), of(b"1.2.3\0", 5));
         assert!(of(b"1.2.3", 5) != of(b"1.2.3", 6) && of(b"1.2.3", 5) != of(b"1.2.4", 5));
     }

@@ -64,7 +64,8 @@ impl Fragments {
             None if table.len() != frames => starts_by_content(data, &places, frames)?,
             starts => starts,
         };
-        let starts = starts.ok_or_else(|| malformed(format!("{} fragments of {frames} frames", places.len())))?;
+        let starts =
+            starts.ok_or_else(|| malformed(format!("{} fragments of {frames} frames", places.len())))?;
         Ok(Self { places, starts })
     }
 

@@ -56,7 +56,9 @@ impl<'s> Found<'s> {
     /// Returns numbers that are written as text.
     pub(super) fn numbers(self) -> impl Iterator<Item = f64> {
         let texts = str::from_utf8(self.value).unwrap_or_default().split('\\');
-        texts.map_while(|text| text.trim_matches([' ', '\0']).parse().ok()).filter(|number: &f64| number.is_finite())
+        texts
+            .map_while(|text| text.trim_matches([' ', '\0']).parse().ok())
+            .filter(|number: &f64| number.is_finite())
     }
 
     /// Returns numbers of 16 bits.

@@ -88,7 +88,8 @@ fn of_items(value: &[u8], encoding: Encoding, about: About, truth: Truth, depth:
         if item.tag != tags::ITEM {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let mut content = Item { encoding, about, truth, depth, kept: Vec::new(), changes: false, has_type: false };
+        let mut content =
+            Item { encoding, about, truth, depth, kept: Vec::new(), changes: false, has_type: false };
         let end = item.length.map(|length| at + length as usize);
         while end.is_none_or(|end| at < end) {
             let element = Header::read(&mut data, at as u64, encoding)?;

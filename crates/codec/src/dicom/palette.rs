@@ -23,7 +23,7 @@ impl Palette {
         // The table of 65,536 colours does not fit into 16 bits.
         let count = if count == 0 { 1 << 16 } else { usize::from(count) };
         let first = if signed { first.cast_signed().into() } else { first.into() };
-        let depth = match bits {
+        let stored = match bits {
             8 => Depth::Eight,
             16 => Depth::Sixteen,
             _ => return Err(malformed(format!("a palette of {bits} bits"))),
@@ -32,14 +32,15 @@ impl Palette {
         let is_segmented = set.value(tags::SEGMENTED_PALETTES[0]).is_some();
         for channel in 0..3 {
             let table = match is_segmented {
-                true => segmented(set, tags::SEGMENTED_PALETTES[channel], count, depth),
-                false => channel_of(set, tags::PALETTE_DATA[channel], count, depth),
+                true => segmented(set, tags::SEGMENTED_PALETTES[channel], count, stored),
+                false => channel_of(set, tags::PALETTE_DATA[channel], count, stored),
             };
             let table = table.ok_or_else(missing)?;
             for (colour, value) in colours.iter_mut().zip(table) {
                 colour[channel] = value;
             }
         }
+        let depth = reduced(&mut colours, stored);
         Ok(Self { first, depth, colours })
     }
 
@@ -60,6 +61,16 @@ impl Palette {
             }
         }
     }
+}
+
+/// Returns the depth of colours, which become those of 8 bits if they are such in the upper halves of words, as those of ultrasound are.
+fn reduced(colours: &mut [[u16; 3]], stored: Depth) -> Depth {
+    let values = colours.as_flattened_mut();
+    if stored == Depth::Eight || values.iter().any(|value| value & 0xff != 0) {
+        return stored;
+    }
+    values.iter_mut().for_each(|value| *value >>= 8);
+    Depth::Eight
 }
 
 /// Returns the entries of one channel. Those of 8 bits are bytes, in pairs that are words, or the lower halves of words.

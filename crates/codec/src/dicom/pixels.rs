@@ -372,7 +372,10 @@ fn check_bits(description: &Description, pixels: &[u8]) -> Result<(), CodecError
     if pixels.chunks_exact(bytes).all(fits) {
         return Ok(());
     }
-    Err(malformed(format!("its compressed samples have more than the {} bits that are stored", description.stored)))
+    Err(malformed(format!(
+        "its compressed samples have more than the {} bits that are stored",
+        description.stored
+    )))
 }
 
 /// Says that what is damaged is a stream within the file.

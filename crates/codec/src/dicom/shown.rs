@@ -63,7 +63,8 @@ impl Rescale {
     ) -> Result<[f64; 2], CodecError> {
         let unit = scope_of(set, frame, FRAME_RESCALING).text(tags::RESCALE_TYPE);
         let is_computed_tomography = set.text(tags::MODALITY) == Some("CT");
-        let rescale = Self::of(set, frame).filter(|_| unit == Some("HU") || unit.is_none() && is_computed_tomography);
+        let rescale =
+            Self::of(set, frame).filter(|_| unit == Some("HU") || unit.is_none() && is_computed_tomography);
         let Some(Self { slope, intercept }) = rescale else {
             return Err(unsupported(
                 "--range in Hounsfield units for a DICOM file whose values are none",
@@ -220,7 +221,9 @@ fn windowed(scope: Scope<'_>, center: f64, width: f64) -> Result<Voi, CodecError
         Some("SIGMOID") if width > 0.0 => Ok(Voi::Sigmoid { center, width }),
         Some("LINEAR_EXACT") if width > 0.0 => Ok(Voi::LinearExact { center, width }),
         None | Some("LINEAR") if width >= 1.0 => Ok(Voi::Linear { center, width }),
-        None | Some("LINEAR" | "LINEAR_EXACT" | "SIGMOID") => Err(malformed(format!("a window of width {width}"))),
+        None | Some("LINEAR" | "LINEAR_EXACT" | "SIGMOID") => {
+            Err(malformed(format!("a window of width {width}")))
+        }
         Some(other) => Err(unsupported(format!("a DICOM file with the window function {other}"), CONVERT)),
     }
 }
