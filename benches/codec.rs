@@ -26,6 +26,7 @@ const TARGET: Target = Target {
     window: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    splits: false,
     segmentations: false,
     derivation: None,
 };

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use choice::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, InputFile,
-    JpegChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
+    ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, FramesChoice, Grid,
+    InputFile, JpegChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
 };
 pub use effects::RunKind;
 pub(crate) use file::nearest;
@@ -264,6 +264,8 @@ impl Settings {
             shard: request.shard,
             split_channels: request.split_channels,
             is_published: request.is_published,
+            has_folder: !store::is_url(&request.out) && request.naming != Naming::StandardOutput,
+            has_objects: request.inputs.iter().any(|input| store::is_url(input)),
         };
         together::check(&written, &kind)?;
         let threads = machine::threads(key(written.threads));
@@ -330,7 +332,10 @@ impl Settings {
     pub(crate) fn below(&self, folders: &Written) -> Result<PictureSettings, String> {
         let written = self.written_below(folders);
         let &Self { watch, resume, shard, split_channels, is_published, .. } = self;
-        together::check(&written, &Kind { watch, resume, shard, split_channels, is_published })?;
+        let has_folder = !store::is_url(&self.out) && self.naming != Naming::StandardOutput;
+        let has_objects = self.inputs.iter().any(|input| store::is_url(input));
+        let kind = Kind { watch, resume, shard, split_channels, is_published, has_folder, has_objects };
+        together::check(&written, &kind)?;
         if split_channels && written.color != Some(Color::PerChannel) {
             return Err("--split-channels needs --color per-channel".to_owned());
         }
@@ -433,6 +438,7 @@ mod tests {
             "range = '0..1'",
             "window = '40,400'",
             "segmentations = true",
+            "frames = 'split'",
             "levels = 'auto'",
             "levels = 4096",
             "mask = '.'",

@@ -46,6 +46,12 @@ pub enum PictureError {
          give the range of all with --range LOW..HIGH"
     )]
     OwnRange,
+    /// Its levels stand for other values than those of others in its group, because stored values are rescaled otherwise.
+    #[error(
+        "stored values of its group are rescaled in different ways (RescaleSlope, RescaleIntercept), so that equal levels would be other values; \
+         give the range of all in their unit, as in --range -1000hu..400hu or 0..30000bqml, or equalize each for itself"
+    )]
+    OtherRescale,
     /// It has pages whose histograms cannot be added.
     #[error(
         "its pages are not of one kind, so their histograms cannot be added; split it into single pictures first"
@@ -115,9 +121,12 @@ impl PictureError {
             ),
             Self::Page { error, .. } => error.is_transient(),
             Self::Mask(error) => error.is_transient(),
-            Self::TooManyBins { .. } | Self::PagesDiffer | Self::OwnRange | Self::Plot(_) | Self::Bug(_) => {
-                false
-            }
+            Self::TooManyBins { .. }
+            | Self::PagesDiffer
+            | Self::OwnRange
+            | Self::OtherRescale
+            | Self::Plot(_)
+            | Self::Bug(_) => false,
         }
     }
 
@@ -134,6 +143,7 @@ impl PictureError {
             | Self::TooManyBins { .. }
             | Self::PagesDiffer
             | Self::OwnRange
+            | Self::OtherRescale
             | Self::Plot(_)
             | Self::Folder(_)
             | Self::Mask(_)

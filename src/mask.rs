@@ -24,6 +24,7 @@ const GRAY: Target = Target {
     window: None,
     levels: LevelCount::Full,
     no_data: None,
+    splits: false,
     segmentations: false,
     derivation: None,
 };

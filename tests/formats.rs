@@ -33,6 +33,7 @@ pub(crate) const TARGET: Target = Target {
     window: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    splits: false,
     segmentations: false,
     derivation: None,
 };

@@ -43,6 +43,7 @@ pub fn picture(data: &[u8], format: Format) {
         window: None,
         levels: codec::LevelCount::Full,
         no_data: None,
+        splits: false,
         segmentations: false,
         derivation: None,
     };

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::written::table;
 use super::{
-    After, Bytes, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, LevelsChoice,
-    MethodName, OnCollision, OrAuto, OrNone, Percent, Permissions, Pixels, PngLevelName, Rest, TileSize,
-    Times, TogetherChoice, Wait, Written, machine,
+    After, Bytes, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, JpegChoice,
+    LevelsChoice, MethodName, OnCollision, OrAuto, OrNone, Percent, Permissions, Pixels, PngLevelName, Rest,
+    TileSize, Times, TogetherChoice, Wait, Written, machine,
 };
 use codec::JpegQuality;
 use equalize::Strength;
@@ -36,6 +36,7 @@ impl Written {
             no_data: self.no_data.or(below.no_data),
             segmentations: self.segmentations.or(below.segmentations),
             format: self.format.or(below.format),
+            frames: self.frames.or(below.frames),
             depth: self.depth.or(below.depth),
             quality: self.quality.or(below.quality),
             png_level: self.png_level.or(below.png_level),
@@ -91,6 +92,7 @@ impl Written {
             no_data: Some(OrNone::None),
             segmentations: Some(false),
             format: Some(FormatName::Keep),
+            frames: Some(FramesChoice::Keep),
             depth: Some(DepthChoice::Keep),
             quality: Some(JpegQuality::Keep),
             png_level: Some(PngLevelName::Fast),

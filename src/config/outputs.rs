@@ -4,7 +4,7 @@ use super::written::table;
 use super::{MethodName, TileSize, Written};
 
 /// The keys that decide what outputs look like.
-pub(super) const OF_OUTPUTS: [&str; 23] = [
+pub(super) const OF_OUTPUTS: [&str; 24] = [
     "method",
     "strength",
     "clip-low",
@@ -24,6 +24,7 @@ pub(super) const OF_OUTPUTS: [&str; 23] = [
     "no-data",
     "segmentations",
     "format",
+    "frames",
     "depth",
     "quality",
     "png-level",

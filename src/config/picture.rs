@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::layers::key;
 use super::{
-    Color, DepthChoice, Folder, InputFile, MethodName, NoData, OrAuto, OrNone, TogetherChoice, Written,
-    method,
+    Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, TogetherChoice,
+    Written, method,
 };
 use crate::counts::Counts;
 use crate::luts::Luts;
@@ -68,6 +68,7 @@ impl PictureSettings {
             window: key(resolved.window.clone()).into(),
             levels: key(resolved.levels).into(),
             no_data: Option::from(key(resolved.no_data.clone())).map(|NoData(value)| value),
+            splits: key(resolved.frames) == FramesChoice::Split,
             segmentations: key(resolved.segmentations),
             derivation: None,
         };

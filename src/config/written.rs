@@ -9,8 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
-    LevelsChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
+    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
+    JpegChoice, LevelsChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times,
+    TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
@@ -105,9 +106,9 @@ pub struct Written {
     #[serde(deserialize_with = "in_any_case")]
     pub color: Option<Color>,
 
-    /// What has one histogram and one table of levels: page, file, folder, all [default: page]
+    /// What has one histogram and one table of levels: page, file, folder, series, all [default: page]
     ///
-    /// "file" keeps the brightness of a stack's pages comparable, "folder" that of the pictures in each folder, "all" that of
+    /// "file" keeps the brightness of a stack's pages comparable, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
     /// into --memory. Not with clahe.
     #[arg(
@@ -131,7 +132,8 @@ pub struct Written {
     /// With floats and long integers: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
     ///
     /// Such as 0..1 or -1000..3000; of TIFFs of floats or of more than 16 bits, PFMs, and gray DICOMs of more than 8 bits. Values outside become the nearer end.
-    /// Values of DICOM are the stored ones; with "hu" behind both, as in -1000hu..400hu, they are Hounsfield units of computed tomography.
+    /// Values of DICOM are the stored ones; with "hu" or "bqml" behind both, as in -1000hu..400hu, they are Hounsfield units of
+    /// computed tomography, or activities of positron emission.
     /// "auto" is each picture's own least and greatest value, which a single outlier can pull far apart.
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
@@ -201,6 +203,21 @@ pub struct Written {
     )]
     #[serde(deserialize_with = "in_any_case")]
     pub format: Option<FormatName>,
+
+    /// What becomes of the frames of a DICOM and the pages of a TIFF: keep, split [default: keep]
+    ///
+    /// "split" writes each into a file of its own, in a folder that has the name of the output without its extension: scan/scan-00001.png. In
+    /// any format but DICOM, as training sets need it. In batch runs with a local output folder.
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHAT",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
+    pub frames: Option<FramesChoice>,
 
     /// Depth of the outputs: keep, or 8 for 8 bit [default: keep]
     ///

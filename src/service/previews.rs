@@ -185,6 +185,7 @@ fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Re
         window: None,
         levels: LevelCount::Full,
         no_data: None,
+        splits: false,
         segmentations: false,
         derivation: None,
     };

@@ -114,6 +114,25 @@ impl Known {
     }
 }
 
+/// Returns the UID of the series that a file belongs to.
+pub(super) fn series_of(
+    file: &mut File,
+    buffer: &mut Vec<u8>,
+    limits: &Limits,
+    budget: &mut dyn Budget,
+) -> Result<Option<String>, CodecError> {
+    let start = start(buffer);
+    let mut data = Data::new(Reader::new(file, buffer, limits, budget)?);
+    let (start, uid) = meta(&mut data, start as u64)?;
+    let transfer = uid.as_deref().map_or(Ok(Transfer::UNKNOWN), Transfer::of)?;
+    if transfer.deflated {
+        data.inflate(start, limits, budget)?;
+    }
+    let encoding = encoding(&mut data, start, transfer)?;
+    let set = DataSet::read(&mut data, start, encoding, budget)?;
+    Ok(set.text(tags::SERIES_INSTANCE).map(str::to_owned))
+}
+
 /// The frames of a file that has several.
 #[derive(Debug)]
 pub(super) struct Frames {
@@ -148,6 +167,8 @@ pub(super) struct Native {
     known: Arc<Known>,
     /// Whether the levels are of brightness as it is shown, and not of stored values.
     pub(super) is_shown: bool,
+    /// The slope and intercept that make values of the stored ones, if the levels stand for these.
+    pub(super) rescale: Option<[f64; 2]>,
 }
 
 impl Native {
@@ -223,10 +244,11 @@ impl<'a> Source<'a> {
 
     /// Returns the values between which levels are spread, as they are stored, if the user gives them.
     fn range(&self, given: Option<Range>) -> Result<Option<Range>, CodecError> {
-        let Some(range) = given.filter(|range| range.is_hounsfield) else { return Ok(given) };
-        let ends = [range.low, range.high];
-        let [low, high] = Rescale::stored_of_hounsfield(&self.known.set, self.frame, ends)?;
-        Ok(Some(Range { low, high, is_hounsfield: false }))
+        let Some((Range { low, high, .. }, unit)) = given.and_then(|range| Some((range, range.unit?))) else {
+            return Ok(given);
+        };
+        let [low, high] = Rescale::stored(&self.known.set, self.frame, unit, [low, high])?;
+        Ok(Some(Range { low, high, unit: None }))
     }
 
     /// Returns the frames of the file, the first time, if there are several and this is the first.
@@ -312,7 +334,10 @@ impl Decode for Source<'_> {
         let icc = known.set.value(tags::ICC).map(<[u8]>::to_vec);
         let metadata = Metadata { icc, resolution: resolution(&known.set), ..Metadata::default() };
         drop(rows);
-        let native = Native { known: self.known, is_shown: self.shown.is_some() };
+        let stands_for_stored =
+            self.shown.is_none() && purpose.range.is_none_or(|range| range.unit.is_none());
+        let rescale = Rescale::of(&known.set, *frame).filter(|_| stands_for_stored).map(Rescale::line);
+        let native = Native { is_shown: self.shown.is_some(), rescale, known: self.known };
         Ok(Payload { layout, metadata, native: AnyNative::Dicom(native), mapped })
     }
 }

@@ -17,6 +17,7 @@
 //!     window: None,
 //!     levels: LevelCount::Full,
 //!     no_data: None,
+//!     splits: false,
 //!     segmentations: false,
 //!     derivation: None,
 //! };
@@ -116,7 +117,7 @@ use levels::Scale;
 use mapped::Mapped;
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
-pub use opened::{Opened, open, open_page, open_within};
+pub use opened::{Opened, open, open_page, open_within, series_of};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
@@ -217,6 +218,12 @@ impl Decoded {
     /// range.
     pub fn has_own_range(&self) -> bool {
         self.mapped.as_ref().is_some_and(|mapped| mapped.has_own_range)
+    }
+
+    /// Returns the slope and intercept that make values of samples, if the levels stand for the samples as they are stored: where these differ
+    /// from picture to picture, equal levels are other values.
+    pub fn rescale(&self) -> Option<[f64; 2]> {
+        if let Native::Dicom(native) = &self.native { native.rescale } else { None }
     }
 
     /// Returns what samples are made with again, if there is such a thing.

@@ -80,6 +80,21 @@ pub fn open_within<'a>(
     open_one(budget, file, buffer, limits, target, None)
 }
 
+/// Returns the UID of the series that a picture belongs to; nothing if it is no DICOM, or none that can be read. `file` must be at its start.
+pub fn series_of(file: &mut File, limits: &Limits) -> Option<String> {
+    let mut buffer = Vec::new();
+    input::read_head(file, &mut buffer).ok()?;
+    if format_of(&buffer).ok()? != Format::Dicom {
+        return None;
+    }
+    guard(
+        Format::Dicom,
+        |reason| CodecError::malformed(Format::Dicom, reason),
+        || dicom::series_of(file, &mut buffer, limits, &mut Unbounded),
+    )
+    .ok()?
+}
+
 /// Opens the page `index`, from 0, of a file with these pages, which [`Opened::take_pages`] returned when the file was opened. The rest is as
 /// for [`open_within`].
 ///
@@ -153,13 +168,11 @@ fn open_one<'a>(
     let written = target.layout_for(source.visible_in(gray));
     let (range, levels) = (target.range, target.levels);
     let no_data = target.no_data.or(source.facts().no_data()).filter(|_| source.facts().mapped().is_none());
-    if range.is_some_and(|range| range.is_hounsfield) && format != Format::Dicom {
-        return Err(CodecError::unsupported(
-            format!("--range in Hounsfield units for a {format}"),
-            "only computed tomography in DICOM has them; give its own values",
-        ));
+    if range.is_some_and(|range| range.unit.is_some()) && format != Format::Dicom {
+        let what = format!("--range with a unit for a {format}");
+        return Err(CodecError::unsupported(what, "only DICOM states one; give its own values"));
     }
-    let pages = pages.map(|source| Pages::new(source, format, output)).transpose()?;
+    let pages = pages.map(|source| Pages::new(source, format, output, target.splits)).transpose()?;
     if pages.is_none() && page.is_none() {
         input::check_length(length, limits)?;
     }
@@ -178,6 +191,9 @@ fn open_one<'a>(
         pages,
     };
     animation::check(opened.frames(), format, output)?;
+    if opened.frames() > 1 && target.splits {
+        return Err(CodecError::unsupported("--frames split for an animation", foreign::FRAMES));
+    }
     opened.check_limits(limits)?;
     if output == Format::Dicom && format != Format::Dicom {
         return Err(CodecError::cannot_represent(

@@ -130,6 +130,8 @@ pub struct Target {
     pub levels: LevelCount,
     /// The value of samples that are none. Pixels all of whose colours have it do not count, and stay as they are.
     pub no_data: Option<f64>,
+    /// Whether each page of a file goes into a file of its own.
+    pub splits: bool,
     /// Whether DICOM's segmentations are taken as pictures of their labels.
     pub segmentations: bool,
     /// What is done to the picture, if its file is to tell.

@@ -1,5 +1,7 @@
 //! Palettes (PS3.3, C.7.9): three tables of 8 or 16 bits, whole or in segments.
 
+use std::cmp::Ordering;
+
 use super::dataset::DataSet;
 use super::{malformed, tags};
 use crate::CodecError;
@@ -138,11 +140,19 @@ impl Segments<'_> {
         Some(())
     }
 
-    /// Adds entries on a line from the last one to another, which is the last of them.
+    /// Adds entries on a line from the last one to another, which is the last of them. Halves become even, as in other readers.
     fn go_to(&mut self, end: u16, length: usize) -> Option<()> {
         let start = i64::from(*self.entries.last()?);
         let (steps, rise) = (length as i64, i64::from(end) - start);
-        let entry = |step: i64| (start + (2 * step * rise + steps).div_euclid(2 * steps)) as u16;
+        let entry = |step: i64| {
+            let whole = start + (step * rise).div_euclid(steps);
+            let up = match (2 * (step * rise).rem_euclid(steps)).cmp(&steps) {
+                Ordering::Less => 0,
+                Ordering::Equal => whole % 2,
+                Ordering::Greater => 1,
+            };
+            (whole + up) as u16
+        };
         self.entries.extend((1..=steps).map(entry));
         Some(())
     }

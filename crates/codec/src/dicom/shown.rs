@@ -6,6 +6,7 @@ use super::items::Scope;
 use super::pixels::Frame;
 use super::{CONVERT, malformed, tags, unsupported};
 use crate::mapped::{Form, Kind, NoData, Rows};
+use crate::range::Unit;
 use crate::reader::resize;
 use crate::{CodecError, Window};
 use equalize::Levels;
@@ -52,27 +53,36 @@ impl Rescale {
         stored * self.slope + self.intercept
     }
 
-    /// Returns the stored values of two Hounsfield units, the lesser one first.
+    /// Returns the stored values of two values in a unit, the lesser one first.
     ///
     /// # Errors
-    /// If a frame's values are rescaled to no such units.
-    pub(super) fn stored_of_hounsfield(
+    /// If a frame's values are not rescaled to that unit.
+    pub(super) fn stored(
         set: &DataSet,
         frame: u32,
+        unit: Unit,
         ends: [f64; 2],
     ) -> Result<[f64; 2], CodecError> {
-        let unit = scope_of(set, frame, FRAME_RESCALING).text(tags::RESCALE_TYPE);
-        let is_computed_tomography = set.text(tags::MODALITY) == Some("CT");
-        let rescale =
-            Self::of(set, frame).filter(|_| unit == Some("HU") || unit.is_none() && is_computed_tomography);
-        let Some(Self { slope, intercept }) = rescale else {
+        let stated = scope_of(set, frame, FRAME_RESCALING).text(tags::RESCALE_TYPE);
+        let is_right = match unit {
+            Unit::Hounsfield => {
+                stated.map_or(set.text(tags::MODALITY) == Some("CT"), |stated| stated == "HU")
+            }
+            Unit::Activity => set.text(tags::UNITS) == Some("BQML"),
+        };
+        let Some(Self { slope, intercept }) = Self::of(set, frame).filter(|_| is_right) else {
             return Err(unsupported(
-                "--range in Hounsfield units for a DICOM file whose values are none",
+                format!("--range in {} for a DICOM file whose values are none", unit.suffix()),
                 "give it in stored values, as in --range 0..4095",
             ));
         };
         let [one, other] = ends.map(|value| (value - intercept) / slope);
         Ok([one.min(other), one.max(other)])
+    }
+
+    /// Returns slope and intercept.
+    pub(super) fn line(self) -> [f64; 2] {
+        [self.slope, self.intercept]
     }
 }
 

@@ -219,6 +219,7 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         window: None,
         levels: crate::LevelCount::Full,
         no_data: None,
+        splits: false,
         segmentations: false,
         derivation: None,
     };
