@@ -23,8 +23,12 @@ const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    window: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    splits: false,
+    segmentations: false,
+    derivation: None,
 };
 
 /// Makes the picture as a PPM file (3 channels) or a PGM file (1).

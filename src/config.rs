@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use choice::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, InputFile,
+    ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, FramesChoice, Grid, InputFile,
     JpegChoice, LinksChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
 };
 pub use effects::RunKind;
@@ -273,6 +273,8 @@ impl Settings {
             shard: request.shard,
             split_channels: request.split_channels,
             is_published: request.is_published,
+            has_folder: !store::is_url(&request.out) && request.naming != Naming::StandardOutput,
+            has_objects: request.inputs.iter().any(|input| store::is_url(input)),
         };
         together::check(&written, &kind)?;
         let threads = machine::threads(key(written.threads));
@@ -348,7 +350,10 @@ impl Settings {
     pub(crate) fn below(&self, folders: &Written) -> Result<PictureSettings, String> {
         let written = self.written_below(folders);
         let &Self { watch, resume, shard, split_channels, is_published, .. } = self;
-        together::check(&written, &Kind { watch, resume, shard, split_channels, is_published })?;
+        let has_folder = !store::is_url(&self.out) && self.naming != Naming::StandardOutput;
+        let has_objects = self.inputs.iter().any(|input| store::is_url(input));
+        let kind = Kind { watch, resume, shard, split_channels, is_published, has_folder, has_objects };
+        together::check(&written, &kind)?;
         if split_channels && written.color != Some(Color::PerChannel) {
             return Err("--split-channels needs --color per-channel".to_owned());
         }
@@ -404,7 +409,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
-        let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+        let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     links = 'inside'\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
@@ -450,6 +455,9 @@ mod tests {
             "color = 'gray'",
             "color = 'per-channel'",
             "range = '0..1'",
+            "window = '40,400'",
+            "segmentations = true",
+            "frames = 'split'",
             "levels = 'auto'",
             "levels = 4096",
             "mask = '.'",

@@ -13,7 +13,7 @@ use crate::paths::Shown;
 use crate::publish::PublishError;
 use crate::reference::Unlike;
 use crate::slot::SlotError;
-use codec::CodecError;
+use codec::{CodecError, Object};
 
 /// Why one picture failed. The others go on.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +47,12 @@ pub enum PictureError {
          give the range of all with --range LOW..HIGH"
     )]
     OwnRange,
+    /// Its levels stand for other values than those of others in its group, because stored values are rescaled otherwise.
+    #[error(
+        "stored values of its group are rescaled in different ways (RescaleSlope, RescaleIntercept), so that equal levels would be other values; \
+         give the range of all in their unit, as in --range -1000hu..400hu or 0..30000bqml, or equalize each for itself"
+    )]
+    OtherRescale,
     /// It has pages whose histograms cannot be added.
     #[error(
         "its pages are not of one kind, so their histograms cannot be added; split it into single pictures first"
@@ -83,6 +89,11 @@ impl PictureError {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
 
+    /// Returns what the file is, if it is a DICOM object that is no picture.
+    pub fn object(&self) -> Option<Object> {
+        if let Self::Codec(CodecError::NoPicture(object)) = self { Some(*object) } else { None }
+    }
+
     /// Returns whether the file has content, and nothing in it says what that is.
     pub fn is_of_no_known_format(&self) -> bool {
         matches!(self, Self::Codec(CodecError::NotAPicture))
@@ -114,9 +125,12 @@ impl PictureError {
             ),
             Self::Page { error, .. } => error.is_transient(),
             Self::Mask(error) => error.is_transient(),
-            Self::TooManyBins { .. } | Self::PagesDiffer | Self::OwnRange | Self::Plot(_) | Self::Bug(_) => {
-                false
-            }
+            Self::TooManyBins { .. }
+            | Self::PagesDiffer
+            | Self::OwnRange
+            | Self::OtherRescale
+            | Self::Plot(_)
+            | Self::Bug(_) => false,
         }
     }
 
@@ -133,6 +147,7 @@ impl PictureError {
             | Self::TooManyBins { .. }
             | Self::PagesDiffer
             | Self::OwnRange
+            | Self::OtherRescale
             | Self::Plot(_)
             | Self::Folder(_)
             | Self::Mask(_)

@@ -21,8 +21,12 @@ const GRAY: Target = Target {
     gray: true,
     needs_rgb: false,
     range: None,
+    window: None,
     levels: LevelCount::Full,
     no_data: None,
+    splits: false,
+    segmentations: false,
+    derivation: None,
 };
 
 /// Extensions of masks besides that of the picture: those of formats without loss.

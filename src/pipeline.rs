@@ -342,9 +342,11 @@ impl Run<'_> {
         if !job.is_unchanged() {
             return self.fail(job, PictureError::Changed);
         }
+        let folder = output.as_ref().and_then(Pending::folder);
         match output.map_or(Ok(0), Pending::publish) {
             Ok(bytes_out) => {
                 let Job { input, output, remakes, .. } = job;
+                let output = folder.unwrap_or(output);
                 clock.mark(Stage::Publish);
                 for remark in remarks {
                     self.events.tell(Event::Remarked { input: input.clone(), remark });

@@ -112,9 +112,12 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns the event for a job that failed: a failure, or a skip if it is a file in a folder that turned out to be no picture.
+    /// Returns the event for a job that failed: a failure, or a skip if it is a file in a folder that turned out to be no picture. Those of
+    /// DICOM have the names of pictures.
     pub fn failure(job: Job, error: PictureError) -> Self {
-        if error.is_not_a_picture() && !job.must_be_a_picture() {
+        if let Some(object) = error.object().filter(|_| !job.named) {
+            Self::Skipped { input: job.input, why: Skip::Object(object), planned: true }
+        } else if error.is_not_a_picture() && !job.must_be_a_picture() {
             Self::Skipped { input: job.input, why: Skip::NotAPicture, planned: true }
         } else {
             let named = if error.is_of_no_known_format() { refused_by_name(&job.input) } else { None };

@@ -4,31 +4,29 @@
 mod leftovers;
 mod stream;
 mod temporary;
+mod unpublished;
 mod upload;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::SystemTime;
-
-use rustix::io::Errno;
 
 use crate::beneath::Folder;
 use crate::config::Durability;
 use crate::files;
 use crate::paths::{Shown, folder_of};
-use crate::record::{Origin, Record};
-use crate::rename::{At, rename_new};
 
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 pub use stream::{Pending, Stream};
 pub(crate) use temporary::Temporary;
+use unpublished::Hidden;
+pub use unpublished::{Sealed, Unpublished};
 pub use upload::Upload;
 
 /// The permissions of a new output, before the process's umask removes some of them.
@@ -122,17 +120,8 @@ impl Publisher {
         let temporary = output.with_file_name(name);
         self.live().insert(temporary.clone(), root.to_owned());
         let (root, output) = (root.to_owned(), output.to_owned());
-        Ok(Unpublished {
-            publisher: self,
-            file,
-            root,
-            temporary,
-            output,
-            origin: None,
-            replaces: true,
-            modified: None,
-            permissions: None,
-        })
+        let hidden = Hidden { publisher: self, root, temporary, output, replaces: true };
+        Ok(Unpublished::new(hidden, file))
     }
 
     fn live(&self) -> MutexGuard<'_, HashMap<PathBuf, PathBuf>> {
@@ -143,106 +132,6 @@ impl Publisher {
 /// Removes a file if possible. There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
 fn remove(root: &Path, temporary: &Path) {
     let _ = Folder::of(root, temporary).and_then(|(folder, name)| folder.remove(name));
-}
-
-/// An output that has not appeared yet. Dropping it leaves nothing behind.
-#[derive(Debug)]
-pub struct Unpublished<'a> {
-    publisher: &'a Publisher,
-    file: File,
-    /// The root of the tree that both of these lie in.
-    root: PathBuf,
-    temporary: PathBuf,
-    output: PathBuf,
-    origin: Option<Origin>,
-    /// Whether it may take the place of a file.
-    replaces: bool,
-    /// Its modification time, if that is not to be when it was written.
-    modified: Option<SystemTime>,
-    /// Its permissions, if they are not to be those of any new file.
-    permissions: Option<Permissions>,
-}
-
-impl Unpublished<'_> {
-    /// Returns the file to write the output's content to, which is empty at first.
-    pub fn file(&mut self) -> &mut File {
-        &mut self.file
-    }
-
-    /// Has the output carry a record of what it was made from.
-    pub fn record(&mut self, origin: Origin) {
-        self.origin = Some(origin);
-    }
-
-    /// Has the output replace no file: it then cannot be published once there is one of its name.
-    pub fn replace_nothing(&mut self) {
-        self.replaces = false;
-    }
-
-    /// Has the output keep this modification time.
-    pub fn modified_at(&mut self, time: SystemTime) {
-        self.modified = Some(time);
-    }
-
-    /// Has the output get these permissions.
-    pub fn permit(&mut self, permissions: Permissions) {
-        self.permissions = Some(permissions);
-    }
-
-    /// Makes the output appear under its name, replacing a file that was there, unless it is to replace none. Returns its length in
-    /// bytes.
-    ///
-    /// # Errors
-    /// When it cannot be written, or has been abandoned by [`Publisher::abandon_all`].
-    pub fn publish(self) -> Result<u64, PublishError> {
-        self.finish().map_err(|source| self.unwritten(source))
-    }
-
-    /// Returns what an error of its file means: the output is to blame.
-    pub fn unwritten(&self, source: io::Error) -> PublishError {
-        PublishError::new(&self.output, source)
-    }
-
-    fn finish(&self) -> io::Result<u64> {
-        if let Some(time) = self.modified {
-            self.file.set_modified(time)?;
-        }
-        if let Some(permissions) = &self.permissions {
-            self.file.set_permissions(permissions.clone())?;
-        }
-        let metadata = self.file.metadata()?;
-        if let Some(origin) = &self.origin {
-            Record::new(origin, &metadata).put_on(&self.file);
-        }
-        if self.publisher.durability == Durability::Full {
-            self.file.sync_all()?;
-        }
-        let (folder, name) = Folder::of(&self.root, &self.output)?;
-        let temporary = Path::new(self.temporary.file_name().unwrap_or_default());
-        if self.replaces {
-            folder.rename(temporary, name)?;
-        } else {
-            rename_new(At::folder(&folder, temporary), At::folder(&folder, name)).map_err(
-                |why| match why {
-                    Errno::EXIST => io::Error::other("there is another file of that name since"),
-                    why => why.into(),
-                },
-            )?;
-        }
-        self.publisher.live().remove(&self.temporary);
-        if self.publisher.durability == Durability::Full {
-            folder.sync()?;
-        }
-        Ok(metadata.len())
-    }
-}
-
-impl Drop for Unpublished<'_> {
-    fn drop(&mut self) {
-        if self.publisher.live().remove(&self.temporary).is_some() {
-            remove(&self.root, &self.temporary);
-        }
-    }
 }
 
 /// Why an output could not be written, and what the user can do about it.

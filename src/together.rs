@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::config::{Existing, Settings, TogetherChoice};
 use crate::counts::Counts;
 use crate::error::Error;
+use crate::input;
 use crate::luts::Luts;
 use crate::record::Digest;
 use crate::slot::ParkedId;
@@ -25,7 +26,7 @@ use equalize::{Layout, Levels};
 /// # Errors
 /// As for [`source::scan()`].
 pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
-    let plan = source::scan(settings, stop)?;
+    let plan = scan(settings, stop)?;
     let is_complete = plan.skipped.iter().all(|(_, why)| *why != Skip::AlreadyDone);
     let to_do: HashSet<_> = plan.jobs.iter().filter_map(GroupKey::of).collect();
     if to_do.is_empty() || is_complete {
@@ -35,7 +36,7 @@ pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let mut alone: HashMap<_, _> = alone.map(|job| (job.output.clone(), job)).collect();
     let mut again = settings.clone();
     again.existing = Existing::Overwrite;
-    let mut all = source::scan(&again, stop)?;
+    let mut all = scan(&again, stop)?;
     for job in mem::take(&mut all.jobs) {
         let to_do = match GroupKey::of(&job) {
             Some(key) if to_do.contains(&key) => Ok(job),
@@ -50,22 +51,46 @@ pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     Ok(all)
 }
 
+/// Lists the pictures, with their series where these matter.
+fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
+    let mut plan = source::scan(settings, stop)?;
+    let of_series = plan.jobs.iter_mut().filter(|job| job.settings.together == TogetherChoice::Series);
+    for job in of_series.take_while(|_| !stop.asked()) {
+        let file = input::open(&job.input).ok();
+        job.series = file.and_then(|mut file| codec::series_of(&mut file, &settings.limits)).map(Into::into);
+    }
+    Ok(plan)
+}
+
+/// Returns whether a picture has nothing in common with those of other files.
+pub(crate) fn is_alone(job: &Job) -> bool {
+    GroupKey::of(job).is_none()
+}
+
 /// What tells a group of several files from others: pictures with other settings have other LUTs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct GroupKey {
     settings: Digest,
-    folder: PathBuf,
+    common: Common,
+}
+
+/// What the files of a group have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Common {
+    Folder(PathBuf),
+    Series(Arc<str>),
 }
 
 impl GroupKey {
     /// Returns the group of a job among those of several files; `None` if it is one by itself.
     fn of(job: &Job) -> Option<Self> {
-        let folder = match job.settings.together {
+        let common = match job.settings.together {
             TogetherChoice::Page | TogetherChoice::File => return None,
-            TogetherChoice::Folder => job.input.parent().unwrap_or(Path::new("")).to_owned(),
-            TogetherChoice::All => job.settings.together_in.clone(),
+            TogetherChoice::Folder => Common::Folder(job.input.parent().unwrap_or(Path::new("")).to_owned()),
+            TogetherChoice::Series => Common::Series(Arc::clone(job.series.as_ref()?)),
+            TogetherChoice::All => Common::Folder(job.settings.together_in.clone()),
         };
-        Some(Self { settings: job.settings.digest(), folder })
+        Some(Self { settings: job.settings.digest(), common })
     }
 }
 
@@ -83,6 +108,8 @@ struct Group {
     left: usize,
     /// Whether any was left out.
     is_broken: bool,
+    /// How stored values are rescaled, of each in another way than of those before.
+    rescales: Vec<Option<[f64; 2]>>,
     counts: Counts,
     counted: Vec<Counted>,
 }
@@ -96,8 +123,16 @@ impl Group {
     fn merge(&mut self, file: Self) {
         self.left -= 1;
         self.is_broken |= file.is_broken;
+        file.rescales.iter().for_each(|rescale| self.note_rescale(*rescale));
         self.counts.merge(&file.counts);
         self.counted.extend(file.counted);
+    }
+
+    /// Notes how stored values of one of its pictures are rescaled.
+    fn note_rescale(&mut self, rescale: Option<[f64; 2]>) {
+        if !self.rescales.contains(&rescale) {
+            self.rescales.push(rescale);
+        }
     }
 
     /// Returns whether it is a file that is a group by itself.
@@ -107,7 +142,11 @@ impl Group {
 
     /// Has its pictures go on with the LUTs of all, unless any was left out.
     fn complete(self) -> Complete {
-        let Self { is_broken, counts, counted, .. } = self;
+        let Self { is_broken, rescales, counts, counted, .. } = self;
+        if rescales.len() > 1 {
+            let refused = counted.into_iter().map(|counted| counted.work).collect();
+            return Complete { refused, ..Complete::default() };
+        }
         let Some(first) = counted.first().filter(|_| !is_broken) else {
             let left_out = counted.into_iter().map(|counted| counted.work).collect();
             return Complete { left_out, ..Complete::default() };
@@ -125,6 +164,8 @@ impl Group {
 pub struct Complete {
     /// To be queued again, for the second pass.
     pub go_on: Vec<QueuedJob>,
+    /// Refused, because equal levels of the group are other values.
+    pub refused: Vec<QueuedJob>,
     /// Left out, because another picture of the group was.
     pub left_out: Vec<QueuedJob>,
 }
@@ -155,12 +196,12 @@ impl Groups {
         Self { state: Mutex::new(state) }
     }
 
-    /// Adds the counts of a picture ([`equalize::count::count`]), which is then to be queued again.
+    /// Adds the counts of a picture ([`equalize::count::count`]), which is then to be queued again. Its stored values may be rescaled.
     pub fn add(
         &self,
         work: QueuedJob,
-        layout: &Layout,
-        levels: Levels,
+        (layout, levels): (&Layout, Levels),
+        rescale: Option<[f64; 2]>,
         counts: &[u64],
         parked: Option<ParkedId>,
     ) -> Complete {
@@ -178,6 +219,7 @@ impl Groups {
             (None, Some(key)) => state.group(key),
             (None, None) => unreachable!("a file of one page that is for itself is not counted"),
         };
+        group.note_rescale(rescale);
         group.counts.add(layout, levels, counts);
         group.counted.push(Counted { work, parked });
         Self::leave(state, &job, page.as_ref())

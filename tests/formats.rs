@@ -30,8 +30,12 @@ pub(crate) const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    window: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    splits: false,
+    segmentations: false,
+    derivation: None,
 };
 
 /// Limits that let the test pictures through and still protect the machine.

@@ -21,8 +21,12 @@ pub(crate) const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    window: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    splits: false,
+    segmentations: false,
+    derivation: None,
 };
 
 /// A page of 16-bit gray.

@@ -40,8 +40,12 @@ pub fn picture(data: &[u8], format: Format) {
         gray: choice % 4 == 1,
         needs_rgb: choice % 4 == 2,
         range: if choice % 8 == 3 { Range::new(-1.0, 1.5) } else { None },
+        window: None,
         levels: codec::LevelCount::Full,
         no_data: None,
+        splits: false,
+        segmentations: false,
+        derivation: None,
     };
     pass_through(data, &target);
     pages(data, &target);

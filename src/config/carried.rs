@@ -1,7 +1,7 @@
 //! The keys that travel with a picture to another machine, which has the rest from its own command line and configuration file.
 
 use super::outputs::OF_OUTPUTS;
-use super::{JpegChoice, OrNone, PictureSettings, TogetherChoice, Written};
+use super::{FramesChoice, JpegChoice, OrNone, PictureSettings, TogetherChoice, Written};
 
 /// The keys of who does the work, which therefore have no effect where it is only handed out.
 const OF_WORKERS: [&str; 7] =
@@ -73,9 +73,17 @@ impl Written {
                 "--jpeg gpu needs a GPU, which not every worker may have; leave it to each".to_owned()
             );
         }
-        if matches!(self.together, Some(TogetherChoice::Folder | TogetherChoice::All)) {
-            return Err("--together folder and all need to know all pictures, and a worker never does; count them with \
+        if matches!(
+            self.together,
+            Some(TogetherChoice::Folder | TogetherChoice::Series | TogetherChoice::All)
+        ) {
+            return Err("--together folder, series and all need to know all pictures, and a worker never does; count them with \
                         `histeqd histogram --counts FILE`, and give the file to --lut"
+                .to_owned());
+        }
+        if self.frames == Some(FramesChoice::Split) {
+            return Err("--frames split writes several outputs for a picture, and a message is of one; several machines share \
+                        pictures by --shard"
                 .to_owned());
         }
         if matches!(self.mask, Some(OrNone::Some(_))) {
@@ -126,7 +134,9 @@ mod tests {
         ] {
             assert!(Written::default().with_carried(text).is_err(), "{text}");
         }
-        for text in ["jpeg = 'gpu'", "together = 'all'", "together = 'folder'", "mask = '/masks'"] {
+        for text in
+            ["jpeg = 'gpu'", "together = 'all'", "together = 'folder'", "mask = '/masks'", "frames = 'split'"]
+        {
             assert!(
                 parse(text).check_carried().is_err() && Written::default().with_carried(text).is_err(),
                 "{text}"

@@ -35,8 +35,20 @@ pub enum TogetherChoice {
     File,
     /// The files of a folder, without those of folders in it.
     Folder,
+    /// The DICOM files of a series; each other file for itself.
+    Series,
     /// All of the run.
     All,
+}
+
+/// Where the pages of a file go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FramesChoice {
+    /// Into one file.
+    Keep,
+    /// Each into a file of its own.
+    Split,
 }
 
 /// CLAHE's clip limit: how high a peak of a tile's histogram may be, as a multiple of the mean; 0 for no limit.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::written::table;
 use super::{
-    After, Bytes, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, LevelsChoice,
+    After, Bytes, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, JpegChoice, LevelsChoice,
     LinksChoice, MethodName, OnCollision, OrAuto, OrNone, Percent, Permissions, Pixels, PngLevelName, Rest,
     TileSize, Times, TogetherChoice, Wait, Written, machine,
 };
@@ -29,11 +29,14 @@ impl Written {
             together: self.together.or(below.together),
             lut: self.lut.or(below.lut),
             range: self.range.or(below.range),
+            window: self.window.or(below.window),
             levels: self.levels.or(below.levels),
             mask: self.mask.or(below.mask),
             mask_keep: self.mask_keep.or(below.mask_keep),
             no_data: self.no_data.or(below.no_data),
+            segmentations: self.segmentations.or(below.segmentations),
             format: self.format.or(below.format),
+            frames: self.frames.or(below.frames),
             depth: self.depth.or(below.depth),
             quality: self.quality.or(below.quality),
             png_level: self.png_level.or(below.png_level),
@@ -84,11 +87,14 @@ impl Written {
             together: Some(TogetherChoice::Page),
             lut: Some(Vec::new()),
             range: Some(OrAuto::Auto),
+            window: Some(OrNone::None),
             levels: Some(LevelsChoice::Full),
             mask: Some(OrNone::None),
             mask_keep: Some(false),
             no_data: Some(OrNone::None),
+            segmentations: Some(false),
             format: Some(FormatName::Keep),
+            frames: Some(FramesChoice::Keep),
             depth: Some(DepthChoice::Keep),
             quality: Some(JpegQuality::Keep),
             png_level: Some(PngLevelName::Fast),

@@ -2,6 +2,8 @@
 
 use super::layers::key;
 use super::{ClipLimit, Grid, MethodName, OrAuto, Percent, TileSize, Written};
+use crate::record::Digest;
+use codec::Derivation;
 use equalize::{Clahe, Method, Stretch, Tiles};
 
 /// Returns the method.
@@ -17,6 +19,17 @@ pub(super) fn method(resolved: &Written) -> Result<Method, String> {
             Method::Clahe(Clahe { clip_limit: clip_limit(resolved), tiles: tiles(resolved) })
         }
     })
+}
+
+/// Returns what is told of a method with these settings by files that say how they were made.
+pub(super) fn derivation(method: &Method, settings: Digest) -> Derivation {
+    let (what, number) = match method {
+        Method::Global => ("equalized", 1),
+        Method::Stretch(_) => ("stretched", 2),
+        Method::Match => ("matched", 3),
+        Method::Clahe(_) => ("CLAHE", 4),
+    };
+    Derivation { what, number, settings: settings.number().cast_unsigned() }
 }
 
 fn stretch(resolved: &Written) -> Result<Stretch, String> {

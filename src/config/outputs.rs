@@ -4,7 +4,7 @@ use super::written::table;
 use super::{MethodName, TileSize, Written};
 
 /// The keys that decide what outputs look like.
-pub(super) const OF_OUTPUTS: [&str; 21] = [
+pub(super) const OF_OUTPUTS: [&str; 24] = [
     "method",
     "strength",
     "clip-low",
@@ -17,11 +17,14 @@ pub(super) const OF_OUTPUTS: [&str; 21] = [
     "together",
     "lut",
     "range",
+    "window",
     "levels",
     "mask",
     "mask-keep",
     "no-data",
+    "segmentations",
     "format",
+    "frames",
     "depth",
     "quality",
     "png-level",

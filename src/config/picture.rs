@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::layers::key;
 use super::{
-    Color, DepthChoice, Folder, InputFile, MethodName, NoData, OrAuto, OrNone, TogetherChoice, Written,
-    method,
+    Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, TogetherChoice,
+    Written, method,
 };
 use crate::counts::Counts;
 use crate::input::InputRoots;
@@ -71,9 +71,17 @@ impl PictureSettings {
                 OrAuto::Auto => None,
                 OrAuto::Fixed(range) => Some(range),
             },
+            window: key(resolved.window.clone()).into(),
             levels: key(resolved.levels).into(),
             no_data: Option::from(key(resolved.no_data.clone())).map(|NoData(value)| value),
+            splits: key(resolved.frames) == FramesChoice::Split,
+            segmentations: key(resolved.segmentations),
+            derivation: None,
         };
+        if target.window.is_some() && target.range.is_some() {
+            return Err("--window and --range both say which values are spread over the levels; leave one of them out"
+                .to_owned());
+        }
         let operation = Operation {
             method: method::method(resolved)?,
             per_channel,
@@ -118,7 +126,10 @@ impl PictureSettings {
         let lines = digests.into_iter().flatten().map(|digest| format!("# {digest}\n"));
         let keys = written.of_outputs();
         let text = keys.clone() + &lines.collect::<String>();
-        Self { digest: Digest::of(text.as_bytes()), keys, text, ..self }
+        let digest = Digest::of(text.as_bytes());
+        let derivation = Some(method::derivation(&self.operation.method, digest));
+        let target = Target { derivation, ..self.target };
+        Self { target, digest, keys, text, ..self }
     }
 
     /// Returns a text of all that decides what the output of a picture with this mask ([`PictureSettings::mask_state`]) looks like and whether

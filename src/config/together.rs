@@ -1,9 +1,9 @@
-//! Where pictures may have one histogram together.
+//! Where pictures may have one histogram together, and pages files of their own.
 
 use clap::ValueEnum;
 
 use super::layers::key;
-use super::{MethodName, Shard, TogetherChoice, Written};
+use super::{FramesChoice, MethodName, Shard, TogetherChoice, Written};
 
 /// The kind of run, as far as it matters here.
 pub(super) struct Kind {
@@ -12,11 +12,23 @@ pub(super) struct Kind {
     pub(super) shard: Option<Shard>,
     pub(super) split_channels: bool,
     pub(super) is_published: bool,
+    /// Whether outputs have names in a folder of this machine.
+    pub(super) has_folder: bool,
+    /// Whether inputs are in object storage.
+    pub(super) has_objects: bool,
 }
 
-/// Refuses `--together` where pictures have no LUT, or no end.
+/// Refuses `--together` where pictures have no LUT, or no end, and `--frames split` where an output has to be one file.
 pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     let together = key(resolved.together);
+    if key(resolved.frames) == FramesChoice::Split
+        && (run.watch || run.resume || run.is_published || !run.has_folder)
+    {
+        return Err(
+            "--frames split writes several outputs for a picture, which only batch runs with a local output folder do, without --resume"
+                .to_owned(),
+        );
+    }
     if together == TogetherChoice::Page {
         return Ok(());
     }
@@ -28,6 +40,10 @@ pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     }
     if run.split_channels {
         return Err(format!("--together {name} and --split-channels exclude each other"));
+    }
+    if run.has_objects && together == TogetherChoice::Series {
+        return Err("--together series reads what series a file is of before it is fetched, so not from object storage; use --together folder"
+            .to_owned());
     }
     if run.is_published && together != TogetherChoice::File {
         return Err(format!(

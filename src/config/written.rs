@@ -9,11 +9,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
+    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile, JpegChoice,
     LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times,
     TogetherChoice,
 };
-use codec::{JpegQuality, Range};
+use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
 
 /// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
@@ -106,9 +106,9 @@ pub struct Written {
     #[serde(deserialize_with = "in_any_case")]
     pub color: Option<Color>,
 
-    /// What has one histogram and one table of levels: page, file, folder, all [default: page]
+    /// What has one histogram and one table of levels: page, file, folder, series, all [default: page]
     ///
-    /// "file" keeps the brightness of a stack's pages comparable, "folder" that of the pictures in each folder, "all" that of
+    /// "file" keeps the brightness of a stack's pages comparable, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
     /// into --memory. Not with clahe.
     #[arg(
@@ -132,10 +132,21 @@ pub struct Written {
     /// With floats and long integers: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
     ///
     /// Such as 0..1 or -1000..3000; of TIFFs of floats or of more than 16 bits, PFMs, and gray DICOMs of more than 8 bits. Values outside become the nearer end.
+    /// Values of DICOM are the stored ones; with "hu" or "bqml" behind both, as in -1000hu..400hu, they are Hounsfield units of
+    /// computed tomography, or activities of positron emission.
     /// "auto" is each picture's own least and greatest value, which a single outlier can pull far apart.
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub range: Option<OrAuto<Range>>,
+
+    /// Of gray DICOMs: equalize them as they are shown: auto, the number of a window, or CENTER,WIDTH [default: none]
+    ///
+    /// Values are rescaled and brought between black and white by a window or a table before they are counted: with "auto" by the file's first
+    /// table or window (the picture stays as it is if it has none), with a number by that of its windows, with two numbers by that window, in
+    /// rescaled values. Outputs then have these levels of brightness, and no stored values.
+    #[arg(long, value_name = "WINDOW", help_heading = "Picture", allow_hyphen_values = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub window: Option<OrNone<Window>>,
 
     /// How many levels samples have: full, auto, or a number [default: full]
     ///
@@ -171,6 +182,14 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub no_data: Option<OrNone<NoData>>,
 
+    /// Take DICOM's segmentations as pictures of their labels, which are enhanced like other levels
+    ///
+    /// Without it they are left out, as reports, plans, doses, parametric maps, presentation states and waveforms always are. Not with DICOM as
+    /// output. "--segmentations=false" overrides the configuration file.
+    #[arg(long, help_heading = "Picture", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub segmentations: Option<bool>,
+
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp, gif, dicom [default: keep]
     ///
     /// "keep" leaves format, depth and name as they are. Any other format replaces the file name's extension. DICOM is made of DICOM only.
@@ -184,6 +203,21 @@ pub struct Written {
     )]
     #[serde(deserialize_with = "in_any_case")]
     pub format: Option<FormatName>,
+
+    /// What becomes of the frames of a DICOM and the pages of a TIFF: keep, split [default: keep]
+    ///
+    /// "split" writes each into a file of its own, in a folder that has the name of the output without its extension: scan/scan-00001.png. In
+    /// any format but DICOM, as training sets need it. In batch runs with a local output folder.
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHAT",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
+    pub frames: Option<FramesChoice>,
 
     /// Depth of the outputs: keep, or 8 for 8 bit [default: keep]
     ///

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::mem;
 
 use super::Run;
-use crate::config::{JpegChoice, PictureSettings, Settings, TogetherChoice};
+use crate::config::{JpegChoice, PictureSettings, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::input::InputRoots;
 use crate::kind::kind_of;
@@ -17,6 +17,7 @@ use crate::source::holes::has_holes;
 use crate::stamp::Stamp;
 use crate::task::{Content, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
+use crate::together;
 use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
 use equalize::{Method, planes};
 use lanes::Order;
@@ -306,10 +307,7 @@ impl Loader<'_> {
         }
         let page = work.page.as_ref().map_or(0, |page| page.index);
         let opened = self.masked(opened, &work.job, page, held)?;
-        if work.page.is_none()
-            && matches!(work.pass, Pass::Count)
-            && self.settings.together == TogetherChoice::File
-        {
+        if work.page.is_none() && matches!(work.pass, Pass::Count) && together::is_alone(&work.job) {
             // It is all of its group.
             work.pass = Pass::Only;
         }

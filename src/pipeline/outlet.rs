@@ -8,13 +8,13 @@ use std::sync::Arc;
 use store::{Bucket, Url};
 
 use super::PUBLISHERS;
-use super::stacks::{StackOutputs, Taken};
+use super::stacks::{PageOutputs, StackOutputs, Taken};
 use crate::config::{Permissions, Settings, Times};
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
 use crate::record::Origin;
-use crate::source::Job;
+use crate::source::{Job, page_output};
 use crate::task::{Content, Picture, Processed, Stack};
 use codec::{self, CodecError, Cores};
 
@@ -58,6 +58,7 @@ pub struct OutputFolder<'a> {
     times: Times,
     permissions: Permissions,
     stacks: StackOutputs<'a>,
+    pages: PageOutputs<'a>,
 }
 
 impl<'a> OutputFolder<'a> {
@@ -69,12 +70,13 @@ impl<'a> OutputFolder<'a> {
             times: settings.times,
             permissions: settings.permissions,
             stacks: StackOutputs::default(),
+            pages: PageOutputs::default(),
         }
     }
 
-    /// Starts the output of a job.
-    fn begin(&self, job: &Job) -> Result<Unpublished<'a>, PublishError> {
-        let mut output = self.publisher.begin(self.out, &job.output)?;
+    /// Starts an output of a job.
+    fn begin(&self, job: &Job, output: &Path) -> Result<Unpublished<'a>, PublishError> {
+        let mut output = self.publisher.begin(self.out, output)?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: job.digest() });
             if self.times == Times::Keep {
@@ -108,17 +110,24 @@ impl Outlet for OutputFolder<'_> {
         let work = &finished.picture.work;
         if let Some(page) = work.page.clone() {
             let job = work.job.clone();
+            if job.settings.target.splits {
+                let mut output = self.begin(&job, &page_output(&job.output, page.index))?;
+                encode(finished, scratch, cores, output.file())
+                    .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+                return self.pages.take(&page, output);
+            }
             return self.stacks.write(&page, finished, cores, || {
                 let spill = self.publisher.spill(self.out, &job.output)?;
-                Ok((Pending::File(self.begin(&job)?), spill))
+                Ok((Pending::File(self.begin(&job, &job.output)?), spill))
             });
         }
-        let output = Pending::File(self.begin(&work.job)?);
+        let output = Pending::File(self.begin(&work.job, &work.job.output)?);
         take_whole(output, finished, scratch, cores)
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
         self.stacks.give_up(stack);
+        self.pages.give_up(stack);
     }
 }
 

@@ -40,8 +40,9 @@ impl Run<'_> {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
         let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
+        let rescale = picture.decoded.rescale();
         let (work, parked) = park(self, slot, *picture);
-        self.go_on(self.groups.add(work, &layout, levels, &counts, parked));
+        self.go_on(self.groups.add(work, (&layout, levels), rescale, &counts, parked));
     }
 
     /// Tells the group of a picture that it failed, or that it is left out, which breaks the group.
@@ -61,6 +62,7 @@ impl Run<'_> {
         let again = complete.go_on.iter().filter(|work| !is_parked(work));
         store::announce(&self.settings.storage, again.filter_map(|work| work.job.object.as_ref()));
         complete.go_on.into_iter().for_each(QueuedJob::queue_again);
+        complete.refused.into_iter().for_each(|work| self.fail_work(work, PictureError::OtherRescale));
         complete.left_out.iter().for_each(|work| self.outlet.miss(&work.job));
     }
 }

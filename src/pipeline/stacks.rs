@@ -5,7 +5,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::PictureError;
-use crate::publish::{Pending, PublishError};
+use crate::publish::{Pending, PublishError, Sealed, Unpublished};
 use crate::task::{Page, Picture, Processed, Stack, StackId};
 use codec::Cores;
 
@@ -91,6 +91,40 @@ impl<'a> StackOutputs<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<StackId, Arc<StackOutput<'a>>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The outputs of files each page of which goes into a file of its own, while the pages come.
+#[derive(Default)]
+pub(super) struct PageOutputs<'a> {
+    /// Of each file the pages that are there, with their numbers.
+    open: Mutex<HashMap<StackId, Vec<(usize, Sealed<'a>)>>>,
+}
+
+impl<'a> PageOutputs<'a> {
+    /// Takes a page that is encoded into this output.
+    pub(super) fn take(&self, page: &Page, output: Unpublished<'a>) -> Result<Taken<'a>, PictureError> {
+        let sealed = output.seal()?;
+        let mut open = self.lock();
+        let pages = open.entry(page.stack.id()).or_default();
+        pages.push((page.index, sealed));
+        if pages.len() < page.stack.pages.len() {
+            return Ok(Taken::Page);
+        }
+        let mut pages = open.remove(&page.stack.id()).unwrap_or_default();
+        pages.sort_unstable_by_key(|(index, _)| *index);
+        Ok(Taken::Whole(Some(Pending::Files(pages.into_iter().map(|(_, page)| page).collect()))))
+    }
+
+    /// Forgets the pages of a file, of which nothing is left.
+    pub(super) fn give_up(&self, stack: &Arc<Stack>) {
+        let pages = self.lock().remove(&stack.id());
+        // They are removed from the disk without holding up others.
+        drop(pages);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<StackId, Vec<(usize, Sealed<'a>)>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -278,9 +278,7 @@ impl Summary {
             None => self.write_done(text)?,
         }
         if !self.skipped.is_empty() {
-            let reasons: Vec<_> =
-                self.skipped.iter().map(|(why, count)| why.of(*count, self.resumed)).collect();
-            writeln!(text, "Skipped: {}", reasons.join(", "))?;
+            writeln!(text, "Skipped: {}", self.reasons_to_skip().join(", "))?;
         }
         if !self.left_out.is_empty() {
             let names: Vec<_> = self.left_out.iter().map(|(glob, count)| format!("{count} {glob}")).collect();
@@ -316,6 +314,24 @@ impl Summary {
             }
         }
         Ok(())
+    }
+
+    /// Returns why files and folders were skipped. DICOM objects without pictures are counted together.
+    fn reasons_to_skip(&self) -> Vec<String> {
+        let (mut reasons, mut without, mut names) = (Vec::new(), 0, Vec::new());
+        for (why, &count) in &self.skipped {
+            if let Skip::Object(object) = why {
+                without += count;
+                names.push(object.name(count == 1));
+            } else {
+                reasons.push(why.of(count, self.resumed));
+            }
+        }
+        if without > 0 {
+            let pictures = if without == 1 { "a picture" } else { "pictures" };
+            reasons.push(format!("{without} without {pictures}: {}", names.join(", ")));
+        }
+        reasons
     }
 
     /// Returns what the same command would do next. Without an output folder it makes histograms, and nothing records which are made.
@@ -394,6 +410,7 @@ impl Skip {
         match self {
             Self::AlreadyDone => "already done",
             Self::NotAPicture => "not a picture",
+            Self::Object(object) => object.name(true),
             Self::NotAFile => "not a regular file",
             Self::Link => "a link that is not followed",
             Self::LinkLoop => "a link that leads back to itself",
@@ -413,6 +430,7 @@ impl Skip {
             }
             Self::AlreadyDone => format!("{count} already done (--overwrite processes them again)"),
             Self::NotAPicture => format!("{count} not {}", if one { "a picture" } else { "pictures" }),
+            Self::Object(object) => format!("{count} {}", object.name(one)),
             Self::NotAFile => format!("{count} not {}", if one { "a regular file" } else { "regular files" }),
             Self::Link if one => "1 link that is not followed (--links follow takes it)".into(),
             Self::Link => format!("{count} links that are not followed (--links follow takes them)"),

@@ -1,18 +1,20 @@
-//! The output that goes to standard output: all of it at once, or nothing.
+//! Outputs that have not appeared yet, and those that go to standard output: all of it at once, or nothing.
 
 use std::env;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{PublishError, Unpublished, Upload};
+use super::{PublishError, Sealed, Unpublished, Upload};
 
 /// An output that is written, but has not appeared yet.
 #[derive(Debug)]
 pub enum Pending<'a> {
     /// It appears under a name.
     File(Unpublished<'a>),
+    /// It is several files, the first of which appears last: once that is there, all are.
+    Files(Vec<Sealed<'a>>),
     /// It appears in object storage.
     Object(Upload),
     /// It goes to standard output.
@@ -21,9 +23,13 @@ pub enum Pending<'a> {
 
 impl Pending<'_> {
     /// Returns the file to write the output's content to, which is empty at first.
+    ///
+    /// # Panics
+    /// If it is several files, which are written before.
     pub fn file(&mut self) -> &mut File {
         match self {
             Self::File(file) => file.file(),
+            Self::Files(_) => unreachable!("they are written before"),
             Self::Object(object) => object.file(),
             Self::Stream(stream) => stream.file(),
         }
@@ -33,9 +39,18 @@ impl Pending<'_> {
     pub fn unwritten(&self, source: io::Error) -> PublishError {
         match self {
             Self::File(file) => file.unwritten(source),
+            Self::Files(files) => {
+                let output = files.first().map_or(Path::new(""), Sealed::output);
+                PublishError::new(output, source)
+            }
             Self::Object(object) => object.unwritten(source),
             Self::Stream(stream) => stream.unwritten(source),
         }
+    }
+
+    /// Returns the folder of its files, if they are several.
+    pub fn folder(&self) -> Option<PathBuf> {
+        if let Self::Files(files) = self { Some(files.first()?.output().parent()?.to_owned()) } else { None }
     }
 
     /// Makes the output appear. Returns its length in bytes.
@@ -45,6 +60,7 @@ impl Pending<'_> {
     pub fn publish(self) -> Result<u64, PublishError> {
         match self {
             Self::File(file) => file.publish(),
+            Self::Files(files) => files.into_iter().rev().map(Sealed::publish).sum(),
             Self::Object(object) => object.publish(),
             Self::Stream(stream) => stream.publish(),
         }

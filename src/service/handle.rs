@@ -246,6 +246,7 @@ impl Watching<'_> {
             spooled: None,
             object: None,
             replaced: None,
+            series: None,
         };
         // Fails only if the pipeline has ended, and the user is told the reason for that.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())

@@ -201,8 +201,12 @@ fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Re
         gray: false,
         needs_rgb: false,
         range: None,
+        window: None,
         levels: LevelCount::Full,
         no_data: None,
+        splits: false,
+        segmentations: false,
+        derivation: None,
     };
     let mut opened =
         codec::open_within(&mut spare, &mut file, &mut buffer, limits, &target).map_err(cannot)?;

@@ -20,6 +20,8 @@ use codec::{Format, Limits};
 pub struct Job {
     /// Its place in the list, from 0; 0 in a service, which has no list.
     pub number: usize,
+    /// The series that it belongs to, where that matters.
+    pub series: Option<Arc<str>>,
     /// What its output is to look like.
     pub settings: Arc<PictureSettings>,
     /// What tells its mask from other states of it, if it has one.
@@ -67,6 +69,7 @@ impl Job {
             spooled: None,
             object: None,
             replaced: None,
+            series: None,
         }
     }
 }

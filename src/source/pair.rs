@@ -7,6 +7,7 @@ use store::{Found, Object};
 
 use super::done::{InputState, Standing};
 use super::job::Job;
+use super::pages::first_output;
 use super::stdin::Spooled;
 use crate::config::{Existing, PictureSettings, Settings};
 
@@ -38,7 +39,10 @@ impl Pair {
             (Existing::Overwrite, _) => Standing::ToDo,
             (Existing::Skip, Some(stored)) => Standing::of_object(stored, &state, digest),
             (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-            (Existing::Skip, None) => Standing::of(&output, &state, digest, settings.times),
+            (Existing::Skip, None) => {
+                let made = if own.target.splits { first_output(&output) } else { output.clone() };
+                Standing::of(&made, &state, digest, settings.times)
+            }
         };
         if standing == Standing::Done {
             return Err(input);
@@ -58,6 +62,7 @@ impl Pair {
             spooled,
             object,
             replaced: stored.map(|stored| stored.entry.version),
+            series: None,
         })
     }
 }

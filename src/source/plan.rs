@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::job::Job;
 use crate::error::PictureError;
 use crate::selection::Purpose;
+use codec::Object;
 
 /// Why a file or folder was skipped without being a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -24,6 +25,9 @@ pub enum Skip {
     LinkLoop,
     /// It is a folder in a list of files.
     ListedFolder,
+    /// It is a DICOM object that is no picture.
+    #[serde(untagged)]
+    Object(Object),
     /// Its name is reserved, and no glob asks for it.
     #[serde(untagged)]
     Reserved(Purpose),

@@ -30,8 +30,12 @@ const TARGET: Target = Target {
     gray: false,
     needs_rgb: false,
     range: None,
+    window: None,
     levels: codec::LevelCount::Full,
     no_data: None,
+    splits: false,
+    segmentations: false,
+    derivation: None,
 };
 
 macro_rules! files {

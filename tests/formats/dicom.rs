@@ -198,6 +198,39 @@ fn padding_stays_and_does_not_count() {
 }
 
 #[test]
+fn padding_is_all_from_one_value_to_another() {
+    // The other values are below 600: the rim was made of values on the other side of them, from the greatest of these on.
+    for (name, padding) in [("padding-below.dcm", -2000..=-1500_i32), ("padding-above.dcm", 2500..=3000)] {
+        let source = read(name);
+        let (written, _) = processed(&source, &TARGET);
+        let is_signed = word(&source, 0x0028_0103) == Some(1);
+        let values = |file: &[u8]| -> Vec<i32> {
+            let pixels = elements(file).remove(&PIXEL_DATA).unwrap().1;
+            let words = pixels.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
+            words.map(|word| if is_signed { word.cast_signed().into() } else { word.into() }).collect()
+        };
+        let pairs: Vec<_> = values(&source).into_iter().zip(values(&written)).collect();
+        let counts: Vec<i32> =
+            pairs.iter().map(|pair| pair.0).filter(|value| !padding.contains(value)).collect();
+        let (least, greatest) = (*counts.iter().min().unwrap(), *counts.iter().max().unwrap());
+        assert!(pairs.len() > counts.len() + 10, "{name}");
+        for (before, behind) in pairs {
+            if padding.contains(&before) {
+                assert_eq!(before, behind, "{name}");
+            } else {
+                assert!((least..=greatest).contains(&behind), "{name}: {before} became {behind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn samples_of_more_bits_than_are_stored_are_refused() {
+    let error = decode(&read("refused-12-in-10.dcm"), &TARGET).unwrap_err().to_string();
+    assert_eq!(error, "damaged DICOM: its compressed samples have more than the 10 bits that are stored");
+}
+
+#[test]
 fn a_cut_file_is_damaged_and_may_become_whole() {
     for name in [
         "mr.dcm",
@@ -357,8 +390,61 @@ fn every_frame_is_equalized_in_its_place_and_the_file_is_the_same_every_time() {
     }
     let ran = place.run("in --out pngs --format png");
     ran.exits(1).says(
-        "PNG cannot hold the 3 pages of a DICOM; write it as TIFF (--format tiff), or extract the frames",
+        "PNG cannot hold the 3 pages of a DICOM; write each into a file of its own (--frames split) or all as TIFF (--format tiff), or extract the frames",
     );
+}
+
+#[test]
+fn frames_become_files_if_they_are_split() {
+    let place = Place::new();
+    place.file("in/a/frames.dcm", read("frames.dcm"));
+    place.file("in/mr.dcm", read("mr.dcm"));
+    let ran = place.run("in --out done --format png --frames split");
+    ran.exits(0).says("Done: 2 pictures");
+    let names =
+        ["a/frames/frames-00001.png", "a/frames/frames-00002.png", "a/frames/frames-00003.png", "mr.png"];
+    assert_eq!(place.tree("done"), names);
+    for (expected, name) in frames(&data("frames.dcm"), equalized).into_iter().zip(names) {
+        let (decoded, slot) = decode(&place.read(format!("done/{name}")), &TARGET).unwrap();
+        assert!(pixels(&decoded, &slot) == expected.1, "{name}");
+    }
+    // Only the first one is needed to tell that all are there.
+    place.run("in --out done --format png --frames split").exits(0).says("Skipped: 2 already done");
+    std::fs::remove_file(place.path("done/a/frames/frames-00001.png")).unwrap();
+    place.run("in --out done --format png --frames split").exits(0).says("Done: 1 picture");
+    // A file of which a frame is damaged leaves nothing.
+    let mut cut = read("frames-pieces.dcm");
+    let at = cut.len() - 200;
+    cut[at..].fill(0x55);
+    place.file("cut/cut.dcm", &cut);
+    place.run("cut --out none --format png --frames split").exits(1);
+    assert!(place.tree("none").is_empty());
+    place.run("in --out dicom --frames split").exits(1).says("use --format png, jpeg or tiff");
+    place.run("in --out s3://bucket/x --frames split").exits(2).says("batch runs with a local output folder");
+}
+
+#[test]
+fn frames_are_found_without_a_table_and_within_bytes() {
+    // What pydicom reads of them: expected.tsv has the first frame of the pieces too.
+    let pieces = [0xa6ee_137b, 0x6442_1b24, 0xf6e2_ff1d];
+    let expected = [
+        ("frames-pieces.dcm", pieces),
+        ("frames-extended.dcm", pieces),
+        ("frames-bits.dcm", [0x7bfa_bac6, 0xf088_ac0c, 0x82b2_312d]),
+    ];
+    for (name, expected) in expected {
+        let found = frames(&data(name), |_, _| {}).into_iter().map(|(decoded, slot)| {
+            let written = encode(&decoded, slot, &TARGET).unwrap();
+            let elements = elements(&written);
+            let bytes =
+                usize::from(word(&written, 0x0028_0100).unwrap() / 8) * decoded.layout.pixels() as usize;
+            let mut crc = flate2::Crc::new();
+            crc.update(&elements[&PIXEL_DATA].1[..bytes]);
+            crc.sum()
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{name}");
+    }
+    assert_eq!(frames(&data("pieces.dcm"), |_, _| {}).len(), 3);
 }
 
 #[test]
@@ -368,6 +454,226 @@ fn a_file_that_ends_before_its_last_frame_is_damaged() {
         let error = decode(&whole[..whole.len() - cut], &TARGET).unwrap_err();
         assert!(error.may_be_incomplete(), "{error}");
     }
+}
+
+/// An element with a short value.
+fn element(tag: u32, kind: &[u8; 2], value: &[u8]) -> Vec<u8> {
+    let mut element = [((tag >> 16) as u16).to_le_bytes(), (tag as u16).to_le_bytes()].concat();
+    element.extend(kind);
+    element.extend((value.len() as u16).to_le_bytes());
+    element.extend(value);
+    element
+}
+
+#[test]
+fn enhanced_values_have_no_unit() {
+    let (slope, intercept) = (element(0x0028_1053, b"DS", b"2 "), element(0x0028_1052, b"DS", b"-1024 "));
+    let units = element(0x0054_1001, b"CS", b"BQML");
+    let mapping = b"\x40\0\x96\x90SQ\0\0\x08\0\0\0\xfe\xff\0\xe0\0\0\0\0".to_vec();
+    let source = made(&[intercept.clone(), slope.clone(), mapping, units].concat());
+    let (written, _) = processed(&source, &TARGET);
+    assert_eq!(
+        text(&written, 0x0028_1054).as_deref(),
+        Some("US"),
+        "it is Hounsfield units where it is absent"
+    );
+    assert_eq!(text(&written, 0x0028_1053).as_deref(), Some("2"));
+    assert_eq!(text(&written, 0x0054_1001).as_deref(), Some("NONE"));
+    assert!(!elements(&written).contains_key(&0x0040_9096));
+    // Nothing is said of what the source says nothing of.
+    let (written, _) = processed(&made(&[]), &TARGET);
+    assert_eq!((text(&written, 0x0028_1054), text(&written, 0x0054_1001)), (None, None));
+    // Levels of 8 bits are no stored values.
+    let mut deep = made(&[intercept, slope].concat());
+    let at = deep.windows(6).position(|window| window == b"\x28\0\0\x01US").unwrap();
+    deep[at + 8] = 16;
+    let pixels = deep.len() - 8;
+    deep[pixels..pixels + 4].copy_from_slice(&8_u32.to_le_bytes());
+    deep.extend([0, 1, 2, 3]);
+    let (written, _) = processed(&deep, &Target { eight_bit: true, ..TARGET });
+    assert_eq!(text(&written, 0x0028_1053).as_deref(), Some("1"));
+    assert_eq!(text(&written, 0x0028_1052).as_deref(), Some("0"));
+}
+
+#[test]
+fn icons_of_the_old_contrast_are_left_out_wherever_they_are() {
+    let source = read("icon.dcm");
+    let has = |file: &[u8]| file.windows(4).filter(|window| *window == b"\xe0\x7f\x10\0").count();
+    assert_eq!(has(&source), 2);
+    assert_eq!(has(&processed(&source, &TARGET).0), 1);
+}
+
+#[test]
+fn a_profile_goes_with_the_colours() {
+    let mut source = made(&[]);
+    let at = source.windows(4).position(|window| window == b"\x28\0\x02\0").unwrap();
+    source[at + 8] = 3;
+    let at = source.windows(12).position(|window| window == b"MONOCHROME2 ").unwrap();
+    source.splice(at - 2..at + 12, *b"\x04\0RGB ");
+    let long = b"\x28\0\0\x20OB\0\0\x02\0\0\0ab";
+    let pixels = source.len() - 16;
+    source.splice(pixels.., [&long[..], b"\xe0\x7f\x10\0OB\0\0\x0c\0\0\0", &[7; 12]].concat());
+    let has = |target: &Target| elements(&processed(&source, target).0).contains_key(&0x0028_2000);
+    assert!(has(&TARGET) && !has(&Target { gray: true, ..TARGET }));
+}
+
+#[test]
+fn a_derived_series_has_its_own_identity_and_says_what_was_done() {
+    let place = Place::new();
+    for name in ["mr.dcm", "mr-rle.dcm", "mono1-10.dcm"] {
+        place.file(format!("in/{name}"), read(name));
+    }
+    let series =
+        |folder: &str, name: &str| text(&place.read(format!("{folder}/{name}")), 0x0020_000e).unwrap();
+    place.run("in --out one").exits(0);
+    place.run("in --out again --threads 1").exits(0);
+    place.run("in --out other --method clahe").exits(0);
+    let (source, derived) = (text(&read("mr.dcm"), 0x0020_000e).unwrap(), series("one", "mr.dcm"));
+    assert!(derived.starts_with("2.25.") && derived != source);
+    assert_eq!([series("one", "mr-rle.dcm"), series("again", "mr.dcm")], [derived.clone(), derived.clone()]);
+    assert!(series("other", "mr.dcm") != derived && series("one", "mono1-10.dcm") != derived);
+    let says = |folder: &str, tag| text(&place.read(format!("{folder}/mr.dcm")), tag).unwrap();
+    assert_eq!(says("one", 0x0008_103e), "histeqd equalized");
+    assert_eq!(says("other", 0x0008_103e), "histeqd CLAHE");
+    let number: i64 = text(&read("mr.dcm"), 0x0020_0011).unwrap_or_default().parse().unwrap_or(0);
+    let numbers = ["one", "other"].map(|folder| says(folder, 0x0020_0011).parse::<i64>().unwrap());
+    assert_eq!(numbers, [100 * number + 1, 100 * number + 4]);
+    assert!(says("one", SOP_INSTANCE) != says("other", SOP_INSTANCE));
+}
+
+/// A picture with the class of another object.
+fn of_class(class: &str) -> Vec<u8> {
+    let mut file = made(&[]);
+    let at = file.windows(4).position(|window| window == b"\x28\0\x02\0").unwrap();
+    let mut class = class.as_bytes().to_vec();
+    class.resize(class.len().next_multiple_of(2), 0);
+    file.splice(at..at, element(0x0008_0016, b"UI", &class));
+    file
+}
+
+#[test]
+fn objects_that_are_no_pictures_are_left_out_and_counted_by_their_kind() {
+    let place = Place::new();
+    place.file("in/mr.dcm", read("mr.dcm"));
+    for (name, class) in
+        [("dose", "481.2"), ("plan", "481.5"), ("plan2", "481.3"), ("seg", "66.4"), ("sr", "88.11")]
+    {
+        place.file(format!("in/{name}.dcm"), of_class(&format!("1.2.840.10008.5.1.4.1.1.{class}")));
+    }
+    let ran = place.run("in --out done");
+    ran.exits(0).says("Done: 1 picture");
+    ran.says("Skipped: 5 without pictures: dose, plans, segmentation, report");
+    assert_eq!(place.tree("done"), ["mr.dcm"]);
+    let named = place.run("in/dose.dcm --out other");
+    named.exits(1).says("it is no picture but a DICOM dose, whose values are no brightness; leave it out");
+    place.run("in/seg.dcm --out other").exits(1).says("with --segmentations");
+    place
+        .run("in/seg.dcm --out other --segmentations")
+        .exits(1)
+        .says("DICOM cannot hold the enhanced labels");
+    place.run("in/seg.dcm --out other --segmentations --format png").exits(0);
+    assert_eq!(place.tree("other"), ["seg.png"]);
+}
+
+#[test]
+fn pictures_are_equalized_as_they_are_shown() {
+    let place = Place::new();
+    // The values are 1 to 4, and nothing is left between black and white in a window of two values.
+    place.file(
+        "in/a.dcm",
+        made(&[element(0x0028_1050, b"DS", b"2 "), element(0x0028_1051, b"DS", b"2 ")].concat()),
+    );
+    place.run("in --out png --format png --window auto --strength 0").exits(0);
+    let (decoded, slot) = decode(&place.read("png/a.png"), &TARGET).unwrap();
+    assert_eq!(pixels(&decoded, &slot), [0, 255, 255, 255]);
+    place.run("in --out given --format png --window 3,4 --strength 0").exits(0);
+    let (decoded, slot) = decode(&place.read("given/a.png"), &TARGET).unwrap();
+    assert_eq!(pixels(&decoded, &slot), [0, 85, 170, 255]);
+    // A derived image has this brightness, and a window of all of it.
+    place.run("in --out dicom --window auto").exits(0);
+    let file = place.read("dicom/a.dcm");
+    assert_eq!(elements(&file)[&PIXEL_DATA].1, [0, 255, 255, 255]);
+    assert_eq!(
+        (text(&file, 0x0028_1050).unwrap(), text(&file, 0x0028_1051).unwrap()),
+        ("128".into(), "256".into())
+    );
+    place
+        .run("in --out none --window 2")
+        .exits(1)
+        .says("window 2 of a DICOM file that has fewer is not supported");
+    place.run("in --out none --window 2,0").exits(2).says("is neither auto, the number of a window");
+    place.run("in --out none --window 1 --range 0..1").exits(2).says("leave one of them out");
+}
+
+#[test]
+fn a_range_may_be_in_hounsfield_units() {
+    let place = Place::new();
+    let deep = |further: &[u8]| {
+        let mut file = made(further);
+        let at = file.windows(6).position(|window| window == b"\x28\0\0\x01US").unwrap();
+        file[at + 8] = 16;
+        let pixels = file.len() - 8;
+        file.splice(pixels.., [&8_u32.to_le_bytes()[..], &[0, 0, 0xe8, 3, 0xd0, 7, 0xb8, 0x0b]].concat());
+        file
+    };
+    let rescale = [
+        element(0x0028_1052, b"DS", b"-1000 "),
+        element(0x0028_1053, b"DS", b"2 "),
+        element(0x0028_1054, b"LO", b"HU"),
+    ];
+    // Stored 0, 1000, 2000 and 3000 are -1000, 1000, 3000 and 5000 units.
+    place.file("ct/a.dcm", deep(&rescale.concat()));
+    place.file("mr/a.dcm", deep(&[]));
+    for (range, out) in [("-1000hu..3000hu", "units"), ("0..2000", "stored")] {
+        place.run(&format!("ct --out {out} --format png --strength 0 --range={range}")).exits(0);
+    }
+    assert!(place.read("units/a.png") == place.read("stored/a.png"));
+    let (decoded, slot) = decode(&place.read("units/a.png"), &TARGET).unwrap();
+    assert_eq!(bytemuck::pod_collect_to_vec::<u8, u16>(pixels(&decoded, &slot)), [0, 32_768, 65_535, 65_535]);
+    let why = "--range in hu for a DICOM file whose values are none";
+    place.run("mr --out no --range=-1000hu..3000hu").exits(1).says(why);
+}
+
+#[test]
+fn slices_of_a_series_are_counted_together_by_value_or_refused() {
+    let place = Place::new();
+    // The same four activities, stored as multiples of another number in each slice.
+    let slice = |series: &[u8], slope: &[u8], values: [u16; 4]| {
+        let rescale = [
+            element(0x0028_1052, b"DS", b"0 "),
+            element(0x0028_1053, b"DS", slope),
+            element(0x0054_1001, b"CS", b"BQML"),
+        ];
+        let mut file = made(&rescale.concat());
+        let at = file.windows(6).position(|window| window == b"\x28\0\0\x01US").unwrap();
+        file[at + 8] = 16;
+        let pixels = file.len() - 8;
+        let words = values.map(u16::to_le_bytes).concat();
+        file.splice(pixels.., [&8_u32.to_le_bytes()[..], &words].concat());
+        let at = file.windows(4).position(|window| window == b"\x28\0\x02\0").unwrap();
+        file.splice(at..at, element(0x0020_000e, b"UI", series));
+        file
+    };
+    place.file("in/a.dcm", slice(b"1.2.3\0", b"2 ", [0, 500, 1000, 5000]));
+    place.file("in/b.dcm", slice(b"1.2.3\0", b"10", [0, 100, 200, 1000]));
+    place.file("in/c.dcm", slice(b"1.2.4\0", b"1 ", [0, 1, 2, 3]));
+    place.file("in/d.pgm", crate::harness::DULL);
+    let ran = place.run("in --out no --together series --range 0..5000");
+    ran.exits(1).says("stored values of its group are rescaled in different ways").says("Done: 2 pictures");
+    assert_eq!(place.tree("no"), ["c.dcm", "d.pgm"]);
+    std::fs::remove_file(place.path("in/d.pgm")).unwrap();
+    place.run("in --out done --together series --range 0..10000bqml").exits(0);
+    let values = |name: &str| -> Vec<f64> {
+        let file = place.read(format!("done/{name}.dcm"));
+        let slope: f64 = text(&file, 0x0028_1053).unwrap().parse().unwrap();
+        let words = elements(&file).remove(&PIXEL_DATA).unwrap().1;
+        words.as_chunks().0.iter().map(|word| slope * f64::from(u16::from_le_bytes(*word))).collect()
+    };
+    // Equal activities stay equal, as nearly as each slice can say.
+    let (a, b) = (values("a"), values("b"));
+    assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= (2.0 + 10.0) / 2.0), "{a:?} {b:?}");
+    assert!((a[1] - 10_000.0 / 3.0).abs() <= 2.0, "{a:?}");
+    place.run("in --out no --together series --range 0..1hu").exits(1).says("--range in hu for a DICOM file");
 }
 
 #[test]

@@ -53,3 +53,25 @@ fn sizes_are_checked_and_no_part_may_be_missing() {
         }
     }
 }
+
+#[test]
+fn codestreams_that_are_valid_are_read_whatever_the_decoder_takes_them_for() {
+    // The samples are those of OpenJPEG.
+    for (name, size, crc) in [
+        ("j2k-open-length.j2k", (80, 64), 0xa841_2d6b),
+        ("j2k-padding.j2k", (80, 64), 0xa841_2d6b),
+        ("j2k-subsampled.j2k", (70, 60), 0x217c_a199),
+        ("jp2-rest.jp2", (70, 60), 0x37b6_c94a),
+    ] {
+        let (decoded, slot) = decode(&std::fs::read(path(name)).unwrap(), &TARGET).unwrap();
+        assert_eq!((decoded.layout.width, decoded.layout.height), size, "{name}");
+        let mut sum = flate2::Crc::new();
+        sum.update(pixels(&decoded, &slot));
+        assert_eq!(sum.sum(), crc, "{name}: {:08x}", sum.sum());
+    }
+    // A part of the end, or of the packets, is missing.
+    let whole = std::fs::read(path("j2k-padding.j2k")).unwrap();
+    for end in [whole.len() - 1, whole.len() - 40, whole.len() / 2] {
+        assert!(decode(&whole[..end], &TARGET).is_err(), "{end}");
+    }
+}

@@ -89,7 +89,7 @@ pub(super) fn check(frames: usize, format: Format, output: Format) -> Result<(),
     Err(CodecError::cannot_represent(
         output,
         format!("the {frames} frames of a {format}"),
-        "write it as PNG, WebP or GIF (--format png), or extract the frames first, as in `ffmpeg -i IN OUT-%03d.png`",
+        format!("write it as PNG, WebP or GIF (--format png), or {FRAMES}"),
     ))
 }
 

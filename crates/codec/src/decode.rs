@@ -80,6 +80,11 @@ pub(super) trait Describe: Debug {
         None
     }
 
+    /// Returns whether samples of the same kind can be made again of the levels, where the output has a place for them.
+    fn restores(&self) -> bool {
+        true
+    }
+
     /// Returns whether samples become levels of fewer bits.
     fn reduces(&self) -> bool {
         false

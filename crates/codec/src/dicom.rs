@@ -17,8 +17,9 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::decode::{Decode, Describe, Wanted};
 use super::depth::to_eight_bits;
-use super::mapped::{self, Rows};
+use super::mapped::{self, NoData, Purpose, Rows};
 use super::metadata::MetadataBytes;
+use super::range::Range;
 use super::reader::Reader;
 use super::{
     CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Resolution, Target, pixels_of,
@@ -30,13 +31,18 @@ use equalize::{Depth, Layout};
 
 mod data;
 mod dataset;
+mod derived;
 mod description;
+mod encoded;
 mod fragments;
-mod groups;
 mod header;
+mod items;
+mod nested;
+mod object;
 mod palette;
 mod pixels;
 mod rle;
+mod shown;
 mod tags;
 mod transfer;
 mod turn;
@@ -47,12 +53,14 @@ use dataset::{DataSet, fault};
 use description::Description;
 use fragments::Fragments;
 use header::Header;
+pub use object::Object;
 use pixels::Frame;
+use shown::{Rescale, Shown, ShownRows};
 use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
 
 const CONVERT: &str = "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)";
-const DECOMPRESS: &str =
+pub(super) const DECOMPRESS: &str =
     "decompress it first, as in Python's pydicom: `ds = dcmread(IN); ds.decompress(); ds.save_as(OUT)`";
 pub(super) const EXTRACT: &str =
     "extract the frames first, as in `dcmj2pnm --all-frames --write-16-bit-png IN OUT` (DCMTK)";
@@ -79,7 +87,7 @@ impl Known {
         start: usize,
         limits: &Limits,
         budget: &mut dyn Budget,
-        no_data: Option<f64>,
+        target: &Target,
     ) -> Result<Self, CodecError> {
         let (start, uid) = meta(data, start as u64)?;
         let transfer = uid.as_deref().map_or(Ok(Transfer::UNKNOWN), Transfer::of)?;
@@ -88,20 +96,41 @@ impl Known {
         }
         let encoding = encoding(data, start, transfer)?;
         let set = DataSet::read(data, start, encoding, budget)?;
+        refuse_object(&set, target)?;
         let Some(pixels) = set.pixels else { return Err(without_pixels(&set)) };
         let mut description = Description::new(&set, &pixels, transfer.compression, encoding.big_endian)?;
-        description.padding = no_data.or(description.padding);
+        description.padding = target.no_data.map(NoData::value).or(description.padding);
         let (place, fragments) = match pixels.length {
             Some(length) if transfer.compression == Compression::None => ((pixels.at, length), None),
             Some(_) => return Err(malformed("its compressed pixels are no fragments")),
             None => {
-                let fragments = Fragments::find(data, &pixels, encoding, description.frames)?;
+                let table = set.value(tags::FRAME_OFFSETS).unwrap_or_default();
+                let fragments = Fragments::find(data, &pixels, encoding, description.frames, table)?;
                 ((0, 0), Some(fragments))
             }
         };
         let deflated = transfer.deflated.then_some(start);
         Ok(Self { set, description, lossy: transfer.lossy, deflated, place, fragments })
     }
+}
+
+/// Returns the UID of the series that a file belongs to.
+pub(super) fn series_of(
+    file: &mut File,
+    buffer: &mut Vec<u8>,
+    limits: &Limits,
+    budget: &mut dyn Budget,
+) -> Result<Option<String>, CodecError> {
+    let start = start(buffer);
+    let mut data = Data::new(Reader::new(file, buffer, limits, budget)?);
+    let (start, uid) = meta(&mut data, start as u64)?;
+    let transfer = uid.as_deref().map_or(Ok(Transfer::UNKNOWN), Transfer::of)?;
+    if transfer.deflated {
+        data.inflate(start, limits, budget)?;
+    }
+    let encoding = encoding(&mut data, start, transfer)?;
+    let set = DataSet::read(&mut data, start, encoding, budget)?;
+    Ok(set.text(tags::SERIES_INSTANCE).map(str::to_owned))
 }
 
 /// The frames of a file that has several.
@@ -136,6 +165,10 @@ impl Frames {
 #[derive(Debug)]
 pub(super) struct Native {
     known: Arc<Known>,
+    /// Whether the levels are of brightness as it is shown, and not of stored values.
+    pub(super) is_shown: bool,
+    /// The slope and intercept that make values of the stored ones, if the levels stand for these.
+    pub(super) rescale: Option<[f64; 2]>,
 }
 
 impl Native {
@@ -160,7 +193,9 @@ pub(super) struct Source<'a> {
     frame: u32,
     /// Whether the other frames are still to be told of.
     is_first: bool,
-    /// Whether gray samples of more than 8 bits become levels of 8 bits, so that their range is spread over these before anything is counted.
+    /// How its values are shown, if that is what is equalized.
+    shown: Option<Shown>,
+    /// Whether gray samples become levels of 8 bits, so that their range is spread over these before anything is counted.
     reduces: bool,
 }
 
@@ -185,14 +220,35 @@ impl<'a> Source<'a> {
                 place
             }
             None => {
-                let known = Known::read(&mut data, start, limits, budget, target.no_data)?;
+                let known = Known::read(&mut data, start, limits, budget, target)?;
                 Place { known: Arc::new(known), frame: 0 }
             }
         };
         let description = &known.description;
-        let deep = description.samples == 1 && description.layout().depth == Depth::Sixteen;
-        let reduces = target.eight_bit && deep && description.palette.is_none();
-        Ok(Self { data, known, frame, is_first, reduces })
+        let window = target.window.filter(|_| description.is_gray());
+        let shown =
+            window.map(|window| Shown::find(&known.set, description, frame, window)).transpose()?.flatten();
+        let deep = description.is_gray() && description.layout().depth == Depth::Sixteen;
+        let reduces = target.eight_bit && deep || shown.is_some() && description.allocated <= 8;
+        Ok(Self { data, known, frame, is_first, shown, reduces })
+    }
+
+    /// Returns the layout of the levels before they are reduced.
+    fn whole_layout(&self) -> Layout {
+        let description = &self.known.description;
+        match &self.shown {
+            Some(_) => Shown::form().layout(description.width, description.height),
+            None => description.layout(),
+        }
+    }
+
+    /// Returns the values between which levels are spread, as they are stored, if the user gives them.
+    fn range(&self, given: Option<Range>) -> Result<Option<Range>, CodecError> {
+        let Some((Range { low, high, .. }, unit)) = given.and_then(|range| Some((range, range.unit?))) else {
+            return Ok(given);
+        };
+        let [low, high] = Rescale::stored(&self.known.set, self.frame, unit, [low, high])?;
+        Ok(Some(Range { low, high, unit: None }))
     }
 
     /// Returns the frames of the file, the first time, if there are several and this is the first.
@@ -204,16 +260,20 @@ impl<'a> Source<'a> {
 
 impl Describe for Source<'_> {
     fn layout(&self) -> Layout {
-        let layout = self.known.description.layout();
+        let layout = self.whole_layout();
         Layout { depth: if self.reduces { Depth::Eight } else { layout.depth }, ..layout }
     }
 
     fn beyond_bytes(&self) -> u64 {
-        self.known.description.layout().bytes() - self.layout().bytes()
+        self.whole_layout().bytes() - self.layout().bytes()
     }
 
     fn mapped(&self) -> Option<mapped::Form> {
-        self.known.description.form()
+        if self.shown.is_some() { Some(Shown::form()) } else { self.known.description.form() }
+    }
+
+    fn restores(&self) -> bool {
+        !self.reduces && self.shown.is_none()
     }
 
     fn reduces(&self) -> bool {
@@ -226,7 +286,8 @@ impl Describe for Source<'_> {
             let decoder = pixels::decoder_bytes(description);
             fragments.bytes(self.frame) + pixels::frame_bytes(description) + decoder
         });
-        pixels::rows_bytes(description) + frame
+        let table = self.shown.as_ref().map_or(0, |_| ShownRows::TABLE_BYTES);
+        pixels::rows_bytes(description) + frame + table
     }
 
     fn metadata(&self) -> MetadataBytes {
@@ -239,17 +300,26 @@ impl Describe for Source<'_> {
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let &Wanted { purpose, cores, .. } = wanted;
-        let Self { data, known, frame, .. } = &*self;
+        let Self { data, known, frame, shown, .. } = &*self;
         let description = &known.description;
-        let mut layout = description.layout();
+        let mut layout = self.whole_layout();
         let rows = match &known.fragments {
             Some(fragments) => Frame::decompressed(description, data, fragments, *frame)?,
             None => Frame::stored(description, data, known.place, *frame)?,
         };
         let mut mapped = None;
-        if let Some(form) = description.form() {
+        if let Some(form) = self.mapped() {
             let size = (description.width, description.height);
-            let (found, map) = mapped::decode(&rows, form, size, purpose, slot, cores)?;
+            let (found, map) = match shown {
+                Some(shown) => {
+                    let rows = ShownRows::new(&rows, shown, description);
+                    mapped::decode(&rows, form, size, purpose, slot, cores)?
+                }
+                None => {
+                    let purpose = Purpose { range: self.range(purpose.range)?, ..purpose };
+                    mapped::decode(&rows, form, size, purpose, slot, cores)?
+                }
+            };
             (layout, mapped) = (found, Some(Box::new(map)));
         } else {
             read_levels(&rows, &layout, pixels_of(&layout, slot), cores)?;
@@ -264,7 +334,11 @@ impl Decode for Source<'_> {
         let icc = known.set.value(tags::ICC).map(<[u8]>::to_vec);
         let metadata = Metadata { icc, resolution: resolution(&known.set), ..Metadata::default() };
         drop(rows);
-        Ok(Payload { layout, metadata, native: AnyNative::Dicom(Native { known: self.known }), mapped })
+        let stands_for_stored =
+            self.shown.is_none() && purpose.range.is_none_or(|range| range.unit.is_none());
+        let rescale = Rescale::of(&known.set, *frame).filter(|_| stands_for_stored).map(Rescale::line);
+        let native = Native { is_shown: self.shown.is_some(), rescale, known: self.known };
+        Ok(Payload { layout, metadata, native: AnyNative::Dicom(native), mapped })
     }
 }
 
@@ -281,7 +355,7 @@ fn read_levels(rows: &Frame<'_>, layout: &Layout, slot: &mut [u8], cores: &Cores
     cores.in_order(bands, || (Vec::new(), Ok(())), work, |(_, outcome)| std::mem::replace(outcome, Ok(())))
 }
 
-/// Turns levels of 8 bits around: black becomes white.
+/// Turns levels around: black becomes white.
 fn invert(levels: &mut [u8]) {
     levels.iter_mut().for_each(|level| *level = !*level);
 }
@@ -328,6 +402,21 @@ fn resolution(set: &DataSet) -> Option<Resolution> {
     let (rows, columns) = set.text(tags::PIXEL_SPACING)?.split_once('\\')?;
     let per_inch = |distance: &str| distance.trim().parse::<f64>().ok().map(|distance| 25.4 / distance);
     Resolution::per_inch([per_inch(columns)?, per_inch(rows)?])
+}
+
+/// Refuses what is no picture, by its class.
+fn refuse_object(set: &DataSet, target: &Target) -> Result<(), CodecError> {
+    match set.text(tags::SOP_CLASS).and_then(Object::of_class) {
+        Some(Object::Segmentation) if target.segmentations => {
+            if target.format_for(Format::Dicom) != Format::Dicom {
+                return Ok(());
+            }
+            let remedy = "use --format png or tiff";
+            Err(CodecError::cannot_represent(Format::Dicom, "the enhanced labels of a segmentation", remedy))
+        }
+        Some(object) => Err(CodecError::NoPicture(object)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the error for a file without pixels.

@@ -1,6 +1,6 @@
 //! Why a picture could not be read or written.
 
-use super::Format;
+use super::{Format, Object};
 
 /// Why a picture could not be read or written, in words for the user. The caller adds the path.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,9 @@ pub enum CodecError {
     /// The file is empty.
     #[error("the file is empty")]
     Empty,
+    /// The file is a DICOM object that is no picture, by its SOP class.
+    #[error("it is no picture but a DICOM {}, whose values are no brightness; {}", .0.name(true), .0.remedy())]
+    NoPicture(Object),
     /// The file is damaged, cut short, or breaks the rules of its format.
     #[error("damaged {format}: {reason}")]
     Malformed {
@@ -126,7 +129,8 @@ impl CodecError {
     pub fn may_be_incomplete(&self) -> bool {
         match self {
             Self::NotAPicture | Self::Empty | Self::Malformed { .. } => true,
-            Self::Unsupported { .. }
+            Self::NoPicture(_)
+            | Self::Unsupported { .. }
             | Self::TooLarge { .. }
             | Self::LargerThanMemory { .. }
             | Self::BeyondLevels { .. }

@@ -1,13 +1,16 @@
 //! JPEG 2000, in JP2 files or as bare codestreams, by the `hayro-jpeg2000` crate: read, and written in another format. Inks, signed samples and
 //! components of different depths are refused.
 
-use hayro_jpeg2000::{ColorSpace, DecodeSettings, DecoderContext, Image};
+use std::ops::Range;
+
+use hayro_jpeg2000::{ColorSpace, DecodedImage, Image};
 
 use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes};
 use super::samples::rescale;
 use super::stated::Stated;
 use super::{CodecError, Format, Limits, Native, Other, Payload};
+use crate::jpeg2000::{self, CONVERT, SETTINGS, Size};
 use equalize::{Depth, Layout, Pixel};
 
 /// Bytes that the decoder takes for each sample: coefficients, samples, and what it knows of their blocks.
@@ -19,28 +22,71 @@ const MAX_TILES: u64 = 65535;
 /// The most components of a picture that is read: red, green, blue and alpha, or three of a palette.
 const MAX_COMPONENTS: usize = 4;
 
-const CONVERT: &str = "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)";
-
 /// An opened JPEG 2000.
+#[derive(Debug)]
 pub(super) struct Source<'a> {
-    image: Image<'a>,
+    bytes: &'a [u8],
     layout: Layout,
     stated: Option<Stated>,
     icc: Option<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Source<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("layout", &self.layout).finish_non_exhaustive()
+/// Changes a file so that the decoder takes it for what it is: see [`jpeg2000::mend`].
+pub(super) fn mend(bytes: &mut [u8]) {
+    let whole = bytes.len();
+    let (start, end) = match codestream_box(bytes) {
+        Some(place) => (place.start, place.end),
+        None => (0, whole),
+    };
+    if let Some(found) = jpeg2000::find(&bytes[start..end]) {
+        jpeg2000::mend(&mut bytes[start + found..end]);
     }
+}
+
+/// Returns the place of the codestream's box in a JP2 file.
+fn codestream_box(bytes: &[u8]) -> Option<Range<usize>> {
+    boxes(bytes).find(|(kind, _)| kind == b"jp2c").map(|(_, place)| place)
+}
+
+/// Returns the types and the places of the boxes of a file that are there in whole (T.800, I.4).
+fn boxes(bytes: &[u8]) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let found = box_at(bytes, at)?;
+        at = found.1.end;
+        Some(found)
+    })
+}
+
+fn box_at(bytes: &[u8], at: usize) -> Option<([u8; 4], Range<usize>)> {
+    let &[a, b, c, d, ref kind @ ..] = bytes.get(at..)?.first_chunk::<8>()?;
+    let (header, length) = match u32::from_be_bytes([a, b, c, d]) {
+        0 => (8, bytes.len() - at),
+        1 => (16, usize::try_from(u64::from_be_bytes(*bytes.get(at + 8..)?.first_chunk()?)).ok()?),
+        length => (8, length as usize),
+    };
+    let end = at.checked_add(length).filter(|&end| end <= bytes.len() && length >= header)?;
+    Some((*kind, at + header..end))
+}
+
+/// Returns a file without what is behind its last box, if that is none: no box has such a type.
+fn without_rest(bytes: &[u8]) -> &[u8] {
+    let Some(codestream) = codestream_box(bytes) else { return bytes };
+    let end = boxes(bytes).map(|(_, place)| place.end).last().unwrap_or(0);
+    let is_type = |kind: &[u8]| kind.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
+    let may_be_box = bytes.get(end + 4..end + 8).is_some_and(is_type);
+    if codestream.end <= end && !may_be_box { &bytes[..end] } else { bytes }
 }
 
 impl<'a> Source<'a> {
     /// Reads the headers; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, CodecError> {
-        let size = Size::find(bytes).ok_or_else(|| malformed("its header is cut short or damaged"))?;
+        let bytes = without_rest(bytes);
+        let start = jpeg2000::find(bytes);
+        let size = start.and_then(|start| Some((start, Size::parse(&bytes[start..])?)));
+        let (start, size) = size.ok_or_else(|| malformed("its header is cut short or damaged"))?;
         // Before the decoder takes memory for what is proportional to them.
-        let least = size.layout(Pixel::Gray);
+        let least = layout(&size, Pixel::Gray);
         limits.check(&least, least.bytes())?;
         if size.tiles > MAX_TILES {
             return Err(malformed("it has more tiles than can be numbered"));
@@ -53,8 +99,10 @@ impl<'a> Source<'a> {
             let what = "a JPEG 2000 of signed samples, of more than 16 bits, of different depths or of more than 4 components";
             return Err(CodecError::unsupported(what, CONVERT));
         }
-        let settings = DecodeSettings { strict: true, ..DecodeSettings::default() };
-        let image = Image::new(bytes, &settings).map_err(malformed)?;
+        if size.is_subsampled {
+            return Err(CodecError::unsupported("a JPEG 2000 with subsampled components", CONVERT));
+        }
+        let image = Image::new(bytes, &SETTINGS).map_err(malformed)?;
         let (channels, icc) = match image.color_space() {
             ColorSpace::Gray => (1, None),
             ColorSpace::RGB => (3, None),
@@ -70,8 +118,9 @@ impl<'a> Source<'a> {
             _ => return Err(CodecError::unsupported("a JPEG 2000 that is neither gray nor RGB", CONVERT)),
         };
         // The codestream of a palette has its indices.
-        let stated = (!size.has_palette).then(|| Stated::spread(size.bits));
-        Ok(Self { image, layout: size.layout(pixel), stated, icc })
+        let has_palette = memchr::memmem::find(&bytes[..start], b"pclr").is_some();
+        let stated = (!has_palette).then(|| Stated::spread(size.bits));
+        Ok(Self { bytes, layout: layout(&size, pixel), stated, icc })
     }
 }
 
@@ -89,94 +138,54 @@ impl Describe for Source<'_> {
     }
 
     fn heap_bytes(&self) -> u64 {
-        self.layout.pixels().saturating_mul(A_SAMPLE * self.layout.pixel.channels() as u64)
+        // The file may be copied, to find out where its packets end.
+        let samples = self.layout.pixels().saturating_mul(self.layout.pixel.channels() as u64);
+        samples.saturating_mul(A_SAMPLE).saturating_add(self.bytes.len() as u64)
     }
 }
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let Self { image, layout, icc, .. } = *self;
-        let mut context = DecoderContext::default();
-        let decoded = image.decode(&mut context).map_err(malformed)?;
-        let (planes, channels) = (decoded.components(), layout.pixel.channels());
-        let samples = layout.pixels() as usize;
-        if planes.len() != channels || planes.iter().any(|plane| plane.samples().len() != samples) {
-            return Err(malformed("it has other samples than its header says"));
-        }
-        let bits = u32::from(planes[0].bit_depth());
-        let is_of_depth = (bits > 8) == (layout.depth == Depth::Sixteen) && (1..=16).contains(&bits);
-        if !is_of_depth || planes.iter().any(|plane| u32::from(plane.bit_depth()) != bits) {
-            return Err(CodecError::unsupported("a JPEG 2000 with a palette of another depth", CONVERT));
-        }
-        let most = (1 << bits) - 1;
-        for (channel, plane) in planes.iter().enumerate() {
-            let levels = plane.samples().iter().map(|&sample| (sample + 0.5).clamp(0.0, most as f32) as u32);
-            match layout.depth {
-                Depth::Eight => {
-                    let places = slot[channel..].iter_mut().step_by(channels);
-                    places.zip(levels).for_each(|(to, level)| *to = rescale(level, most, 255) as u8);
-                }
-                Depth::Sixteen => {
-                    let places = slot.as_chunks_mut::<2>().0[channel..].iter_mut().step_by(channels);
-                    let level = |level| (rescale(level, most, 65_535) as u16).to_ne_bytes();
-                    places.zip(levels).for_each(|(to, found)| *to = level(found));
-                }
-            }
-        }
+        let Self { bytes, layout, icc, .. } = *self;
+        jpeg2000::with_decoded(bytes, |decoded| take(decoded, &layout, slot)).map_err(malformed)??;
         let metadata = Metadata { icc, ..Metadata::default() };
         Ok(Payload { layout, metadata, native: Native::Other(Other::default()), mapped: None })
     }
 }
 
-/// What the first segment of a codestream says (T.800, A.5.1).
-struct Size {
-    width: u32,
-    height: u32,
-    tiles: u64,
-    components: usize,
-    bits: u32,
-    is_signed: bool,
-    /// Whether all components have the same type.
-    is_uniform: bool,
-    /// Whether there is a palette before the codestream.
-    has_palette: bool,
+/// Takes over the samples that were decoded.
+fn take(decoded: &DecodedImage<'_>, layout: &Layout, slot: &mut [u8]) -> Result<(), CodecError> {
+    let (planes, channels) = (decoded.components(), layout.pixel.channels());
+    let samples = layout.pixels() as usize;
+    if planes.len() != channels || planes.iter().any(|plane| plane.samples().len() != samples) {
+        return Err(malformed("it has other samples than its header says"));
+    }
+    let bits = u32::from(planes[0].bit_depth());
+    let is_of_depth = (bits > 8) == (layout.depth == Depth::Sixteen) && (1..=16).contains(&bits);
+    if !is_of_depth || planes.iter().any(|plane| u32::from(plane.bit_depth()) != bits) {
+        return Err(CodecError::unsupported("a JPEG 2000 with a palette of another depth", CONVERT));
+    }
+    let most = (1 << bits) - 1;
+    for (channel, plane) in planes.iter().enumerate() {
+        let levels = plane.samples().iter().map(|&sample| (sample + 0.5).clamp(0.0, most as f32) as u32);
+        match layout.depth {
+            Depth::Eight => {
+                let places = slot[channel..].iter_mut().step_by(channels);
+                places.zip(levels).for_each(|(to, level)| *to = rescale(level, most, 255) as u8);
+            }
+            Depth::Sixteen => {
+                let places = slot.as_chunks_mut::<2>().0[channel..].iter_mut().step_by(channels);
+                let level = |level| (rescale(level, most, 65_535) as u16).to_ne_bytes();
+                places.zip(levels).for_each(|(to, found)| *to = level(found));
+            }
+        }
+    }
+    Ok(())
 }
 
-impl Size {
-    /// Finds the codestream in a file, and reads it.
-    fn find(bytes: &[u8]) -> Option<Self> {
-        const START: [u8; 4] = *b"\xff\x4f\xff\x51";
-        let at = memchr::memmem::find(bytes, &START)?;
-        // Behind the length and what decoders need.
-        let content = bytes.get(at + START.len() + 4..)?;
-        let word = |number: usize| Some(u32::from_be_bytes(*content.get(4 * number..)?.first_chunk()?));
-        let [right, bottom, left, top] = [word(0)?, word(1)?, word(2)?, word(3)?];
-        let [tile_width, tile_height, tile_left, tile_top] = [word(4)?, word(5)?, word(6)?, word(7)?];
-        let side = |end: u32, start: u32| end.checked_sub(start).filter(|&side| side > 0);
-        let count = |end: u32, start: u32, tile: u32| {
-            let span = u64::from(side(end, start)?);
-            (tile > 0).then(|| span.div_ceil(tile.into()))
-        };
-        let &[high, low] = content.get(32..)?.first_chunk()?;
-        let components = usize::from(u16::from_be_bytes([high, low]));
-        let (each, _) = content.get(34..)?.get(..3 * components)?.as_chunks::<3>();
-        let depth = each.first()?[0];
-        Some(Self {
-            width: side(right, left)?,
-            height: side(bottom, top)?,
-            tiles: count(right, tile_left, tile_width)?.checked_mul(count(bottom, tile_top, tile_height)?)?,
-            components,
-            bits: u32::from(depth & 0x7f) + 1,
-            is_signed: depth & 0x80 != 0,
-            is_uniform: each.iter().all(|component| component[0] == depth),
-            has_palette: memchr::memmem::find(&bytes[..at], b"pclr").is_some(),
-        })
-    }
-
-    fn layout(&self, pixel: Pixel) -> Layout {
-        let depth = if self.bits > 8 { Depth::Sixteen } else { Depth::Eight };
-        Layout { width: self.width, height: self.height, pixel, depth }
-    }
+fn layout(size: &Size, pixel: Pixel) -> Layout {
+    let depth = if size.bits > 8 { Depth::Sixteen } else { Depth::Eight };
+    Layout { width: size.width, height: size.height, pixel, depth }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "errors are mapped with it")]

@@ -1,10 +1,27 @@
-//! JPEG 2000 codestreams inside other files, decoded by hayro-jpeg2000, which is written in safe Rust.
+//! JPEG 2000 codestreams, decoded by hayro-jpeg2000, which is written in safe Rust.
+//!
+//! It takes some that are valid for damaged ones. So they are mended in place ([`mend`]): the length of the last tile-part may be left open,
+//! and components may be subsampled all alike. Bytes behind the last packet, which some encoders add, are found by trying.
 
-use hayro_jpeg2000::{DecodeSettings, DecoderContext, Image};
+use hayro_jpeg2000::error::{DecodeError, TileError};
+use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
 
 use crate::CodecError;
 
+/// What a codestream begins with: its mark, and that of the segment with its size.
 const SOC_SIZ: [u8; 4] = *b"\xff\x4f\xff\x51";
+/// The marks of a tile-part and of the end.
+const SOT: [u8; 2] = *b"\xff\x90";
+const EOC: [u8; 2] = *b"\xff\xd9";
+
+/// The most bytes behind the last packet that are tried to be left out.
+const MAX_PADDING: u32 = 64;
+
+pub(crate) const CONVERT: &str = "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)";
+
+/// Nothing that is cut short or damaged is taken.
+pub(crate) const SETTINGS: DecodeSettings =
+    DecodeSettings { resolve_palette_indices: true, strict: true, target_resolution: None };
 
 /// Decodes a codestream that must have this size and this many components into samples of `bytes` bytes, the low one first, one pixel after
 /// the other. Signed samples are in two's complement.
@@ -12,32 +29,41 @@ const SOC_SIZ: [u8; 4] = *b"\xff\x4f\xff\x51";
 /// # Errors
 /// If anything in it is damaged or not supported.
 pub(crate) fn decode(
-    stream: &[u8],
+    mut stream: Vec<u8>,
     size: (u32, u32),
     components: usize,
     bytes: usize,
     into: &mut [u8],
 ) -> Result<(), CodecError> {
-    let damaged = |error: &dyn std::fmt::Display| malformed(error.to_string());
-    let codestream = memchr::memmem::find(stream, &SOC_SIZ).ok_or_else(|| malformed("no codestream"))?;
-    let header = Size::parse(&stream[codestream..]).ok_or_else(|| malformed("its header is damaged"))?;
-    if header.size != size || header.components != components || !header.is_plain {
+    let start = find(&stream).ok_or_else(|| malformed("no codestream"))?;
+    let stream = &mut stream[start..];
+    mend(stream);
+    let header = Size::parse(stream).ok_or_else(|| malformed("its header is damaged"))?;
+    if header.is_subsampled {
+        return Err(CodecError::unsupported(
+            "a DICOM file of subsampled JPEG 2000",
+            super::dicom::DECOMPRESS,
+        ));
+    }
+    if (header.width, header.height) != size || header.components != components || !header.is_uniform {
         return Err(malformed("its size or its components are not those of its place"));
     }
     if header.bits > 16 || header.bits as usize > 8 * bytes {
         return Err(malformed(format!("samples of {} bits", header.bits)));
     }
-    let settings = DecodeSettings { strict: true, ..DecodeSettings::default() };
-    let image = Image::new(&stream[codestream..], &settings).map_err(|error| damaged(&error))?;
-    let mut context = DecoderContext::default();
-    let decoded = image.decode(&mut context).map_err(|error| damaged(&error))?;
-    let planes = decoded.components();
+    let taken = with_decoded(stream, |decoded| take(decoded, &header, bytes, into));
+    taken.map_err(|error| malformed(error.to_string()))?
+}
+
+/// Takes over the samples that were decoded.
+fn take(decoded: &DecodedImage<'_>, header: &Size, bytes: usize, into: &mut [u8]) -> Result<(), CodecError> {
+    let (planes, components) = (decoded.components(), header.components);
     let samples = into.len() / bytes / components;
     if planes.len() != components || planes.iter().any(|plane| plane.samples().len() != samples) {
         return Err(malformed("it has other samples than its header says"));
     }
     // The decoder takes signed samples for unsigned ones, which are half their range greater.
-    let middle = if header.signed { 1 << (header.bits - 1) } else { 0 };
+    let middle = if header.is_signed { 1 << (header.bits - 1) } else { 0 };
     let most = ((1_u32 << header.bits) - 1) as f32;
     for (component, plane) in planes.iter().enumerate() {
         let places = into.chunks_exact_mut(bytes).skip(component).step_by(components);
@@ -49,35 +75,241 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// What the first marker segment says (ITU-T T.800, A.5.1).
-struct Size {
-    size: (u32, u32),
-    components: usize,
-    bits: u32,
-    signed: bool,
-    /// Whether all components have all of their samples, of the same type.
-    is_plain: bool,
+/// Decodes a file or a codestream, and passes what comes of it to `take`. If packets end before the only tile does, what is behind them is left
+/// out, one byte after the other: a decoder that accepts nothing else tells where they end.
+pub(crate) fn with_decoded<T>(
+    file: &[u8],
+    mut take: impl FnMut(&DecodedImage<'_>) -> T,
+) -> Result<T, DecodeError> {
+    let error = match attempt(file, &mut take) {
+        Err(error @ DecodeError::Tile(TileError::Invalid)) => error,
+        result => return result,
+    };
+    let Some(mut shorter) = Shorter::new(file) else { return Err(error) };
+    while shorter.leave_out_byte() {
+        match attempt(&shorter.file, &mut take) {
+            Err(DecodeError::Tile(TileError::Invalid)) => {}
+            result => return result,
+        }
+    }
+    Err(error)
+}
+
+fn attempt<T>(file: &[u8], take: &mut impl FnMut(&DecodedImage<'_>) -> T) -> Result<T, DecodeError> {
+    let image = Image::new(file, &SETTINGS)?;
+    let mut context = DecoderContext::default();
+    let decoded = image.decode(&mut context)?;
+    Ok(take(&decoded))
+}
+
+/// A file whose last tile-part becomes shorter.
+struct Shorter {
+    file: Vec<u8>,
+    part: Part,
+    /// Bytes that were left out.
+    less: u32,
+}
+
+impl Shorter {
+    /// Returns a copy of a file; `None` if it has several tiles, any of which may end early.
+    fn new(file: &[u8]) -> Option<Self> {
+        let start = find(file)?;
+        let codestream = &file[start..];
+        let is_single = Size::parse(codestream)?.tiles == 1;
+        let part = last_part(codestream).filter(|_| is_single)?;
+        let part = Part { at: start + part.at, ..part };
+        Some(Self { file: file.to_vec(), part, less: 0 })
+    }
+
+    /// Leaves out another byte. Returns whether there was one to be tried.
+    fn leave_out_byte(&mut self) -> bool {
+        self.less += 1;
+        let Some(length) = self.part.length.checked_sub(self.less).filter(|&length| length > Part::HEADER)
+        else {
+            return false;
+        };
+        let end = self.part.at + length as usize;
+        let Some(mark) = self.file.get_mut(end..end + EOC.len()) else { return false };
+        mark.copy_from_slice(&EOC);
+        self.part.set_length(&mut self.file, length);
+        self.less <= MAX_PADDING
+    }
+}
+
+/// A tile-part (T.800, A.4.2).
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Where it begins.
+    at: usize,
+    /// Its bytes; 0 if it goes on to the end.
+    length: u32,
+}
+
+impl Part {
+    /// Bytes that each has at least.
+    const HEADER: u32 = 14;
+    /// Where its length is, in bytes from its start on.
+    const LENGTH: usize = 6;
+
+    fn set_length(self, bytes: &mut [u8], length: u32) {
+        let at = self.at + Self::LENGTH;
+        bytes[at..at + 4].copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+/// Finds the last tile-part of a codestream.
+fn last_part(codestream: &[u8]) -> Option<Part> {
+    let word = |at: usize| Some(u16::from_be_bytes(*codestream.get(at..)?.first_chunk()?));
+    let mut at = SOC_SIZ.len() - SOT.len();
+    while codestream.get(at..at + 2)? != SOT {
+        at += 2 + usize::from(word(at + 2)?);
+    }
+    loop {
+        let length = u32::from_be_bytes(*codestream.get(at + Part::LENGTH..)?.first_chunk()?);
+        let next = at + length as usize;
+        if length < Part::HEADER || codestream.get(next..next + 2)? != SOT {
+            return Some(Part { at, length });
+        }
+        at = next;
+    }
+}
+
+/// Changes a codestream, which ends where `codestream` does but for few bytes, so that the decoder takes it for what it is: states the length
+/// of the last tile-part, and leaves out how components are subsampled if they all are alike. Anything else stays.
+pub(crate) fn mend(codestream: &mut [u8]) {
+    if let Some(part) = last_part(codestream)
+        && part.length == 0
+        && let Some(end) = memchr::memmem::rfind(codestream, &EOC)
+        && let Some(length) = end.checked_sub(part.at).and_then(|length| u32::try_from(length).ok())
+    {
+        part.set_length(codestream, length);
+    }
+    let _ = Size::mend(codestream);
+}
+
+/// Returns where the codestream of a file begins.
+pub(crate) fn find(file: &[u8]) -> Option<usize> {
+    memchr::memmem::find(file, &SOC_SIZ)
+}
+
+/// What the first marker segment says (T.800, A.5.1).
+pub(crate) struct Size {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) tiles: u64,
+    pub(crate) components: usize,
+    pub(crate) bits: u32,
+    pub(crate) is_signed: bool,
+    /// Whether all components have the same type.
+    pub(crate) is_uniform: bool,
+    /// Whether any component has fewer samples than the picture has pixels.
+    pub(crate) is_subsampled: bool,
 }
 
 impl Size {
-    fn parse(codestream: &[u8]) -> Option<Self> {
-        let content = codestream.get(SOC_SIZ.len() + 4..)?;
-        let word = |at: usize| Some(u32::from_be_bytes(*content.get(4 * at..)?.first_chunk()?));
-        let [x1, y1, x0, y0] = [word(0)?, word(1)?, word(2)?, word(3)?];
-        let &[high, low] = content.get(32..)?.first_chunk()?;
-        let components = usize::from(u16::from_be_bytes([high, low]));
-        let (each, _) = content.get(34..)?.get(..3 * components)?.as_chunks::<3>();
+    /// Where the grid is: the ends of the picture, its start, the sides of tiles and their start, each across and down.
+    const GRID: usize = SOC_SIZ.len() + 4;
+    /// Where the components are, behind their number.
+    const COMPONENTS: usize = Self::GRID + 4 * 8 + 2;
+
+    /// Reads it from the start of a codestream.
+    pub(crate) fn parse(codestream: &[u8]) -> Option<Self> {
+        let [x1, y1, x0, y0, tile_width, tile_height, tile_x, tile_y] = Self::grid(codestream)?;
+        let side = |end: u32, start: u32| end.checked_sub(start).filter(|&side| side > 0);
+        let count = |end: u32, start: u32, tile: u32| {
+            let span = u64::from(side(end, start)?);
+            (tile > 0).then(|| span.div_ceil(tile.into()))
+        };
+        let each = Self::components(codestream)?;
         let &[depth, ..] = each.first()?;
         Some(Self {
-            size: (x1.checked_sub(x0)?, y1.checked_sub(y0)?),
-            components,
+            width: side(x1, x0)?,
+            height: side(y1, y0)?,
+            tiles: count(x1, tile_x, tile_width)?.checked_mul(count(y1, tile_y, tile_height)?)?,
+            components: each.len(),
             bits: u32::from(depth & 0x7f) + 1,
-            signed: depth & 0x80 != 0,
-            is_plain: each.iter().all(|component| *component == [depth, 1, 1]),
+            is_signed: depth & 0x80 != 0,
+            is_uniform: each.iter().all(|component| component[0] == depth),
+            is_subsampled: each.iter().any(|component| component[1..] != [1, 1]),
         })
+    }
+
+    fn grid(codestream: &[u8]) -> Option<[u32; 8]> {
+        let words = codestream.get(Self::GRID..)?.first_chunk::<32>()?.as_chunks::<4>().0;
+        let mut grid = [0; 8];
+        grid.iter_mut().zip(words).for_each(|(number, word)| *number = u32::from_be_bytes(*word));
+        Some(grid)
+    }
+
+    /// Returns of each component its depth, and how far its samples are apart across and down.
+    fn components(codestream: &[u8]) -> Option<&[[u8; 3]]> {
+        let number = u16::from_be_bytes(*codestream.get(Self::COMPONENTS - 2..)?.first_chunk()?);
+        let each = codestream.get(Self::COMPONENTS..)?.get(..3 * usize::from(number))?;
+        Some(each.as_chunks().0)
+    }
+
+    /// If the samples of all components are equally far apart, makes that distance the unit of the grid. That is exact where tiles begin at
+    /// samples, or are a single one.
+    fn mend(codestream: &mut [u8]) -> Option<()> {
+        let (mut grid, each) = (Self::grid(codestream)?, Self::components(codestream)?);
+        let &[_, across, down] = each.first()?;
+        if (across, down) == (1, 1) || each.iter().any(|component| component[1..] != [across, down]) {
+            return None;
+        }
+        let components = each.len();
+        for (axis, step) in [across, down].into_iter().enumerate() {
+            let step = u32::from(step);
+            let [end, tile, tile_start] = [grid[axis], grid[axis + 4], grid[axis + 6]];
+            let is_single = tile_start.checked_add(tile)? >= end;
+            let is_exact = step > 0 && tile.is_multiple_of(step) && tile_start.is_multiple_of(step);
+            if step == 0 || !is_single && !is_exact {
+                return None;
+            }
+            grid.iter_mut().skip(axis).step_by(2).for_each(|number| *number = number.div_ceil(step));
+        }
+        let place = codestream.get_mut(Self::GRID..)?;
+        for (place, number) in place.as_chunks_mut::<4>().0.iter_mut().zip(grid) {
+            *place = number.to_be_bytes();
+        }
+        let place = codestream.get_mut(Self::COMPONENTS..Self::COMPONENTS + 3 * components)?;
+        place.as_chunks_mut::<3>().0.iter_mut().for_each(|component| component[1..].copy_from_slice(&[1, 1]));
+        Some(())
     }
 }
 
 fn malformed(reason: impl Into<String>) -> CodecError {
     CodecError::malformed(crate::Format::Dicom, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The start of a codestream of this grid and of components this far apart.
+    fn header(grid: [u32; 8], apart: &[[u8; 2]]) -> Vec<u8> {
+        let mut bytes = SOC_SIZ.to_vec();
+        bytes.extend([0; 4]);
+        bytes.extend(grid.iter().flat_map(|number| number.to_be_bytes()));
+        bytes.extend((apart.len() as u16).to_be_bytes());
+        bytes.extend(apart.iter().flat_map(|[across, down]| [7, *across, *down]));
+        bytes
+    }
+
+    #[test]
+    fn components_that_are_subsampled_alike_are_whole_in_a_coarser_grid() {
+        let size = |grid, apart: &[[u8; 2]]| {
+            let mut bytes = header(grid, apart);
+            mend(&mut bytes);
+            let size = Size::parse(&bytes).unwrap();
+            (size.width, size.height, size.tiles, size.is_subsampled)
+        };
+        let single = [139, 119, 0, 0, 139, 119, 0, 0];
+        assert_eq!(size(single, &[[2, 2]]), (70, 60, 1, false));
+        assert_eq!(size(single, &[[2, 1], [2, 1]]), (70, 119, 1, false));
+        assert_eq!(size([139, 119, 3, 1, 64, 32, 0, 0], &[[2, 2]]), (68, 59, 12, false));
+        // Tiles that begin between samples, and components that differ.
+        assert_eq!(size([139, 119, 0, 0, 63, 119, 0, 0], &[[2, 2]]), (139, 119, 3, true));
+        assert_eq!(size(single, &[[1, 1], [2, 2]]), (139, 119, 1, true));
+        assert_eq!(size(single, &[[0, 0]]), (139, 119, 1, true));
+    }
 }

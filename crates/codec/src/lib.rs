@@ -14,8 +14,12 @@
 //!     gray: false,
 //!     needs_rgb: false,
 //!     range: None,
+//!     window: None,
 //!     levels: LevelCount::Full,
 //!     no_data: None,
+//!     splits: false,
+//!     segmentations: false,
+//!     derivation: None,
 //! };
 //! let limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
 //! let mut input = tempfile::NamedTempFile::new()?;
@@ -97,11 +101,13 @@ mod target;
 mod tiff;
 mod uncounted;
 mod webp;
+mod window;
 mod xmp;
 
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
 pub use cores::{Core, Cores};
+pub use dicom::Object;
 pub use error::{CodecError, Limit};
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
@@ -112,13 +118,14 @@ use levels::Scale;
 use mapped::Mapped;
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
-pub use opened::{Opened, open, open_page, open_within};
+pub use opened::{Opened, open, open_page, open_within, series_of};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
-pub use target::{JpegQuality, LevelCount, Limits, PngLevel, Target};
+pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
 pub use uncounted::Mask;
 use uncounted::Uncounted;
+pub use window::Window;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -214,6 +221,12 @@ impl Decoded {
     /// range.
     pub fn has_own_range(&self) -> bool {
         self.mapped.as_ref().is_some_and(|mapped| mapped.has_own_range)
+    }
+
+    /// Returns the slope and intercept that make values of samples, if the levels stand for the samples as they are stored: where these differ
+    /// from picture to picture, equal levels are other values.
+    pub fn rescale(&self) -> Option<[f64; 2]> {
+        if let Native::Dicom(native) = &self.native { native.rescale } else { None }
     }
 
     /// Returns what samples are made with again, if there is such a thing.
@@ -322,7 +335,7 @@ pub fn encode(
             Format::WebP => webp::encode(decoded, slot, scratch, out),
             Format::Gif => gif::encode(decoded, slot, out),
             Format::JpegXl | Format::Jpeg2000 => unreachable!("it was checked that it is written"),
-            Format::Dicom => dicom::encode(decoded, slot, cores, out),
+            Format::Dicom => dicom::encode(decoded, slot, target, cores, out),
         },
     )
 }

@@ -40,6 +40,35 @@ pub(super) enum Alpha {
     Premultiplied,
 }
 
+/// The values of samples that are none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct NoData {
+    least: f64,
+    greatest: f64,
+}
+
+impl NoData {
+    /// That value alone.
+    pub(super) fn value(value: f64) -> Self {
+        Self::between(value, value)
+    }
+
+    /// All values from one to the other, whichever is less.
+    pub(super) fn between(one: f64, other: f64) -> Self {
+        Self { least: one.min(other), greatest: one.max(other) }
+    }
+
+    #[inline(always)]
+    pub(super) fn has(self, value: f64) -> bool {
+        self.least <= value && value <= self.greatest
+    }
+
+    /// Returns whether they are more than one.
+    fn are_several(self) -> bool {
+        self.least < self.greatest
+    }
+}
+
 /// The pixels of a file whose samples are no levels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
@@ -52,8 +81,8 @@ pub(super) struct Form {
     pub(super) others: usize,
     /// Whether the least value is white.
     pub(super) inverted: bool,
-    /// The value of samples that are none.
-    pub(super) no_data: Option<f64>,
+    /// The values of samples that are none.
+    pub(super) no_data: Option<NoData>,
     /// The values of the lowest and of the highest level, if they are not the least and the greatest of the picture.
     pub(super) ends: Option<(f64, f64)>,
     /// How many levels the file says that there are.
@@ -144,12 +173,18 @@ impl Form {
         behind.saturating_add(self.hidden_bytes(pixels))
     }
 
-    /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before.
+    /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before,
+    /// or for any at all if several values are none.
     fn hidden_bytes(&self, pixels: u64) -> u64 {
         const FEW: u64 = 4 << 10;
+        const RUN: u64 = size_of::<u32>() as u64;
         let colours = (self.colours * self.kind.bytes()) as u64;
         let has_hidden = self.may_mask() || self.alpha.is_some();
-        if has_hidden { pixels.saturating_mul(colours) / 2 + FEW } else { 0 }
+        match self.no_data {
+            _ if !has_hidden => 0,
+            Some(no_data) if no_data.are_several() => pixels.saturating_mul(colours + RUN) + FEW,
+            _ => pixels.saturating_mul(colours) / 2 + FEW,
+        }
     }
 }
 
@@ -320,7 +355,7 @@ fn alpha_of<V: Value>(form: &Form, pixel: &[u8]) -> f64 {
 
 #[inline(always)]
 fn counts(form: &Form, sample: f64) -> bool {
-    sample.is_finite() && form.no_data != Some(sample)
+    sample.is_finite() && !form.no_data.is_some_and(|no_data| no_data.has(sample))
 }
 
 impl Mapped {

@@ -80,6 +80,21 @@ pub fn open_within<'a>(
     open_one(budget, file, buffer, limits, target, None)
 }
 
+/// Returns the UID of the series that a picture belongs to; nothing if it is no DICOM, or none that can be read. `file` must be at its start.
+pub fn series_of(file: &mut File, limits: &Limits) -> Option<String> {
+    let mut buffer = Vec::new();
+    input::read_head(file, &mut buffer).ok()?;
+    if format_of(&buffer).ok()? != Format::Dicom {
+        return None;
+    }
+    guard(
+        Format::Dicom,
+        |reason| CodecError::malformed(Format::Dicom, reason),
+        || dicom::series_of(file, &mut buffer, limits, &mut Unbounded),
+    )
+    .ok()?
+}
+
 /// Opens the page `index`, from 0, of a file with these pages, which [`Opened::take_pages`] returned when the file was opened. The rest is as
 /// for [`open_within`].
 ///
@@ -136,6 +151,7 @@ fn open_one<'a>(
                 match format {
                     Format::Jpeg => jpeg::complete_frame(bytes),
                     Format::Bmp => bmp::forget_empty_alpha(bytes),
+                    Format::Jpeg2000 => jp2::mend(bytes),
                     _ => {}
                 }
                 let bytes = &*bytes;
@@ -148,7 +164,11 @@ fn open_one<'a>(
     let written = target.layout_for(source.visible_in(gray));
     let (range, levels) = (target.range, target.levels);
     let no_data = target.no_data.or(source.facts().no_data()).filter(|_| source.facts().mapped().is_none());
-    let pages = pages.map(|source| Pages::new(source, format, output)).transpose()?;
+    if range.is_some_and(|range| range.unit.is_some()) && format != Format::Dicom {
+        let what = format!("--range with a unit for a {format}");
+        return Err(CodecError::unsupported(what, "only DICOM states one; give its own values"));
+    }
+    let pages = pages.map(|source| Pages::new(source, format, output, target.splits)).transpose()?;
     // The pages of a file are read one by one.
     let length = if pages.is_none() && page.is_none() { length } else { 0 };
     let opened = Opened {
@@ -166,6 +186,9 @@ fn open_one<'a>(
         pages,
     };
     animation::check(opened.frames(), format, output)?;
+    if opened.frames() > 1 && target.splits {
+        return Err(CodecError::unsupported("--frames split for an animation", foreign::FRAMES));
+    }
     opened.check_limits(limits, length)?;
     if output == Format::Dicom && format != Format::Dicom {
         return Err(CodecError::cannot_represent(
@@ -296,7 +319,7 @@ impl Opened<'_> {
         let has_place = match self.output {
             Format::Tiff => self.format != Format::Dicom,
             Format::Pnm => self.format == Format::Pnm,
-            Format::Dicom => !self.source.facts().reduces(),
+            Format::Dicom => true,
             Format::Png
             | Format::Jpeg
             | Format::Bmp
@@ -307,7 +330,7 @@ impl Opened<'_> {
         };
         let facts = self.source.facts();
         let is_reduced = self.written.depth != facts.layout().depth;
-        facts.mapped().filter(|_| has_place && !is_reduced)
+        facts.mapped().filter(|_| has_place && !is_reduced && facts.restores())
     }
 
     /// Returns the bytes of heap that the picture's metadata takes until it is encoded.

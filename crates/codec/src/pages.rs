@@ -29,10 +29,19 @@ pub(super) enum Place {
 }
 
 impl Pages {
-    /// Returns the pages, after checking that files in the output format have some.
-    pub(super) fn new(source: Source, format: Format, output: Format) -> Result<Self, CodecError> {
+    /// Returns the pages, after checking that files in the output format have some, or may be one of them if the target splits them.
+    pub(super) fn new(
+        source: Source,
+        format: Format,
+        output: Format,
+        splits: bool,
+    ) -> Result<Self, CodecError> {
         let pages = Self { source, output };
-        if output.has_pages() {
+        if splits && output == Format::Dicom {
+            let what = "one frame of a file that tells of all";
+            return Err(CodecError::cannot_represent(output, what, "use --format png, jpeg or tiff"));
+        }
+        if splits || output.has_pages() {
             return Ok(pages);
         }
         let remedy = match &pages.source {
@@ -42,7 +51,9 @@ impl Pages {
         Err(CodecError::cannot_represent(
             output,
             format!("the {} pages of a {format}", pages.len()),
-            format!("write it as TIFF (--format tiff), or {remedy}"),
+            format!(
+                "write each into a file of its own (--frames split) or all as TIFF (--format tiff), or {remedy}"
+            ),
         ))
     }
 
@@ -118,7 +129,7 @@ impl PageWriter {
             |reason| CodecError::encoder(format, reason),
             || match &self.writer {
                 Writer::Tiff(writer) => writer.write(index, decoded, slot, cores, out, spill),
-                Writer::Dicom(writer) => writer.write(index, decoded, slot, cores, out),
+                Writer::Dicom(writer) => writer.write(index, decoded, slot, target, cores, out),
             },
         )
     }

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 
 use super::budget::Budget;
 use super::decode::{Decode, Describe, Wanted};
-use super::mapped::{self, BAND, Form, Kind, Rows};
+use super::mapped::{self, BAND, Form, Kind, NoData, Rows};
 use super::pnm::check_end;
 use super::reader::Reader;
 use super::samples::swap_bytes;
@@ -107,7 +107,7 @@ impl<'a> Source<'a> {
             alpha: None,
             others: 0,
             inverted: false,
-            no_data: self.no_data.map(|value| f64::from(value as f32)),
+            no_data: self.no_data.map(|value| NoData::value(f64::from(value as f32))),
             ends: None,
             stated: None,
             levels: Levels::All,

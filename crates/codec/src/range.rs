@@ -8,30 +8,67 @@ use std::str::FromStr;
 pub struct Range {
     pub(crate) low: f64,
     pub(crate) high: f64,
+    /// What they are in, if they are not as they are stored; DICOM's rescaling tells.
+    pub(crate) unit: Option<Unit>,
+}
+
+/// A unit of rescaled values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Of computed tomography.
+    Hounsfield,
+    /// Becquerels a millilitre, of positron emission.
+    Activity,
+}
+
+impl Unit {
+    const ALL: [Self; 2] = [Self::Hounsfield, Self::Activity];
+
+    /// Returns what stands behind values of this unit.
+    pub(crate) const fn suffix(self) -> &'static str {
+        match self {
+            Self::Hounsfield => "hu",
+            Self::Activity => "bqml",
+        }
+    }
 }
 
 impl Range {
     /// Returns the range between two finite values, the first of which is less.
     pub fn new(low: f64, high: f64) -> Option<Self> {
-        (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high })
+        (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high, unit: None })
     }
+}
+
+/// Returns a value and its unit.
+fn parse_end(text: &str) -> Option<(f64, Option<Unit>)> {
+    let text = text.trim().to_ascii_lowercase();
+    let unit = Unit::ALL.into_iter().find(|unit| text.ends_with(unit.suffix()));
+    let number = text.strip_suffix(unit.map_or("", Unit::suffix))?;
+    Some((number.trim_end().parse().ok()?, unit))
 }
 
 impl FromStr for Range {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let ends = text.trim().split_once("..");
-        let numbers =
-            ends.and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)));
-        numbers.and_then(|(low, high)| Self::new(low, high)).ok_or_else(|| {
-            format!("{text:?} is not a range such as 0..1 or -1000..3000, whose first number is less")
+        let numbers = ends.and_then(|(low, high)| Some((parse_end(low)?, parse_end(high)?)));
+        // The unit is that of both, and need not be said of the lower one.
+        let range = numbers
+            .filter(|(low, high)| low.1.is_none() || low.1 == high.1)
+            .and_then(|((low, _), (high, unit))| Some(Self { unit, ..Self::new(low, high)? }));
+        range.ok_or_else(|| {
+            format!(
+                "{text:?} is not a range such as 0..1, -1000..3000 or -1000hu..400hu, whose first number is less"
+            )
         })
     }
 }
 
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}..{}", self.low, self.high)
+        let unit = self.unit.map_or("", Unit::suffix);
+        write!(f, "{}{unit}..{}{unit}", self.low, self.high)
     }
 }
 
@@ -45,10 +82,17 @@ mod tests {
             [("0..1", 0.0, 1.0), ("-1000..3e3", -1000.0, 3000.0), (" -0.5 .. -.25 ", -0.5, -0.25)]
         {
             let range = text.parse::<Range>().unwrap();
-            assert_eq!(range, Range { low, high }, "{text}");
+            assert_eq!(range, Range { low, high, unit: None }, "{text}");
             assert_eq!(range.to_string().parse(), Ok(range));
         }
-        for text in ["", "..", "0..", "1..0", "1..1", "0..inf", "nan..1", "0-1", "0...1..2", "a..b"] {
+        let hounsfield: Range = "-1000HU .. 400 hu".parse().unwrap();
+        assert_eq!(hounsfield, Range { low: -1000.0, high: 400.0, unit: Some(Unit::Hounsfield) });
+        assert_eq!(hounsfield.to_string(), "-1000hu..400hu");
+        assert_eq!("-1000..400hu".parse(), Ok(hounsfield));
+        for text in [
+            "0hu..1", "0..1hu", "hu..1hu", "", "..", "0..", "1..0", "1..1", "0..inf", "nan..1", "0-1",
+            "0...1..2", "a..b",
+        ] {
             let why = text.parse::<Range>().unwrap_err();
             assert!(why.contains("is not a range such as 0..1"), "{why}");
         }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{CodecError, Limit};
 use crate::format::Format;
 use crate::range::Range;
+use crate::window::Window;
 
 /// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,17 @@ pub enum LevelCount {
     Number(u16),
 }
 
+/// What is done to pictures, for formats that tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Derivation {
+    /// A few words of ASCII, such as "CLAHE".
+    pub what: &'static str,
+    /// A number from 1 to 99 that stands for them.
+    pub number: u8,
+    /// What tells all settings from others, on every machine.
+    pub settings: u64,
+}
+
 /// What to write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
@@ -114,10 +126,18 @@ pub struct Target {
     /// The values between which the levels of floats and of integers of more than 16 bits are spread; `None` for the least and the greatest of each
     /// picture.
     pub range: Option<Range>,
+    /// Which values of gray DICOMs are shown from black to white, if they are equalized as they are shown.
+    pub window: Option<Window>,
     /// How many levels samples are taken to have.
     pub levels: LevelCount,
     /// The value of samples that are none. Pixels all of whose colours have it do not count, and stay as they are.
     pub no_data: Option<f64>,
+    /// Whether each page of a file goes into a file of its own.
+    pub splits: bool,
+    /// Whether DICOM's segmentations are taken as pictures of their labels.
+    pub segmentations: bool,
+    /// What is done to the picture, if its file is to tell.
+    pub derivation: Option<Derivation>,
 }
 
 impl Target {

@@ -145,9 +145,61 @@ def make(mr):
         save(picture, name + '.dcm')
     lossless('mono1-10.dcm', 'lossless.dcm', gdcm.TransferSyntax.JPEGLosslessProcess14_1)
     lossless('mr.dcm', 'mr-lossless.dcm', gdcm.TransferSyntax.JPEGLosslessProcess14)
+    make_odd_ones(ten, gray)
     frames = base('MONOCHROME2', 16, 10, ten)
     frames.NumberOfFrames, frames.PixelData = 3, np.stack([ten, ten[::-1], ten // 2]).tobytes()
     save(frames, 'frames.dcm')
+
+
+def make_odd_ones(ten, gray):
+    """Writes what is valid, and rarely seen."""
+    import jpeg_ls
+    for bits in (8, 16):
+        palette = base('PALETTE COLOR', 8, 8, gray)
+        top = (1 << bits) - 1
+        # Some of a list, a line, both once more from the start on, and a line down; 200 entries.
+        segments = [0, 3, 5, 9, 7, 1, 57, top // 2, 2, 2, 0, 0] + ([0, 0] if bits == 8 else []) + [1, 80, 3]
+        for channel, name in enumerate(('Red', 'Green', 'Blue')):
+            segments[2] = 5 + channel
+            setattr(palette, name + 'PaletteColorLookupTableDescriptor', [200, 20, bits])
+            data = np.array(segments, '<u2' if bits == 16 else 'u1').tobytes()
+            setattr(palette, 'Segmented' + name + 'PaletteColorLookupTableData', data + b'\0' * (len(data) % 2))
+        save(palette, f'segments-{bits}.dcm')
+    # Padding on either side of the values, in either order, with and without a sign, and where the least value is white.
+    for name, photometric, signed, value, limit in (('below', 'MONOCHROME2', 1, -2000, -1500), ('above', 'MONOCHROME1', 0, 3000, 2500)):
+        sign = -1 if signed else 1
+        rim = sign * (np.arange(ten.size).reshape(ten.shape) % 500) + (-1501 if signed else 2500)
+        padded = base(photometric, 16, 16, np.where(ten > 600, rim, ten).astype('<i2' if signed else '<u2'), signed=signed)
+        padded.add_new(0x00280120, 'SS' if signed else 'US', value)
+        padded.add_new(0x00280121, 'SS' if signed else 'US', limit)
+        save(padded, f'padding-{name}.dcm')
+    stream = jpeg_ls.encode_array(np.ascontiguousarray(ten * 4).astype('<u2'), lossy_error=0, interleave_mode=0)
+    wide = base('MONOCHROME2', 16, 10, ten, syntax=JPEGLSLossless)
+    wide.PixelData = encapsulate([bytes(stream)])
+    wide['PixelData'].is_undefined_length = True
+    save(wide, 'refused-12-in-10.dcm')
+    frames = [ten, ten[::-1], ten // 2]
+    streams = [bytes(jpeg_ls.encode_array(np.ascontiguousarray(frame).astype('<u2'), lossy_error=0, interleave_mode=0)) for frame in frames]
+    for name, has_table in (('frames-pieces', False), ('frames-extended', True)):
+        pieces = base('MONOCHROME2', 16, 10, ten, syntax=JPEGLSLossless)
+        pieces.NumberOfFrames = 3
+        items, offsets = [], []
+        for number, stream in enumerate(streams):
+            stream += b'\0' * (len(stream) % 2)
+            offsets.append(sum(8 + len(item) for item in items))
+            cuts = [0] + [len(stream) // (number + 2) // 2 * 2 * cut for cut in range(1, number + 2)] + [len(stream)]
+            items += [stream[start:end] for start, end in zip(cuts, cuts[1:])]
+        pieces.PixelData = b''.join(b'\xfe\xff\x00\xe0' + struct.pack('<I', len(item)) + item for item in [b''] + items)
+        pieces['PixelData'].is_undefined_length = True
+        if has_table:
+            pieces.add_new(0x7fe00001, 'OV', struct.pack('<3Q', *offsets))
+            pieces.add_new(0x7fe00002, 'OV', struct.pack('<3Q', *map(len, streams)))
+        save(pieces, name + '.dcm')
+    bits = base('MONOCHROME2', 1, 1, ten[:9, :11])
+    planes = np.stack([ten[:9, :11] > 300, ten[9:18, :11] > 200, ten[18:27, :11] > 100])
+    packed = np.packbits(planes.ravel(), bitorder='little').tobytes()
+    bits.NumberOfFrames, bits.PixelData = 3, packed + b'\0' * (len(packed) % 2)
+    save(bits, 'frames-bits.dcm')
 
 
 def stored(name):
@@ -171,10 +223,16 @@ def stored(name):
 if __name__ == '__main__':
     for name, source in COPIED.items():
         shutil.copyfile(get_testdata_file(source), name)
+        if name.startswith('dose'):
+            # Doses are no pictures; images of the same radiotherapy have a class of as many letters.
+            with open(name, 'rb') as file:
+                content = file.read()
+            with open(name, 'wb') as file:
+                file.write(content.replace(b'1.2.840.10008.5.1.4.1.1.481.2', b'1.2.840.10008.5.1.4.1.1.481.1'))
     make(pydicom.dcmread('mr.dcm').pixel_array)
     with open('expected.tsv', 'w') as table:
         for name in sorted(os.listdir('.')):
-            if not name.endswith('.dcm') or name.startswith('frames'):
+            if not name.endswith('.dcm') or name.startswith(('frames', 'refused')):
                 continue
             picture, pixels = stored(name)
             if np.ptp(pixels.astype(float)) > 65535:

@@ -58,13 +58,15 @@ fn skip_item(data: &mut impl Bytes, mut at: u64, encoding: Encoding, depth: usiz
 }
 
 /// Returns the encoding inside an element without a length. That of unknown type is always implicit (PS3.5, 6.2.2).
-fn inside(kind: Option<Type>, encoding: Encoding) -> Encoding {
+pub(super) fn inside(kind: Option<Type>, encoding: Encoding) -> Encoding {
     if kind == Some(*b"UN") { Encoding::IMPLICIT } else { encoding }
 }
 
 /// An element that is kept.
 #[derive(Clone, Debug)]
 pub(super) struct Element {
+    /// Its type, where that is written.
+    pub(super) kind: Option<Type>,
     /// The place of its header among the bytes of the data set.
     pub(super) header: Range<usize>,
     /// The place of its value, with the delimiter that may end it.
@@ -132,7 +134,7 @@ impl DataSet {
                 let shift = start + if pixels.is_some() { gap.end - gap.start } else { 0 };
                 let place = |at: u64| (at - shift) as usize;
                 let (header_place, value_place) = (place(at)..place(value), place(value)..place(behind));
-                let element = Element { header: header_place, value: value_place };
+                let element = Element { kind: header.kind, header: header_place, value: value_place };
                 elements.entry(header.tag).or_insert(element);
                 if elements.len() > MAX_ELEMENTS {
                     return Err(malformed("more data elements than any program writes"));

@@ -5,7 +5,8 @@ use super::palette::Palette;
 use super::transfer::Compression;
 use super::{malformed, tags, unsupported};
 use crate::CodecError;
-use crate::mapped::{Form, Kind};
+use crate::elements::Tag;
+use crate::mapped::{Form, Kind, NoData};
 use equalize::{Depth, Layout, Levels, Pixel};
 
 /// More frames than any file has. Each takes some memory once it is known where it is.
@@ -47,8 +48,10 @@ pub(super) struct Description {
     pub(super) signed: bool,
     /// The type of samples that are floats.
     float: Option<Kind>,
-    /// The value of pixels that are none.
-    pub(super) padding: Option<f64>,
+    /// Whether bits of compressed samples beside those that are stored may be those of overlays.
+    pub(super) may_have_overlays: bool,
+    /// The values of pixels that are none.
+    pub(super) padding: Option<NoData>,
     pub(super) palette: Option<Palette>,
     pub(super) compression: Compression,
     /// Whether samples of several bytes, or pairs of samples of one byte, begin with the higher one.
@@ -107,6 +110,7 @@ impl Description {
             shift: (high + 1).saturating_sub(stored),
             signed,
             float,
+            may_have_overlays: has_overlays(set),
             padding: padding(set, pixels.tag, signed),
             palette,
             compression,
@@ -142,13 +146,9 @@ impl Description {
         Ok(())
     }
 
-    /// Returns the form of samples that are no levels. All bits of bytes, and of colours, are levels.
-    pub(super) fn form(&self) -> Option<Form> {
-        if self.palette.is_some() {
-            return None;
-        }
-        let is_whole = !self.signed && self.stored == self.allocated && self.float.is_none();
-        let kind = match (self.float, self.allocated, self.signed) {
+    /// Returns the type of samples once they are read.
+    pub(super) fn kind(&self) -> Kind {
+        match (self.float, self.allocated, self.signed) {
             (Some(kind), _, _) => kind,
             (None, 16, true) => Kind::Signed16,
             (None, 12 | 16, false) => Kind::Unsigned16,
@@ -156,7 +156,21 @@ impl Description {
             (None, 32, false) => Kind::Unsigned32,
             (None, _, true) => Kind::Signed8,
             (None, _, false) => Kind::Unsigned8,
-        };
+        }
+    }
+
+    /// Returns whether samples are gray, and no numbers of colours.
+    pub(super) fn is_gray(&self) -> bool {
+        self.samples == 1 && self.palette.is_none()
+    }
+
+    /// Returns the form of samples that are no levels. All bits of bytes, and of colours, are levels.
+    pub(super) fn form(&self) -> Option<Form> {
+        if self.palette.is_some() {
+            return None;
+        }
+        let is_whole = !self.signed && self.stored == self.allocated && self.float.is_none();
+        let kind = self.kind();
         if self.samples > 1 {
             let most = f64::from((1_u32 << self.stored) - 1);
             let form = Form {
@@ -278,21 +292,28 @@ fn photometric(set: &DataSet, samples: u16, compression: Compression) -> Result<
     Ok(photometric)
 }
 
-/// Returns the value of pixels that are none.
-fn padding(set: &DataSet, pixels: u32, signed: bool) -> Option<f64> {
-    let of_bytes = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
-    match pixels {
-        tags::FLOATS => {
-            let bytes = set.value(tags::FLOAT_PADDING)?;
-            Some(f32::from_bits(of_bytes(bytes) as u32).into()).filter(|_| bytes.len() == 4)
+/// Returns whether there are overlays that have no bytes of their own.
+fn has_overlays(set: &DataSet) -> bool {
+    let groups = set.elements.keys().map(|tag| tag >> 16).filter(|group| tags::OVERLAYS.contains(group));
+    groups.into_iter().any(|group| set.value(group << 16 | tags::OVERLAY_DATA).is_none())
+}
+
+/// Returns the values of pixels that are none: one, or all from one to another, which may be less.
+fn padding(set: &DataSet, pixels: Tag, signed: bool) -> Option<NoData> {
+    let (value, limit) = match pixels {
+        tags::FLOATS => (tags::FLOAT_PADDING, tags::FLOAT_PADDING_LIMIT),
+        tags::DOUBLES => (tags::DOUBLE_PADDING, tags::DOUBLE_PADDING_LIMIT),
+        _ => (tags::PADDING, tags::PADDING_LIMIT),
+    };
+    let number = |tag| {
+        let bytes = set.value(tag)?;
+        match pixels {
+            tags::FLOATS => Some(f32::from_le_bytes(bytes.try_into().ok()?).into()),
+            tags::DOUBLES => Some(f64::from_le_bytes(bytes.try_into().ok()?)),
+            _ if signed => Some(set.u16(tag)?.cast_signed().into()),
+            _ => Some(set.u16(tag)?.into()),
         }
-        tags::DOUBLES => {
-            let bytes = set.value(tags::DOUBLE_PADDING)?;
-            Some(f64::from_bits(of_bytes(bytes))).filter(|_| bytes.len() == 8)
-        }
-        _ => {
-            let value = set.u16(tags::PADDING)?;
-            Some(if signed { value.cast_signed().into() } else { value.into() })
-        }
-    }
+    };
+    let value: f64 = number(value)?;
+    Some(NoData::between(value, number(limit).unwrap_or(value)))
 }

@@ -24,12 +24,13 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    /// Finds the fragments of `frames` frames.
+    /// Finds the fragments of `frames` frames. If no table of offsets is before them, `extended` may be one, of 64-bit numbers.
     pub(super) fn find(
         data: &mut Data<'_>,
         pixels: &PixelData,
         encoding: Encoding,
         frames: u32,
+        extended: &[u8],
     ) -> Result<Self, CodecError> {
         let (mut at, mut table, mut places) = (pixels.at, None, Vec::new());
         loop {
@@ -47,7 +48,8 @@ impl Fragments {
                 // A table of another length tells nothing.
                 let told = if length == 4 * u64::from(frames) { length as usize } else { 0 };
                 let bytes = data.copy(at as usize, told).map_err(fault)?;
-                table = Some(bytes.as_chunks().0.iter().map(|word| encoding.u32(*word)).collect::<Vec<_>>());
+                let words = bytes.as_chunks().0.iter();
+                table = Some(words.map(|word| encoding.u32(*word).into()).collect::<Vec<u64>>());
             } else {
                 places.push(at..at + length);
                 if places.len() > MAX_FRAGMENTS.max(frames as usize) {
@@ -56,8 +58,14 @@ impl Fragments {
             }
             at += length;
         }
-        let starts = starts(&places, &table.unwrap_or_default(), frames as usize)
-            .ok_or_else(|| malformed(format!("{} fragments of {frames} frames", places.len())))?;
+        let (table, frames) = (table.filter(|table| !table.is_empty()), frames as usize);
+        let table = table.unwrap_or_else(|| offsets(extended));
+        let starts = match starts(&places, &table, frames) {
+            None if table.len() != frames => starts_by_content(data, &places, frames)?,
+            starts => starts,
+        };
+        let starts =
+            starts.ok_or_else(|| malformed(format!("{} fragments of {frames} frames", places.len())))?;
         Ok(Self { places, starts })
     }
 
@@ -86,14 +94,15 @@ impl Fragments {
 }
 
 /// Returns the number of each frame's first fragment: all belong to a single frame; else the table of offsets tells, or each frame has one.
-fn starts(places: &[Range<u64>], table: &[u32], frames: usize) -> Option<Vec<usize>> {
+fn starts(places: &[Range<u64>], table: &[u64], frames: usize) -> Option<Vec<usize>> {
     let first = places.first()?.start;
     let mut starts: Vec<usize> = if frames == 1 {
         vec![0]
     } else if table.len() == frames {
         // Offsets are those of the items, whose headers have eight bytes, from the first one on.
-        let number = |offset: &u32| {
-            places.binary_search_by_key(&(first + u64::from(*offset)), |place| place.start).ok()
+        let number = |offset: &u64| {
+            let start = first.checked_add(*offset)?;
+            places.binary_search_by_key(&start, |place| place.start).ok()
         };
         table.iter().map(number).collect::<Option<_>>()?
     } else if places.len() == frames {
@@ -103,6 +112,48 @@ fn starts(places: &[Range<u64>], table: &[u32], frames: usize) -> Option<Vec<usi
     };
     starts.push(places.len());
     starts.is_sorted_by(|before, behind| before < behind).then_some(starts)
+}
+
+/// Returns the offsets of an extended table. Its numbers are little-endian by now.
+fn offsets(table: &[u8]) -> Vec<u64> {
+    table.as_chunks().0.iter().map(|number| u64::from_le_bytes(*number)).collect()
+}
+
+/// Returns the number of each frame's first fragment, where no table tells: streams of JPEG and JPEG 2000 begin and end with their marks, and a
+/// frame is padded to an even length behind them.
+fn starts_by_content(
+    data: &Data<'_>,
+    places: &[Range<u64>],
+    frames: usize,
+) -> Result<Option<Vec<usize>>, CodecError> {
+    let (mut starts, mut is_ended) = (Vec::new(), true);
+    for (number, place) in places.iter().enumerate() {
+        let few = (place.end - place.start).min(MARKS as u64) as usize;
+        let (mut head, mut tail) = ([0; MARKS], [0; MARKS]);
+        data.read_at(&mut head[..few], place.start).map_err(fault)?;
+        data.read_at(&mut tail[..few], place.end - few as u64).map_err(fault)?;
+        if is_ended && begins_stream(&head) {
+            starts.push(number);
+        }
+        is_ended = ends_stream(&tail[..few]);
+    }
+    let is_whole = is_ended && starts.len() == frames && starts.first() == Some(&0);
+    starts.push(places.len());
+    Ok(is_whole.then_some(starts))
+}
+
+/// Bytes at either end of a fragment that tell.
+const MARKS: usize = 4;
+
+fn begins_stream(head: &[u8; MARKS]) -> bool {
+    const CODESTREAM: [u8; MARKS] = *b"\xff\x4f\xff\x51";
+    head.starts_with(b"\xff\xd8\xff") || *head == CODESTREAM
+}
+
+/// Returns whether these bytes end with the mark at the end of a JPEG or of a codestream, but for a byte of padding.
+fn ends_stream(tail: &[u8]) -> bool {
+    const END: &[u8] = b"\xff\xd9";
+    tail.ends_with(END) || tail.split_last().is_some_and(|(_, before)| before.ends_with(END))
 }
 
 #[cfg(test)]

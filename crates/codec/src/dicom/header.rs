@@ -1,4 +1,4 @@
-//! The headers of data elements and items.
+//! The headers of data elements and items, and elements as they are written.
 
 use std::io::{self, ErrorKind};
 
@@ -7,7 +7,7 @@ use crate::elements::{Encoding, Tag, Type, is_long, is_type};
 use crate::ifd::Bytes;
 
 /// The length of an element or item that ends with a delimiter.
-const UNDEFINED: u32 = u32::MAX;
+pub(super) const UNDEFINED: u32 = u32::MAX;
 
 /// The header of an element.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +42,38 @@ impl Header {
         let &length = data.at(at + 8, 4)?.first_chunk().ok_or(ErrorKind::UnexpectedEof)?;
         Ok(Self { tag, kind: Some([a, b]), bytes: 12, length: defined(encoding.u32(length)) })
     }
+}
+
+/// Returns an element with its header. Values of odd length are padded.
+pub(super) fn element(encoding: Encoding, tag: Tag, kind: &Type, value: &[u8]) -> Vec<u8> {
+    let padding: &[u8] = match kind {
+        _ if value.len().is_multiple_of(2) => b"",
+        b"UI" | b"OB" => b"\0",
+        _ => b" ",
+    };
+    let mut encoded = header(encoding, tag, kind, (value.len() + padding.len()) as u32);
+    encoded.extend_from_slice(value);
+    encoded.extend_from_slice(padding);
+    encoded
+}
+
+/// Returns the header of an element with a value of so many bytes, or of one that a delimiter ends ([`UNDEFINED`]). It is little-endian.
+pub(super) fn header(encoding: Encoding, tag: Tag, kind: &Type, length: u32) -> Vec<u8> {
+    let mut header = Vec::new();
+    header.extend(((tag >> 16) as u16).to_le_bytes());
+    header.extend((tag as u16).to_le_bytes());
+    // Items and delimiters never have a type.
+    if !encoding.explicit || tag >> 16 == tags::ITEMS {
+        header.extend(length.to_le_bytes());
+    } else if is_long(*kind) {
+        header.extend(kind);
+        header.extend([0; 2]);
+        header.extend(length.to_le_bytes());
+    } else {
+        header.extend(kind);
+        header.extend((length as u16).to_le_bytes());
+    }
+    header
 }
 
 fn defined(length: u32) -> Option<u32> {

@@ -23,8 +23,8 @@ pub(super) struct Frame<'f> {
 
 /// Where the samples are, as they are stored without compression.
 enum Stored<'f> {
-    /// In the file, from an offset on.
-    File(&'f Data<'f>, u64),
+    /// In the file: the pixels of all frames begin at an offset, and those of this one so many bits behind it.
+    File(&'f Data<'f>, u64, u64),
     Memory(Vec<u8>),
 }
 
@@ -53,12 +53,7 @@ impl<'f> Frame<'f> {
         if length / bits.div_ceil(8) > frames {
             return Err(malformed(format!("it holds more pixels than {frames} frames have")));
         }
-        let offset = bits * u64::from(frame);
-        let unit = if description.swapped && description.allocated == 8 { 16 } else { 8 };
-        if !offset.is_multiple_of(unit) {
-            return Err(malformed("a frame that begins within a byte or word"));
-        }
-        let stored = Stored::File(data, start + offset / 8);
+        let stored = Stored::File(data, start, bits * u64::from(frame));
         let (planar, swapped) = (description.planar, description.swapped);
         Ok(Self { description, photometric, planar, swapped, stored })
     }
@@ -108,8 +103,11 @@ impl<'f> Frame<'f> {
                 None => return Err(malformed("its compressed pixels are no JPEG")),
             },
             Compression::Jpeg2000 => {
-                jpeg2000::decode(&stream, size, samples, bytes, &mut pixels).map_err(of_stream)?;
+                jpeg2000::decode(stream, size, samples, bytes, &mut pixels).map_err(of_stream)?;
             }
+        }
+        if description.compression != Compression::Rle && !description.may_have_overlays {
+            check_bits(description, &pixels)?;
         }
         let stored = Stored::Memory(pixels);
         Ok(Self { description, photometric, planar: false, swapped: false, stored })
@@ -130,11 +128,20 @@ impl<'f> Frame<'f> {
         u64::from(description.width) * samples as u64 * u64::from(description.allocated)
     }
 
+    /// Returns the bits that are stored before those of the frame.
+    fn skipped_bits(&self) -> u64 {
+        match &self.stored {
+            Stored::File(_, _, bits) => *bits,
+            Stored::Memory(_) => 0,
+        }
+    }
+
     /// Reads rows of one plane as they are stored.
     fn fetch(&self, plane: usize, first: usize, rows: usize, into: &mut Vec<u8>) -> Result<(), CodecError> {
         let bits = self.row_bits();
-        let before = bits * (plane as u64 * u64::from(self.description.height) + first as u64);
-        // Rows of single bits follow each other without a gap.
+        let rows_before = plane as u64 * u64::from(self.description.height) + first as u64;
+        let before = self.skipped_bits() + bits * rows_before;
+        // Rows and frames of single bits follow each other without a gap.
         let (start, end) = (before / 8, (before + bits * rows as u64).div_ceil(8));
         if self.swapped && self.description.allocated == 8 {
             return self.fetch_pairs(start, end, into);
@@ -142,7 +149,7 @@ impl<'f> Frame<'f> {
         let at = into.len();
         resize(into, at + (end - start) as usize)?;
         match &self.stored {
-            Stored::File(data, offset) => data.read_at(&mut into[at..], offset + start).map_err(fault),
+            Stored::File(data, offset, _) => data.read_at(&mut into[at..], offset + start).map_err(fault),
             Stored::Memory(bytes) => {
                 let found = bytes.get(start as usize..end as usize).ok_or_else(truncated_pixels)?;
                 into[at..].copy_from_slice(found);
@@ -153,7 +160,7 @@ impl<'f> Frame<'f> {
 
     /// Reads bytes of which each pair is a word of the other byte order.
     fn fetch_pairs(&self, start: u64, end: u64, into: &mut Vec<u8>) -> Result<(), CodecError> {
-        let Stored::File(data, offset) = &self.stored else { return Err(truncated_pixels()) };
+        let Stored::File(data, offset, _) = &self.stored else { return Err(truncated_pixels()) };
         let first = start / 2 * 2;
         let mut pairs = Vec::new();
         resize(&mut pairs, (end.next_multiple_of(2) - first) as usize)?;
@@ -168,7 +175,7 @@ impl<'f> Frame<'f> {
         let description = self.description;
         match (description.allocated, self.photometric) {
             _ if description.is_packed() => {
-                let skipped = (self.row_bits() * first as u64 % 8) as usize;
+                let skipped = ((self.skipped_bits() + self.row_bits() * first as u64) % 8) as usize;
                 unpack(stored, skipped, description.allocated, into, description.sample_bytes());
             }
             (_, Photometric::Ybr422) => {
@@ -344,6 +351,31 @@ fn put(values: &[u16], bytes: usize, into: &mut [u8]) -> Result<(), CodecError> 
         }
     }
     Ok(())
+}
+
+/// Refuses samples of a stream that have bits above those that are stored, other than those of their sign: without them they would be others.
+fn check_bits(description: &Description, pixels: &[u8]) -> Result<(), CodecError> {
+    let stored = description.stored + description.shift;
+    let bytes = description.sample_bytes();
+    if stored >= 8 * bytes as u32 || bytes > 2 {
+        return Ok(());
+    }
+    let above = u16::MAX << stored & (u16::MAX >> (16 - 8 * bytes));
+    let sign = 1 << (stored - 1);
+    let fits = |sample: &[u8]| {
+        let value = match *sample {
+            [low, high] => u16::from_le_bytes([low, high]),
+            _ => sample[0].into(),
+        };
+        value & above == 0 || value & (above | sign) == above | sign
+    };
+    if pixels.chunks_exact(bytes).all(fits) {
+        return Ok(());
+    }
+    Err(malformed(format!(
+        "its compressed samples have more than the {} bits that are stored",
+        description.stored
+    )))
 }
 
 /// Says that what is damaged is a stream within the file.

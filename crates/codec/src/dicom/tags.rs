@@ -21,10 +21,21 @@ pub(super) const IMPLEMENTATION_NAME: Tag = 0x0002_0013;
 pub(super) const IMAGE_TYPE: Tag = 0x0008_0008;
 pub(super) const SOP_CLASS: Tag = 0x0008_0016;
 pub(super) const SOP_INSTANCE: Tag = 0x0008_0018;
+pub(super) const MODALITY: Tag = 0x0008_0060;
+pub(super) const SERIES_DESCRIPTION: Tag = 0x0008_103e;
 pub(super) const REFERENCED_CLASS: Tag = 0x0008_1150;
 pub(super) const REFERENCED_INSTANCE: Tag = 0x0008_1155;
 pub(super) const DERIVATION: Tag = 0x0008_2111;
 pub(super) const SOURCE_IMAGES: Tag = 0x0008_2112;
+/// Whether pixels are gray or have colours, of one kind or another.
+pub(super) const PIXEL_PRESENTATION: Tag = 0x0008_9205;
+
+pub(super) const SERIES_INSTANCE: Tag = 0x0020_000e;
+pub(super) const SERIES_NUMBER: Tag = 0x0020_0011;
+/// What tells the parts of one long file from others.
+pub(super) const CONCATENATION: Tag = 0x0020_9161;
+/// What all frames have in common.
+pub(super) const SHARED_GROUPS: Tag = 0x5200_9229;
 
 pub(super) const SAMPLES: Tag = 0x0028_0002;
 pub(super) const PHOTOMETRIC: Tag = 0x0028_0004;
@@ -43,18 +54,30 @@ pub(super) const PADDING: Tag = 0x0028_0120;
 pub(super) const PADDING_LIMIT: Tag = 0x0028_0121;
 pub(super) const FLOAT_PADDING: Tag = 0x0028_0122;
 pub(super) const DOUBLE_PADDING: Tag = 0x0028_0123;
+pub(super) const FLOAT_PADDING_LIMIT: Tag = 0x0028_0124;
+pub(super) const DOUBLE_PADDING_LIMIT: Tag = 0x0028_0125;
 pub(super) const WINDOW_CENTER: Tag = 0x0028_1050;
 pub(super) const WINDOW_WIDTH: Tag = 0x0028_1051;
 pub(super) const RESCALE_INTERCEPT: Tag = 0x0028_1052;
 pub(super) const RESCALE_SLOPE: Tag = 0x0028_1053;
 pub(super) const RESCALE_TYPE: Tag = 0x0028_1054;
+/// The type of rescaled values whose unit is not known.
+pub(super) const UNSPECIFIED: &[u8] = b"US";
+/// The unit of rescaled values of positron emission.
+pub(super) const UNITS: Tag = 0x0054_1001;
+/// What these values were divided by.
+const UPTAKE_TYPE: Tag = 0x0054_1006;
+/// What stored values mean, with a unit.
+pub(super) const VALUE_MAPPINGS: Tag = 0x0040_9096;
 /// The descriptors of the red, green and blue palettes.
 pub(super) const PALETTES: [Tag; 3] = [0x0028_1101, 0x0028_1102, 0x0028_1103];
 /// The data of the red, green and blue palettes.
 pub(super) const PALETTE_DATA: [Tag; 3] = [0x0028_1201, 0x0028_1202, 0x0028_1203];
-pub(super) const SEGMENTED_PALETTE: Tag = 0x0028_1221;
+/// The data of the red, green and blue palettes, in segments.
+pub(super) const SEGMENTED_PALETTES: [Tag; 3] = [0x0028_1221, 0x0028_1222, 0x0028_1223];
 pub(super) const LOSSY: Tag = 0x0028_2110;
 pub(super) const ICC: Tag = 0x0028_2000;
+pub(super) const COLOR_SPACE: Tag = 0x0028_2002;
 
 pub(super) const FLOATS: Tag = 0x7fe0_0008;
 pub(super) const DOUBLES: Tag = 0x7fe0_0009;
@@ -64,9 +87,11 @@ pub(super) const PIXELS: [Tag; 3] = [FLOATS, DOUBLES, PIXEL_DATA];
 
 /// The groups of overlays.
 pub(super) const OVERLAYS: std::ops::RangeInclusive<u32> = 0x6000..=0x60ff;
+/// The number, within such a group, of the bits of an overlay that has bytes of its own.
+pub(super) const OVERLAY_DATA: u32 = 0x3000;
 
-/// What is not true of the new pixels: how they were stored, to be shown or signed; pictures of the old ones.
-const UNTRUE: [Tag; 37] = [
+/// What is not true of the new pixels: how they were stored, to be shown or signed; values that they stood for; pictures of the old ones.
+const UNTRUE: [Tag; 36] = [
     0x0028_0050,
     0x0028_0060,
     0x0028_0061,
@@ -97,23 +122,25 @@ const UNTRUE: [Tag; 37] = [
     0x0028_1211,
     0x0028_1212,
     0x0028_1213,
-    SEGMENTED_PALETTE,
-    0x0028_1222,
-    0x0028_1223,
+    VALUE_MAPPINGS,
+    UPTAKE_TYPE,
     0x0088_0200,
     0x4ffe_0001,
     0xfffa_fffa,
     0xfffc_fffc,
 ];
 
+/// Offsets of compressed frames, where these are not before the fragments.
+pub(super) const FRAME_OFFSETS: Tag = 0x7fe0_0001;
 /// Offsets and lengths of frames.
-const FRAME_TABLES: [Tag; 2] = [0x7fe0_0001, 0x7fe0_0002];
+const FRAME_TABLES: [Tag; 2] = [FRAME_OFFSETS, 0x7fe0_0002];
 
 /// Returns whether an element is not true of the new pixels, or, like the lengths of groups, of the new file.
 pub(super) fn is_untrue(tag: Tag) -> bool {
     let is_group_length = tag & 0xffff == 0;
     // Those of the file meta information are written anew, wherever they were.
     let is_meta = tag >> 16 <= META;
-    let is_palette = PALETTES.contains(&tag) || PALETTE_DATA.contains(&tag);
+    let palettes = [PALETTES, PALETTE_DATA, SEGMENTED_PALETTES];
+    let is_palette = palettes.as_flattened().contains(&tag);
     is_group_length || is_meta || is_palette || UNTRUE.contains(&tag) || FRAME_TABLES.contains(&tag)
 }

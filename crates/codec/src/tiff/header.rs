@@ -6,7 +6,7 @@ use super::super::ifd::{Directory, Form, Numbers, Value};
 use super::method::{Method, OLD_JPEG};
 use super::values::{self, FirstPage};
 use super::{arrangement, imagej, malformed, tags, unsupported};
-use crate::mapped::{Alpha, Form as Samples, Kind};
+use crate::mapped::{Alpha, Form as Samples, Kind, NoData};
 use crate::reader::Reader;
 use crate::stated::Stated;
 use equalize::{Depth, Layout, Levels, Pixel};
@@ -166,7 +166,7 @@ impl Header {
             alpha,
             others,
             inverted,
-            no_data,
+            no_data: no_data.map(NoData::value),
             ends: kind.whole_range(),
             stated: None,
             levels: Levels::All,

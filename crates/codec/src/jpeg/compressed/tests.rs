@@ -216,8 +216,12 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         gray: false,
         needs_rgb: false,
         range: None,
+        window: None,
         levels: crate::LevelCount::Full,
         no_data: None,
+        splits: false,
+        segmentations: false,
+        derivation: None,
     };
     let source =
         super::super::Source::open(file, crate::jpeg::markers::Markers::scan(file).unwrap(), &target)

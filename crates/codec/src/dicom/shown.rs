@@ -1,0 +1,343 @@
+//! How values are shown (PS3.3, C.11.1 and C.11.2; PS3.4, N.2): rescaled, and brought between black and white by a window or a table.
+
+use super::dataset::DataSet;
+use super::description::Description;
+use super::items::Scope;
+use super::pixels::Frame;
+use super::{CONVERT, malformed, tags, unsupported};
+use crate::mapped::{Form, Kind, NoData, Rows};
+use crate::range::Unit;
+use crate::reader::resize;
+use crate::{CodecError, Window};
+use equalize::Levels;
+
+/// What is said of each frame.
+const FRAME_GROUPS: u32 = 0x5200_9230;
+/// Within groups: windows, and how values are rescaled.
+const FRAME_WINDOWS: u32 = 0x0028_9132;
+const FRAME_RESCALING: u32 = 0x0028_9145;
+const MODALITY_TABLES: u32 = 0x0028_3000;
+const WINDOW_TABLES: u32 = 0x0028_3010;
+const TABLE_DESCRIPTOR: u32 = 0x0028_3002;
+const TABLE_DATA: u32 = 0x0028_3006;
+const WINDOW_FUNCTION: u32 = 0x0028_1056;
+
+/// The scope that says something of a frame: its own groups, those of all, or the data set.
+fn scope_of(set: &DataSet, frame: u32, group: u32) -> Scope<'_> {
+    let whole = Scope::Whole(set);
+    let own = whole.find(FRAME_GROUPS).and_then(|groups| groups.item(frame as usize)?.item(group));
+    let shared = || whole.item(tags::SHARED_GROUPS)?.item(group);
+    own.or_else(shared).unwrap_or(whole)
+}
+
+/// A line from stored values to others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rescale {
+    slope: f64,
+    intercept: f64,
+}
+
+impl Rescale {
+    /// Returns that of a frame, if it states one.
+    pub(super) fn of(set: &DataSet, frame: u32) -> Option<Self> {
+        let scope = scope_of(set, frame, FRAME_RESCALING);
+        let slope = scope.number(tags::RESCALE_SLOPE).filter(|slope| *slope != 0.0);
+        let intercept = scope.number(tags::RESCALE_INTERCEPT);
+        if slope.is_none() && intercept.is_none() {
+            return None;
+        }
+        Some(Self { slope: slope.unwrap_or(1.0), intercept: intercept.unwrap_or(0.0) })
+    }
+
+    fn value(self, stored: f64) -> f64 {
+        stored * self.slope + self.intercept
+    }
+
+    /// Returns the stored values of two values in a unit, the lesser one first.
+    ///
+    /// # Errors
+    /// If a frame's values are not rescaled to that unit.
+    pub(super) fn stored(
+        set: &DataSet,
+        frame: u32,
+        unit: Unit,
+        ends: [f64; 2],
+    ) -> Result<[f64; 2], CodecError> {
+        let stated = scope_of(set, frame, FRAME_RESCALING).text(tags::RESCALE_TYPE);
+        let is_right = match unit {
+            Unit::Hounsfield => {
+                stated.map_or(set.text(tags::MODALITY) == Some("CT"), |stated| stated == "HU")
+            }
+            Unit::Activity => set.text(tags::UNITS) == Some("BQML"),
+        };
+        let Some(Self { slope, intercept }) = Self::of(set, frame).filter(|_| is_right) else {
+            return Err(unsupported(
+                format!("--range in {} for a DICOM file whose values are none", unit.suffix()),
+                "give it in stored values, as in --range 0..4095",
+            ));
+        };
+        let [one, other] = ends.map(|value| (value - intercept) / slope);
+        Ok([one.min(other), one.max(other)])
+    }
+
+    /// Returns slope and intercept.
+    pub(super) fn line(self) -> [f64; 2] {
+        [self.slope, self.intercept]
+    }
+}
+
+/// A table of values.
+#[derive(Debug)]
+struct Table {
+    /// The value of the first entry.
+    first: f64,
+    entries: Vec<u16>,
+    /// The highest value that an entry may have.
+    top: f64,
+}
+
+impl Table {
+    fn read(item: Scope<'_>, may_be_signed: bool) -> Option<Self> {
+        let descriptor = item.find(TABLE_DESCRIPTOR)?;
+        let &[count, first, bits] = descriptor.words().first_chunk()?;
+        let is_signed = descriptor.kind.map_or(may_be_signed, |kind| kind == *b"SS");
+        let count = if count == 0 { 1 << 16 } else { usize::from(count) };
+        let data = item.find(TABLE_DATA)?;
+        let mut entries = match data.value.len() {
+            bytes if bytes < 2 * count => data.value.iter().copied().map(u16::from).collect(),
+            _ => data.words(),
+        };
+        let first = if is_signed { first.cast_signed().into() } else { first.into() };
+        entries.truncate(count);
+        let is_whole = entries.len() == count && (1..=16).contains(&bits);
+        is_whole.then(|| Self { first, entries, top: f64::from((1_u32 << bits) - 1) })
+    }
+
+    /// Returns the entry of a value; that of the nearest one, if there is none.
+    fn entry(&self, value: f64) -> f64 {
+        let number = (value - self.first).clamp(0.0, (self.entries.len() - 1) as f64);
+        self.entries[number as usize].into()
+    }
+}
+
+/// From stored values to those that mean something.
+#[derive(Debug)]
+enum Modality {
+    Line(Rescale),
+    Table(Table),
+}
+
+/// From those to brightness.
+#[derive(Debug)]
+enum Voi {
+    Linear { center: f64, width: f64 },
+    LinearExact { center: f64, width: f64 },
+    Sigmoid { center: f64, width: f64 },
+    Table(Table),
+}
+
+/// How the values of a frame are shown.
+#[derive(Debug)]
+pub(super) struct Shown {
+    modality: Modality,
+    voi: Voi,
+    padding: Option<NoData>,
+    inverted: bool,
+}
+
+impl Shown {
+    /// Returns how a frame is shown in the window that is wanted; `None` if that is the file's own and it has none.
+    ///
+    /// # Errors
+    /// If the file has no such window, or its tables are damaged.
+    pub(super) fn find(
+        set: &DataSet,
+        description: &Description,
+        frame: u32,
+        window: Window,
+    ) -> Result<Option<Self>, CodecError> {
+        let damaged = || malformed("a table of values is damaged");
+        let modality = match Scope::Whole(set).item(MODALITY_TABLES) {
+            Some(item) => Modality::Table(Table::read(item, description.signed).ok_or_else(damaged)?),
+            None => {
+                let same = Rescale { slope: 1.0, intercept: 0.0 };
+                Modality::Line(Rescale::of(set, frame).unwrap_or(same))
+            }
+        };
+        let scope = scope_of(set, frame, FRAME_WINDOWS);
+        let (wanted, uses_tables) = match window {
+            Window::Given { .. } => (0, false),
+            Window::Own => (0, true),
+            Window::Number(number) => (usize::from(number) - 1, scope.number(tags::WINDOW_CENTER).is_none()),
+        };
+        let table = scope.find(WINDOW_TABLES).filter(|_| uses_tables).and_then(|tables| tables.item(wanted));
+        let voi = match (table, window) {
+            (Some(item), _) => {
+                let may_be_signed = description.signed
+                    || matches!(modality, Modality::Line(Rescale { intercept, .. }) if intercept < 0.0);
+                Some(Voi::Table(Table::read(item, may_be_signed).ok_or_else(damaged)?))
+            }
+            (None, Window::Given { center, width }) => Some(windowed(scope, center, width)?),
+            (None, _) => {
+                let nth = |tag| scope.find(tag)?.numbers().nth(wanted);
+                let window = nth(tags::WINDOW_CENTER).zip(nth(tags::WINDOW_WIDTH));
+                window.map(|(center, width)| windowed(scope, center, width)).transpose()?
+            }
+        };
+        let (padding, inverted) = (description.padding, description.is_inverted());
+        match (voi, window) {
+            (Some(voi), _) => Ok(Some(Self { modality, voi, padding, inverted })),
+            (None, Window::Number(number)) => Err(unsupported(
+                format!("window {number} of a DICOM file that has fewer"),
+                "use --window auto, or give one as CENTER,WIDTH",
+            )),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// Returns the form of the brightness of a picture.
+    pub(super) fn form() -> Form {
+        Form {
+            kind: Kind::Float64,
+            colours: 1,
+            alpha: None,
+            others: 0,
+            inverted: false,
+            no_data: None,
+            ends: Some((0.0, 1.0)),
+            stated: None,
+            levels: Levels::All,
+            is_bounded: false,
+        }
+    }
+
+    /// Returns the brightness of a stored value, from 0 to 1; not a number if it is padding.
+    fn brightness(&self, stored: f64) -> f64 {
+        if self.padding.is_some_and(|padding| padding.has(stored)) {
+            return f64::NAN;
+        }
+        let value = match &self.modality {
+            Modality::Line(line) => line.value(stored),
+            Modality::Table(table) => table.entry(stored),
+        };
+        let brightness = self.voi.brightness(value);
+        if self.inverted { 1.0 - brightness } else { brightness }
+    }
+}
+
+/// Returns the window of this center and width, which a scope says the function of.
+fn windowed(scope: Scope<'_>, center: f64, width: f64) -> Result<Voi, CodecError> {
+    match scope.text(WINDOW_FUNCTION) {
+        Some("SIGMOID") if width > 0.0 => Ok(Voi::Sigmoid { center, width }),
+        Some("LINEAR_EXACT") if width > 0.0 => Ok(Voi::LinearExact { center, width }),
+        None | Some("LINEAR") if width >= 1.0 => Ok(Voi::Linear { center, width }),
+        None | Some("LINEAR" | "LINEAR_EXACT" | "SIGMOID") => {
+            Err(malformed(format!("a window of width {width}")))
+        }
+        Some(other) => Err(unsupported(format!("a DICOM file with the window function {other}"), CONVERT)),
+    }
+}
+
+impl Voi {
+    /// Returns the brightness of a value, from 0 to 1.
+    fn brightness(&self, value: f64) -> f64 {
+        match self {
+            Self::Linear { center, width } => {
+                let (middle, span) = (center - 0.5, width - 1.0);
+                match value - middle {
+                    offset if offset <= -span / 2.0 => 0.0,
+                    offset if offset > span / 2.0 => 1.0,
+                    offset => offset / span + 0.5,
+                }
+            }
+            Self::LinearExact { center, width } => ((value - center) / width + 0.5).clamp(0.0, 1.0),
+            Self::Sigmoid { center, width } => 1.0 / (1.0 + (-4.0 * (value - center) / width).exp()),
+            Self::Table(table) => (table.entry(value) / table.top).min(1.0),
+        }
+    }
+}
+
+/// The rows of a frame as they are shown: 64-bit floats from 0 to 1.
+pub(super) struct ShownRows<'f> {
+    rows: &'f Frame<'f>,
+    shown: &'f Shown,
+    /// What samples are, and how many bytes a row of them has.
+    kind: Kind,
+    row: usize,
+    /// The brightness of every value of short samples, by their bits.
+    table: Vec<f64>,
+}
+
+impl<'f> ShownRows<'f> {
+    /// The most bytes of the table.
+    pub(super) const TABLE_BYTES: u64 = (size_of::<f64>() << 16) as u64;
+
+    pub(super) fn new(rows: &'f Frame<'f>, shown: &'f Shown, description: &Description) -> Self {
+        let kind = description.kind();
+        let row = description.width as usize * description.pixel_bytes();
+        let brightness = |bits: u16| shown.brightness(kind.value(&bits.to_ne_bytes()));
+        let table = match kind.bytes() {
+            1 => (0..=u8::MAX).map(|bits| shown.brightness(kind.value(&[bits]))).collect(),
+            2 => (0..=u16::MAX).map(brightness).collect(),
+            _ => Vec::new(),
+        };
+        Self { rows, shown, kind, row, table }
+    }
+}
+
+/// Samples as they are stored, and what reads them.
+#[derive(Default)]
+pub(super) struct Tool {
+    inner: Vec<u8>,
+    samples: Vec<u8>,
+}
+
+impl Rows for ShownRows<'_> {
+    type Tool = Tool;
+
+    fn at_once(&self) -> usize {
+        self.rows.at_once()
+    }
+
+    fn tool_bytes(&self) -> u64 {
+        self.rows.tool_bytes() + (self.at_once() * self.row) as u64
+    }
+
+    fn read(&self, tool: &mut Tool, first: usize, into: &mut [u8]) -> Result<(), CodecError> {
+        let bytes = self.kind.bytes();
+        let into = into.as_chunks_mut::<8>().0;
+        resize(&mut tool.samples, into.len() * bytes)?;
+        self.rows.read(&mut tool.inner, first, &mut tool.samples)?;
+        for (to, sample) in into.iter_mut().zip(tool.samples.chunks_exact(bytes)) {
+            let brightness = match *sample {
+                [byte] => self.table[usize::from(byte)],
+                [a, b] => self.table[usize::from(u16::from_ne_bytes([a, b]))],
+                _ => self.shown.brightness(self.kind.value(sample)),
+            };
+            *to = brightness.to_ne_bytes();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_those_of_the_standard() {
+        // PS3.3, C.11.2.1.2.1: of center 2048 and width 4096, 0 is black and 4095 is white.
+        let linear = Voi::Linear { center: 2048.0, width: 4096.0 };
+        assert_eq!([0.0, 4095.0, 4096.0, -5.0].map(|value| linear.brightness(value)), [0.0, 1.0, 1.0, 0.0]);
+        assert_eq!(linear.brightness(2047.5), 0.5);
+        let narrow = Voi::Linear { center: 100.0, width: 1.0 };
+        assert_eq!([99.0, 99.5, 100.0].map(|value| narrow.brightness(value)), [0.0, 0.0, 1.0]);
+        let exact = Voi::LinearExact { center: 2048.0, width: 4096.0 };
+        assert_eq!([0.0, 2048.0, 4096.0].map(|value| exact.brightness(value)), [0.0, 0.5, 1.0]);
+        let sigmoid = Voi::Sigmoid { center: 10.0, width: 4.0 };
+        assert_eq!(sigmoid.brightness(10.0), 0.5);
+        assert!((sigmoid.brightness(11.0) - 1.0 / (1.0 + (-1.0_f64).exp())).abs() < 1e-12);
+        let table = Voi::Table(Table { first: -1.0, entries: vec![0, 128, 255], top: 255.0 });
+        assert_eq!([-9.0, -1.0, 1.0, 9.0].map(|value| table.brightness(value)), [0.0, 0.0, 1.0, 1.0]);
+    }
+}

@@ -1,0 +1,167 @@
+//! Outputs on their way: with a temporary name, complete but for their name, and under it.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::io::Errno;
+
+use super::{PublishError, Publisher, remove};
+use crate::beneath::Folder;
+use crate::config::Durability;
+use crate::record::{Origin, Record};
+use crate::rename::{At, rename_new};
+
+/// An output that has not appeared yet. Dropping it leaves nothing behind.
+#[derive(Debug)]
+pub struct Unpublished<'a> {
+    hidden: Hidden<'a>,
+    file: File,
+    origin: Option<Origin>,
+    /// Its modification time, if that is not to be when it was written.
+    modified: Option<SystemTime>,
+    /// Its permissions, if they are not to be those of any new file.
+    permissions: Option<Permissions>,
+}
+
+impl<'a> Unpublished<'a> {
+    pub(super) fn new(hidden: Hidden<'a>, file: File) -> Self {
+        Self { hidden, file, origin: None, modified: None, permissions: None }
+    }
+
+    /// Returns the file to write the output's content to, which is empty at first.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Has the output carry a record of what it was made from.
+    pub fn record(&mut self, origin: Origin) {
+        self.origin = Some(origin);
+    }
+
+    /// Has the output replace no file: it then cannot be published once there is one of its name.
+    pub fn replace_nothing(&mut self) {
+        self.hidden.replaces = false;
+    }
+
+    /// Has the output keep this modification time.
+    pub fn modified_at(&mut self, time: SystemTime) {
+        self.modified = Some(time);
+    }
+
+    /// Has the output get these permissions.
+    pub fn permit(&mut self, permissions: Permissions) {
+        self.permissions = Some(permissions);
+    }
+
+    /// Makes the output appear under its name, replacing a file that was there, unless it is to replace none. Returns its length in
+    /// bytes.
+    ///
+    /// # Errors
+    /// When it cannot be written, or has been abandoned by [`Publisher::abandon_all`].
+    pub fn publish(self) -> Result<u64, PublishError> {
+        self.seal()?.publish()
+    }
+
+    /// Gives the output all but its name, and closes its file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn seal(self) -> Result<Sealed<'a>, PublishError> {
+        let bytes = self.finish().map_err(|source| self.unwritten(source))?;
+        Ok(Sealed { hidden: self.hidden, bytes })
+    }
+
+    /// Returns what an error of its file means: the output is to blame.
+    pub fn unwritten(&self, source: io::Error) -> PublishError {
+        self.hidden.unwritten(source)
+    }
+
+    fn finish(&self) -> io::Result<u64> {
+        if let Some(time) = self.modified {
+            self.file.set_modified(time)?;
+        }
+        if let Some(permissions) = &self.permissions {
+            self.file.set_permissions(permissions.clone())?;
+        }
+        let metadata = self.file.metadata()?;
+        if let Some(origin) = &self.origin {
+            Record::new(origin, &metadata).put_on(&self.file);
+        }
+        if self.hidden.publisher.durability == Durability::Full {
+            self.file.sync_all()?;
+        }
+        Ok(metadata.len())
+    }
+}
+
+/// An output that is complete, but for its name. Dropping it leaves nothing behind.
+#[derive(Debug)]
+pub struct Sealed<'a> {
+    hidden: Hidden<'a>,
+    bytes: u64,
+}
+
+impl Sealed<'_> {
+    /// Returns the name that it will have.
+    pub fn output(&self) -> &Path {
+        &self.hidden.output
+    }
+
+    /// Makes the output appear, as [`Unpublished::publish`] does.
+    ///
+    /// # Errors
+    /// When it cannot be renamed, or has been abandoned by [`Publisher::abandon_all`].
+    pub fn publish(self) -> Result<u64, PublishError> {
+        self.hidden.appear().map_err(|source| self.hidden.unwritten(source))?;
+        Ok(self.bytes)
+    }
+}
+
+/// A file with a temporary name, which is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Hidden<'a> {
+    pub(super) publisher: &'a Publisher,
+    /// The root of the tree that both of these lie in.
+    pub(super) root: PathBuf,
+    pub(super) temporary: PathBuf,
+    pub(super) output: PathBuf,
+    /// Whether it may take the place of a file.
+    pub(super) replaces: bool,
+}
+
+impl Hidden<'_> {
+    /// Gives the file its name.
+    fn appear(&self) -> io::Result<()> {
+        let (folder, name) = Folder::of(&self.root, &self.output)?;
+        let temporary = Path::new(self.temporary.file_name().unwrap_or_default());
+        if self.replaces {
+            folder.rename(temporary, name)?;
+        } else {
+            rename_new(At::folder(&folder, temporary), At::folder(&folder, name)).map_err(
+                |why| match why {
+                    Errno::EXIST => io::Error::other("there is another file of that name since"),
+                    why => why.into(),
+                },
+            )?;
+        }
+        self.publisher.live().remove(&self.temporary);
+        if self.publisher.durability == Durability::Full {
+            folder.sync()?;
+        }
+        Ok(())
+    }
+
+    fn unwritten(&self, source: io::Error) -> PublishError {
+        PublishError::new(&self.output, source)
+    }
+}
+
+impl Drop for Hidden<'_> {
+    fn drop(&mut self) {
+        if self.publisher.live().remove(&self.temporary).is_some() {
+            remove(&self.root, &self.temporary);
+        }
+    }
+}

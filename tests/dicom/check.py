@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Checks what histeqd makes of DICOM against readers that are not its own. usage: check.py [HISTEQD] [--table]
+
+Over pydicom's test data and tests/data/dicom: every file is done, left out or refused as `fates.tsv` beside this says; dciodvfy (dicom3tools)
+finds no error in an output that the input did not have, and dcmconv (DCMTK) reads it; pydicom reads the same frames, in which equal values
+stay equal and greater ones do not become less, and nothing says any more that values have a unit; --window gives what pydicom's modality and VOI
+look-up tables give. --table writes fates.tsv anew.
+
+needs: apt-get install dicom3tools dcmtk; pip install pydicom==3.0.2 numpy pillow pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls
+"""
+import glob, json, os, re, subprocess, sys, tempfile, warnings
+import numpy as np
+import pydicom
+from PIL import Image
+from pydicom.data import get_testdata_file
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.pixels import apply_modality_lut, apply_voi_lut
+from pydicom.sequence import Sequence
+from pydicom.uid import ExplicitVRLittleEndian, generate_uid
+
+warnings.filterwarnings('ignore')
+here = os.path.dirname(os.path.abspath(__file__))
+flags = [argument for argument in sys.argv[1:] if argument.startswith('--')]
+names = [argument for argument in sys.argv[1:] if not argument.startswith('--')]
+HISTEQD = os.path.abspath(names[0] if names else 'target/release/histeqd')
+PYDICOM = os.path.dirname(get_testdata_file('CT_small.dcm'))
+# pydicom cannot decode these, or says that it does so differently: see docs/dicom.md.
+# pydicom takes an extended table for one of frames that are one fragment each.
+NOT_COMPARED = {'twelve.dcm', 'shifted.dcm', 'frames-extended.dcm'}
+# Decoders may differ by a level.
+LOSSY = {'1.2.840.10008.1.2.4.51', '1.2.840.10008.1.2.4.91'}
+faults = []
+
+
+def check(is_right, what):
+    if not is_right:
+        faults.append(what)
+        print('FAIL', what)
+
+
+def run(*arguments):
+    done = subprocess.run([HISTEQD, *arguments, '--json', '--quiet'], capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def errors(path):
+    told = subprocess.run(['dciodvfy', path], capture_output=True, text=True, errors='replace')
+    lines = (told.stdout + told.stderr).splitlines()
+    # Where it is within a file, and of which values, may differ.
+    return {re.sub(r'<[0-9.]+>|0x[0-9a-f]+|[0-9]+', 'N', line) for line in lines if line.startswith('Error')}
+
+
+def fate_of(path, out):
+    """Runs histeqd; returns its fate, and the reason."""
+    summary = run(path if '--named' in flags else os.path.dirname(path), '--include', glob.escape(os.path.basename(path)), '--out', out)
+    if summary['done'] == 1:
+        return 'done', ''
+    if summary['failed']:
+        return 'refused', re.sub(r'^page [0-9]+: ', '', summary['failed'][0]['error'])
+    return 'left out', ', '.join(summary['skipped']).replace('-', ' ')
+
+
+def no_claims(dataset, path):
+    """Nothing says that values have a unit."""
+    if 'RescaleSlope' in dataset or 'RescaleIntercept' in dataset:
+        check(dataset.get('RescaleType') == 'US', f'{path}: RescaleType {dataset.get("RescaleType")}')
+    check(dataset.get('Units', 'NONE') == 'NONE', f'{path}: Units')
+    check(dataset.ImageType[0] == 'DERIVED', f'{path}: ImageType')
+    for element in dataset.iterall():
+        check(element.keyword != 'RealWorldValueMappingSequence', f'{path}: a mapping is left')
+        if element.keyword == 'FrameType':
+            check(element.value[0] == 'DERIVED', f'{path}: FrameType {element.value}')
+        if element.keyword == 'PixelValueTransformationSequence':
+            check(element.value[0].get('RescaleType') == 'US', f'{path}: RescaleType of frames')
+
+
+def same_order(source, derived, path):
+    """Equal values stay equal, and greater ones do not become less, in each frame of gray."""
+    frames = zip(np.atleast_3d(source.T).T, np.atleast_3d(derived.T).T)
+    for before, behind in frames:
+        levels, places = np.unique(before, return_inverse=True)
+        least, greatest = np.full(len(levels), np.inf), np.full(len(levels), -np.inf)
+        np.minimum.at(least, places.ravel(), behind.ravel())
+        np.maximum.at(greatest, places.ravel(), behind.ravel())
+        check((least == greatest).all() and (np.diff(least) >= 0).all(), f'{path}: the order of values')
+
+
+def read(path):
+    dataset = pydicom.dcmread(path, force=True)
+    if 'TransferSyntaxUID' not in dataset.file_meta:
+        dataset.file_meta.TransferSyntaxUID = pydicom.uid.ImplicitVRLittleEndian
+    return dataset
+
+
+def compare(path, out):
+    source = read(path)
+    readable = path
+    if source.file_meta.TransferSyntaxUID.is_deflated:
+        # dciodvfy does not inflate.
+        readable = out + '.inflated'
+        subprocess.run(['dcmconv', '+te', path, readable], check=True)
+    before, behind = errors(readable), errors(out)
+    check(behind <= before, f'{path}: dciodvfy: {sorted(behind - before)}')
+    converted = subprocess.run(['dcmconv', '+ti', out, out + '.converted'], capture_output=True, text=True)
+    check(converted.returncode == 0, f'{path}: dcmconv: {converted.stderr.strip()[:200]}')
+    derived = pydicom.dcmread(out)
+    no_claims(derived, path)
+    check(derived.get('SeriesInstanceUID') != source.get('SeriesInstanceUID') or 'SeriesInstanceUID' not in source, f'{path}: its series')
+    check(derived.StudyInstanceUID == source.StudyInstanceUID if 'StudyInstanceUID' in source else True, f'{path}: its study')
+    if os.path.basename(path) in NOT_COMPARED or source.file_meta.TransferSyntaxUID in LOSSY or source.SamplesPerPixel > 1 or source.PhotometricInterpretation == 'PALETTE COLOR':
+        return
+    try:
+        pixels = source.pixel_array
+    except Exception as why:
+        print('note', os.path.basename(path), 'is not read by pydicom:', str(why).splitlines()[0][:100])
+        return
+    check(pixels.shape == derived.pixel_array.shape, f'{path}: its shape')
+    if 'PixelPaddingValue' not in source:
+        same_order(pixels, derived.pixel_array, path)
+
+
+def made(values, **elements):
+    dataset = Dataset()
+    dataset.file_meta = FileMetaDataset()
+    dataset.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    dataset.SOPClassUID, dataset.SOPInstanceUID = '1.2.840.10008.5.1.4.1.1.2', generate_uid()
+    dataset.StudyInstanceUID, dataset.SeriesInstanceUID, dataset.Modality = '1.2.3.1', '1.2.3.2', 'CT'
+    dataset.Rows, dataset.Columns, dataset.SamplesPerPixel, dataset.PhotometricInterpretation = *values.shape, 1, 'MONOCHROME2'
+    dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit = 8 * values.itemsize, 8 * values.itemsize, 8 * values.itemsize - 1
+    dataset.PixelRepresentation = int(values.dtype.kind == 'i')
+    dataset.add_new('PixelData', 'OW', values.tobytes())
+    for name, value in elements.items():
+        setattr(dataset, name, value)
+    return dataset
+
+
+def table(first, entries, bits, signed=False):
+    item = Dataset()
+    item.add_new('LUTDescriptor', 'SS' if signed else 'US', [len(entries), first, bits])
+    item.add_new('LUTData', 'US', [int(entry) for entry in entries])
+    return Sequence([item])
+
+
+def shown(dataset, place, window='auto'):
+    """Returns the brightness of what histeqd shows."""
+    path, out = os.path.join(place, 'shown.dcm'), os.path.join(place, 'shown.png')
+    dataset.save_as(path, enforce_file_format=True)
+    summary = run(path, '--out', out, '--overwrite', '--window', window, '--strength', '0')
+    check(summary['done'] == 1, f'--window {window}: {summary["failed"]}')
+    levels = np.asarray(Image.open(out)).astype(float)
+    return levels / (255 if levels.max() <= 255 and Image.open(out).mode == 'L' else 65535)
+
+
+def check_windows(place):
+    words = (np.arange(64 * 48).reshape(48, 64) * 37 % 4096).astype('<u2')
+    signed = (words.astype(int) - 2000).astype('<i2')
+    window = dict(WindowCenter=['40', '300'], WindowWidth=['400', '900'], RescaleSlope='1', RescaleIntercept='-1024')
+    curve = (np.sqrt(np.linspace(0, 1, 2000)) * 4095).astype('<u2')
+    cases = {
+        'linear': made(words, **window),
+        'exact': made(words, VOILUTFunction='LINEAR_EXACT', **window),
+        'sigmoid': made(words, VOILUTFunction='SIGMOID', **window),
+        'signed': made(signed, WindowCenter='100', WindowWidth='1500'),
+        'slope': made(words, RescaleSlope='0.25', RescaleIntercept='10', WindowCenter='500.5', WindowWidth='333.5'),
+        'voi table': made(words, VOILUTSequence=table(500, curve, 12)),
+        'negative table': made(words, VOILUTSequence=table(-800, curve, 12, signed=True), **window),
+        'modality table': made(words, ModalityLUTSequence=table(100, curve, 16), WindowCenter='2000', WindowWidth='3000'),
+        'bytes': made((words // 16).astype('u1'), WindowCenter='128', WindowWidth='100'),
+    }
+    cases['bytes']['PixelData'].VR = 'OB'
+    for name, dataset in cases.items():
+        for index in range(2 if name == 'linear' else 1):
+            values = apply_modality_lut(dataset.pixel_array, dataset)
+            wanted = apply_voi_lut(values, dataset, index=index).astype(float)
+            if 'VOILUTSequence' in dataset:
+                wanted = wanted / 4095
+            else:
+                # pydicom spreads over as many levels as the rescaled values may have.
+                least, most = wanted_ends(dataset)
+                wanted = (wanted - least) / (most - least)
+            found = shown(dataset, place, str(index + 1) if name == 'linear' else 'auto')
+            step = 255 if name == 'bytes' else 65535
+            check(np.abs(found - wanted).max() <= 0.5 / step + 2e-5, f'--window, {name}: {np.abs(found - wanted).max()}')
+    # The least value is white.
+    inverse = made(words, **window)
+    inverse.PhotometricInterpretation = 'MONOCHROME1'
+    check(np.abs(shown(inverse, place) - (1 - shown(cases['linear'], place))).max() <= 2 / 65535, '--window, MONOCHROME1')
+    given = shown(cases['linear'], place, '40,400')
+    check((given == shown(cases['linear'], place, '1')).all(), '--window C,W')
+
+
+def wanted_ends(dataset):
+    """Returns the values that pydicom's windows bring black and white to."""
+    if 'ModalityLUTSequence' in dataset:
+        return 0, 65535
+    bits, slope, intercept = dataset.BitsStored, float(dataset.get('RescaleSlope', 1)), float(dataset.get('RescaleIntercept', 0))
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dataset.PixelRepresentation else (0, (1 << bits) - 1)
+    return low * slope + intercept, high * slope + intercept
+
+
+def main():
+    fates = []
+    with tempfile.TemporaryDirectory() as place:
+        found = sorted(glob.glob(os.path.join(PYDICOM, '*.dcm')) + glob.glob(os.path.join(here, '../data/dicom/*.dcm')))
+        for path in found:
+            group = 'pydicom' if path.startswith(PYDICOM) else 'own'
+            out = os.path.join(place, group)
+            fate, why = fate_of(path, out)
+            fates.append(f'{group}\t{os.path.basename(path)}\t{fate}\t{why}')
+            if fate == 'done':
+                compare(path, os.path.join(out, os.path.basename(path)))
+        check_windows(place)
+    text = '\n'.join(fates) + '\n'
+    expected = os.path.join(here, 'fates.tsv')
+    if '--table' in flags:
+        open(expected, 'w').write(text)
+    for line in set(text.splitlines()) ^ set(open(expected).read().splitlines()):
+        check(False, f'not as fates.tsv says: {line}')
+    print(f'{len(found)} files, {len(faults)} faults')
+    raise SystemExit(bool(faults))
+
+
+main()
