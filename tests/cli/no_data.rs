@@ -46,7 +46,7 @@ fn no_method_makes_holes_or_fills_them() {
             let before = pixels(&picture, pixel);
             let hole = none.to_be_bytes()[2 - bytes..].repeat(colours);
             place.file("a.ppm", &picture);
-            place.file("reference.pgm", &pnm(1, bytes, none));
+            place.file("reference.pgm", pnm(1, bytes, none));
             for method in METHODS {
                 place.run(&format!("a.ppm --out out.ppm --overwrite --no-data {none} {method}")).exits(0);
                 let after = pixels(&place.read("out.ppm"), pixel);

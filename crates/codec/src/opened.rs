@@ -2,8 +2,10 @@
 
 use std::fs::File;
 
+mod levels;
 mod source;
 
+use levels::{DecodedSamples, SlotLevels};
 use source::Source;
 
 use super::animation;
@@ -17,12 +19,11 @@ use super::input;
 use super::levels::Scale;
 use super::mapped::{self, Purpose};
 use super::pages::{self, Pages, Place};
-use super::uncounted::{self, Mask, Uncounted};
+use super::uncounted::{self, Mask};
 use super::{
     CodecError, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds,
-    bmp, dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
+    bmp, dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, png, pnm, tiff, webp,
 };
-use equalize::colour::to_gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
 /// A picture whose header has been read and accepted.
@@ -405,8 +406,15 @@ impl Opened<'_> {
         let reduces = self.source.facts().reduces();
         let (restores, levels) = (self.restored().is_some(), self.levels);
         let purpose = Purpose { range: self.range, gray, restores, levels, reduces };
-        let (stated, inverted) = (self.source.facts().stated(), self.source.facts().is_inverted());
-        let (no_data, mask) = (self.no_data, self.mask.as_ref());
+        let facts = self.source.facts();
+        let samples = DecodedSamples {
+            stated: facts.stated(),
+            inverted: facts.is_inverted(),
+            count: levels,
+            no_data: self.no_data,
+            mask: self.mask.as_ref(),
+            gray,
+        };
         let wanted = Wanted { byte_order: byte_orders.from, written, output: self.output, purpose, cores };
         let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
         let (whole, slot) = (slot, 0..stored);
@@ -422,30 +430,8 @@ impl Opened<'_> {
                 }
             },
         )?;
-        let slot = whole;
-        let (pixels, depth) = (pixels_of(&payload.layout, slot), payload.layout.depth);
-        let no_data = no_data.and_then(|level| uncounted::sample_of(level, depth, stated));
-        let fates = uncounted::fates(pixels, &payload.layout, mask, no_data)?;
-        let scale = match &payload.mapped {
-            Some(mapped) => Scale::of_mapped(mapped.form().levels, depth, mapped.restores),
-            None => Scale::take(levels, stated, pixels, &payload.layout, fates.as_deref())?,
-        };
-        let inverted = inverted && payload.mapped.is_none();
-        if inverted {
-            scale.invert(pixels, &payload.layout);
-        }
-        let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
-        let was_invisible = is_invisible(pixels_of(&layout, slot), &layout);
-        let (layout, uncounted) = match fates {
-            Some(fates) => {
-                let (layout, uncounted) = Uncounted::hide(fates, slot, layout)?;
-                (layout, Some(uncounted))
-            }
-            None => (layout, None),
-        };
-        // What a mask covers can be seen.
-        let is_invisible =
-            if mask.is_some() { was_invisible } else { is_invisible(pixels_of(&layout, slot), &layout) };
+        let SlotLevels { layout, scale, is_invisible, uncounted, no_data } =
+            samples.into_levels(&payload, whole)?;
         Ok(Decoded {
             layout,
             byte_orders,
@@ -456,7 +442,7 @@ impl Opened<'_> {
             mapped: payload.mapped,
             scale,
             uncounted,
-            no_data: no_data.map(|sample| scale.level_of(sample, depth, inverted)),
+            no_data,
             file_bytes: self.file_bytes,
         })
     }
@@ -524,11 +510,4 @@ impl Opened<'_> {
             Err(_) => limits.check(&layout, bytes.max(length)),
         }
     }
-}
-
-/// Returns whether every pixel is fully transparent. The first one that is not is mostly the first of all.
-fn is_invisible(pixels: &[u8], layout: &Layout) -> bool {
-    let alpha = layout.pixel_bytes() - layout.depth.bytes();
-    layout.pixel.has_alpha()
-        && pixels.chunks_exact(layout.pixel_bytes()).all(|pixel| pixel[alpha..].iter().all(|&byte| byte == 0))
 }

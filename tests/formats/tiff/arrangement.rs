@@ -82,3 +82,12 @@ fn ome_that_is_left_out_is_told_of() {
         assert_eq!(picture.remarks(target), [Remark::WithoutMetadata][..usize::from(told)], "{text}");
     }
 }
+
+#[test]
+fn metadata_that_are_in_another_file_are_told_of() {
+    let companion =
+        r#"<OME UUID="urn:uuid:1"><BinaryOnly MetadataFile="x.companion.ome" UUID="urn:uuid:2"/></OME>"#;
+    let file = file(PLAIN, false, companion);
+    assert_eq!(decode(&file, &TARGET).unwrap().0.remarks(&TARGET), [Remark::MetadataElsewhere]);
+    assert!(is_kept(PLAIN, false, companion, &TARGET));
+}

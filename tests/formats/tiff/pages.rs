@@ -1,10 +1,13 @@
 //! Files with several pages: what the pages are to each other.
 
+use std::cell::RefCell;
 use std::io::{Seek, Write};
 
-use codec::{Cores, Remark};
+use codec::{Cores, Remark, Unbounded};
+use equalize::Pixel;
 
-use super::{Form, LIMITS, PLAIN, TARGET, Tags, decoded};
+use super::contrast::{DESCRIPTION, pairs};
+use super::{Form, LIMITS, PLAIN, TARGET, Tags, decoded, first};
 
 const KIND: u16 = 254;
 const OLD_KIND: u16 = 255;
@@ -76,6 +79,48 @@ fn overviews_in_sub_directories_are_left_out_and_pictures_there_are_refused() {
     assert_eq!(remarks(&sub(1)), [Remark::WithoutOverviews]);
     let why = decoded(&sub(0)).unwrap_err().to_string();
     assert!(why.starts_with("a TIFF with further pictures in sub-directories"), "{why}");
+}
+
+/// Returns a file of two pages with the same samples and a palette. The first one alone is described.
+fn described(text: &[u8]) -> Vec<u8> {
+    const COLOUR_MAP: u16 = 320;
+    let second = RefCell::new(Tags::new());
+    let mut file = Form { directory_first: true, ..PLAIN }.file(&PLAIN.samples(), |tags| {
+        first(262, |_| 3)(tags);
+        tags.push((COLOUR_MAP, (0..768).map(|level| level * 85).collect()));
+        *second.borrow_mut() = tags.clone();
+        tags.push((DESCRIPTION, pairs(text)));
+        tags.sort();
+    });
+    file.resize(file.len().next_multiple_of(2), 0);
+    let (link, at) = (8 + 2 + 12 * usize::from(file[8]), file.len());
+    file[link..link + 4].copy_from_slice(&(at as u32).to_le_bytes());
+    [file, PLAIN.directory(&second.borrow(), at)].concat()
+}
+
+#[test]
+fn a_palette_for_display_is_one_on_every_page_of_imagejs_file() {
+    for (text, pixel) in [
+        (&b"ImageJ=1.54f\nimages=2\nslices=2\n\0"[..], Pixel::Gray),
+        (b"another program of two slices\n\0\0", Pixel::Rgb),
+    ] {
+        let mut from = tempfile::tempfile().unwrap();
+        from.write_all(&described(text)).unwrap();
+        let mut buffer = Vec::new();
+        from.rewind().unwrap();
+        let mut opened = codec::open(&mut from, &mut buffer, &LIMITS, &TARGET).unwrap();
+        assert_eq!(opened.layout().pixel, pixel);
+        let pages = opened.take_pages().unwrap();
+        drop(opened);
+        from.rewind().unwrap();
+        let page = (&pages, 1);
+        let second =
+            codec::open_page(&mut Unbounded, &mut from, &mut buffer, &LIMITS, &TARGET, page).unwrap();
+        assert_eq!(second.layout().pixel, pixel);
+        let mut slot = vec![0; second.slot_bytes()];
+        second.decode(&mut slot, &mut [], &Cores::none()).unwrap();
+        assert_eq!(slot == PLAIN.samples(), pixel == Pixel::Gray);
+    }
 }
 
 #[test]

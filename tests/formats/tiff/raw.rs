@@ -36,6 +36,12 @@ fn what_no_developer_knows_gets_a_command_that_works() {
         "{why}"
     );
     assert!(why.contains("`cp IN OUT.tif && tiffset -s 262 1 OUT.tif` (libtiff)"), "{why}");
+}
+
+#[test]
+fn what_libtiff_does_not_decompress_gets_another_command() {
+    let why = refusal(&[(259, 34712)]).unwrap();
+    assert!(why.contains("compressed by JPEG 2000") && why.contains("(tifffile with imagecodecs)"), "{why}");
     assert_eq!(
         refusal(&[(259, 34887)]).unwrap(),
         "a TIFF compressed by LERC is not supported; compress it otherwise first, as in `gdal_translate -co COMPRESS=DEFLATE IN OUT.tif` (GDAL)"

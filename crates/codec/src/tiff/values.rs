@@ -35,7 +35,10 @@ pub(super) fn stated(directory: &Directory, bits: u32, first: &FirstPage) -> Opt
     let is_unsigned = directory.number(tags::SAMPLE_FORMAT).is_none_or(|format| format == tags::UNSIGNED);
     match bits {
         8 | 16 if is_unsigned => {
-            let top = top(directory).or(first.top)?;
+            // A page whose greatest sample is above them has other levels.
+            let greatest = directory.numbers(tags::MAX_SAMPLE).and_then(|tops| tops.iter().max());
+            let of_first = first.top.filter(|top| greatest.is_none_or(|greatest| greatest <= *top));
+            let top = top(directory).or(of_first)?;
             (1..(1_u64 << bits) - 1).contains(&top).then_some(Stated { top: top as u16, place: Place::Low })
         }
         1..=7 | 9..=15 => Some(Stated::spread(bits)),
@@ -115,6 +118,8 @@ mod tests {
                 assert_eq!(top_of(page, &first, 8), None);
             }
             assert_eq!(top_of(&directory(Some(16_383), None, ""), &first, 16), Some(16_383));
+            assert_eq!(top_of(&directory(Some(20_000), None, ""), &first, 16), None);
+            assert_eq!(top_of(&directory(Some(1000), None, ""), &first, 16), top);
         }
         assert_eq!(top_of(&silent, &silent, 12), Some(4095));
     }

@@ -1,0 +1,73 @@
+//! From the samples that a decoder delivered to the levels that devices work on.
+
+use super::super::levels::Scale;
+use super::super::stated::Stated;
+use super::super::uncounted::{self, Mask, Uncounted};
+use super::super::{CodecError, LevelCount, Payload, pixels_of};
+use equalize::Layout;
+use equalize::colour::to_gray;
+
+/// What is known of decoded samples, and what is to become of them.
+pub(super) struct DecodedSamples<'o> {
+    pub(super) stated: Option<Stated>,
+    /// Whether white is 0.
+    pub(super) inverted: bool,
+    pub(super) count: LevelCount,
+    /// The value of samples that are none.
+    pub(super) no_data: Option<f64>,
+    pub(super) mask: Option<&'o Mask>,
+    pub(super) gray: bool,
+}
+
+/// What is known of the levels at the front of a slot.
+pub(super) struct SlotLevels {
+    pub(super) layout: Layout,
+    pub(super) scale: Scale,
+    /// Whether every pixel is fully transparent, so that none counts.
+    pub(super) is_invisible: bool,
+    /// The pixels that do not count.
+    pub(super) uncounted: Option<Uncounted>,
+    /// The level of pixels without data.
+    pub(super) no_data: Option<u16>,
+}
+
+impl DecodedSamples<'_> {
+    /// Makes levels of the samples at the front of `slot`, which may be levels already.
+    pub(super) fn into_levels(self, payload: &Payload, slot: &mut [u8]) -> Result<SlotLevels, CodecError> {
+        let Self { stated, count, mask, .. } = self;
+        let (pixels, depth) = (pixels_of(&payload.layout, slot), payload.layout.depth);
+        let no_data = self.no_data.and_then(|value| uncounted::sample_of(value, depth, stated));
+        let fates = uncounted::fates(pixels, &payload.layout, mask, no_data)?;
+        let scale = match &payload.mapped {
+            Some(mapped) => Scale::of_mapped(mapped.form().levels, depth, mapped.restores),
+            None => Scale::take(count, stated, pixels, &payload.layout, fates.as_deref())?,
+        };
+        let inverted = self.inverted && payload.mapped.is_none();
+        if inverted {
+            scale.invert(pixels, &payload.layout);
+        }
+        let layout = if self.gray { to_gray(slot, &payload.layout) } else { payload.layout };
+        let was_invisible = is_invisible(pixels_of(&layout, slot), &layout);
+        let (layout, uncounted) = match fates {
+            Some(fates) => {
+                let (layout, uncounted) = Uncounted::hide(fates, slot, layout)?;
+                (layout, Some(uncounted))
+            }
+            None => (layout, None),
+        };
+        // What a mask covers can be seen.
+        let is_invisible = match mask {
+            Some(_) => was_invisible,
+            None => is_invisible(pixels_of(&layout, slot), &layout),
+        };
+        let no_data = no_data.map(|sample| scale.level_of(sample, depth, inverted));
+        Ok(SlotLevels { layout, scale, is_invisible, uncounted, no_data })
+    }
+}
+
+/// Returns whether every pixel is fully transparent. The first one that is not is mostly the first of all.
+fn is_invisible(pixels: &[u8], layout: &Layout) -> bool {
+    let alpha = layout.pixel_bytes() - layout.depth.bytes();
+    layout.pixel.has_alpha()
+        && pixels.chunks_exact(layout.pixel_bytes()).all(|pixel| pixel[alpha..].iter().all(|&byte| byte == 0))
+}
