@@ -149,8 +149,7 @@ impl<'s> Canvas<'s> {
     /// Makes an empty canvas for frames of this layout, RGB or RGBA, in `slot`.
     pub(super) fn new(frame: &Layout, slot: &'s mut [u8], mix: Mix) -> Result<Self, CodecError> {
         let pixels = frame.pixels() as usize;
-        let whole =
-            Place { width: frame.width as usize, height: frame.height as usize, ..Place::default() };
+        let whole = Place { width: frame.width as usize, height: frame.height as usize, ..Place::default() };
         let mut base = Vec::new();
         base.try_reserve_exact(4 * pixels)
             .map_err(|_| CodecError::OutOfMemory { bytes: Some(4 * pixels as u64) })?;

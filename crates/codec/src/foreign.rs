@@ -81,8 +81,8 @@ const FORMATS: [Foreign; 27] = [
 
 /// Extensions of further formats, which other programs write. Files in them are taken for no pictures of those that are looked for in folders.
 const ELSEWHERE: [&str; 26] = [
-    "tga", "pcx", "ico", "cur", "icns", "hdr", "dds", "qoi", "ff", "sgi", "ras", "xbm", "xpm", "pict", "jxr", "wdp",
-    "mng", "jng", "flif", "svg", "eps", "ps", "pdf", "xcf", "kra", "mp4",
+    "tga", "pcx", "ico", "cur", "icns", "hdr", "dds", "qoi", "ff", "sgi", "ras", "xbm", "xpm", "pict", "jxr",
+    "wdp", "mng", "jng", "flif", "svg", "eps", "ps", "pdf", "xcf", "kra", "mp4",
 ];
 
 /// Returns whether a file's name is that of a picture in a format that is not written.

@@ -260,11 +260,7 @@ fn decode_error(error: DecodingError) -> CodecError {
         other => {
             let reason = other.to_string();
             // The decoder's own message is for its developers: it lists the chunk's flags.
-            malformed(if reason.starts_with("CRC error") {
-                CHECKSUM.into()
-            } else {
-                reason
-            })
+            malformed(if reason.starts_with("CRC error") { CHECKSUM.into() } else { reason })
         }
     }
 }

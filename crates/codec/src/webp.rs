@@ -122,7 +122,10 @@ pub(super) fn decode_part(
     let source = Source::open(bytes)?;
     let layout = source.layout;
     let needed = target.len() / (width as usize * samples);
-    if source.frames.is_some() || layout.width != width || !(needed..=rows as usize).contains(&(layout.height as usize)) {
+    if source.frames.is_some()
+        || layout.width != width
+        || !(needed..=rows as usize).contains(&(layout.height as usize))
+    {
         let Layout { width, height, .. } = layout;
         return Err(malformed(format!("its {width}x{height} pixels are not those of its place")));
     }

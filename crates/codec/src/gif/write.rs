@@ -64,7 +64,8 @@ pub(crate) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Resu
 
 /// Returns whether some of these pixels are transparent.
 fn has_holes(pixels: &[u8], layout: &Layout) -> bool {
-    layout.pixel.has_alpha() && pixels.chunks_exact(layout.pixel_bytes()).any(|pixel| pixel.last() == Some(&0))
+    layout.pixel.has_alpha()
+        && pixels.chunks_exact(layout.pixel_bytes()).any(|pixel| pixel.last() == Some(&0))
 }
 
 /// A frame as indices of its colours.

@@ -4,7 +4,8 @@
 use std::io::{Cursor, Write};
 
 use ::png::{
-    BitDepth, ColorType, DecodeOptions, Decoder, EncodingError, Limits, Transformations, Writer, chunk::ChunkType,
+    BitDepth, ColorType, DecodeOptions, Decoder, EncodingError, Limits, Transformations, Writer,
+    chunk::ChunkType,
 };
 
 use super::chunks::{Chunks, SIGNATURE};
@@ -223,12 +224,7 @@ impl Still {
 }
 
 /// Decodes a file without checksums into `colours`, as RGBA. `stored` is working memory.
-fn read(
-    file: &[u8],
-    limits: Limits,
-    stored: &mut Vec<u8>,
-    colours: &mut Vec<u8>,
-) -> Result<(), CodecError> {
+fn read(file: &[u8], limits: Limits, stored: &mut Vec<u8>, colours: &mut Vec<u8>) -> Result<(), CodecError> {
     let mut options = DecodeOptions::default();
     options.set_ignore_crc(true);
     let mut decoder = Decoder::new_with_options(Cursor::new(file), options);
