@@ -263,6 +263,11 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
+    /// Whether the exit code was 0.
+    pub(crate) fn has_succeeded(&self) -> bool {
+        self.output.status.success()
+    }
+
     /// Standard output.
     pub(crate) fn stdout(&self) -> String {
         String::from_utf8(self.output.stdout.clone()).unwrap()

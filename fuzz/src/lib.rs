@@ -14,6 +14,23 @@ use rustix::fs::{MemfdFlags, memfd_create};
 /// Small limits, so that the time goes into the decoders and not into pixels.
 const LIMITS: Limits = Limits { max_pixels: 1 << 18, max_bytes: 1 << 24 };
 
+/// What is asked of a picture that only has to be read.
+const PLAIN: Target = Target {
+    format: None,
+    jpeg_quality: JpegQuality::Keep,
+    png_level: PngLevel::Fast,
+    eight_bit: false,
+    gray: false,
+    needs_rgb: false,
+    range: None,
+    window: None,
+    levels: codec::LevelCount::Full,
+    no_data: None,
+    splits: false,
+    segmentations: false,
+    derivation: None,
+};
+
 /// Lets panics pass that the library catches in other people's decoders and turns into errors. libFuzzer's panic hook would end the
 /// process at every panic; it still does at all others.
 pub fn silence_contained_panics() {
@@ -28,24 +45,19 @@ pub fn picture(data: &[u8], format: Format) {
     if Format::sniff(data) != Some(format) {
         return;
     }
+    if format == Format::WebP {
+        animated_webp(data);
+    }
     // The bytes themselves, by their sum, choose the way through the codec, so that a case stays a single file.
     let choice = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     // Lossless JPEGs are not written as such.
     let elsewhere = format == Format::Jpeg && choice / 8 % 2 == 1;
     let target = Target {
         format: elsewhere.then_some(Format::Tiff),
-        jpeg_quality: JpegQuality::Keep,
-        png_level: PngLevel::Fast,
-        eight_bit: false,
         gray: choice % 4 == 1,
         needs_rgb: choice % 4 == 2,
         range: if choice % 8 == 3 { Range::new(-1.0, 1.5) } else { None },
-        window: None,
-        levels: codec::LevelCount::Full,
-        no_data: None,
-        splits: false,
-        segmentations: false,
-        derivation: None,
+        ..PLAIN
     };
     pass_through(data, &target);
     pages(data, &target);
@@ -80,6 +92,54 @@ pub fn picture(data: &[u8], format: Format) {
         let stay = has_other_range || stay(&decoded, &pixels, &slot[..pixels.len()]);
         assert!(stay, "the pixels stay");
     }
+}
+
+/// Makes an animation of two frames of a still WebP, one of which covers a part of the other, and reads it; its first frame must be that picture.
+fn animated_webp(data: &[u8]) {
+    let mut slot = Vec::new();
+    let Ok(still) = read(&mut file_of(data), &PLAIN, &mut slot, 0, 0) else { return };
+    if still.frames() != 1 || still.format != Format::WebP {
+        return;
+    }
+    let (layout, choice) = (still.layout, data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
+    let before = slot.clone();
+    let Ok(moving) = read(&mut file_of(&animation_of(data, &layout, choice)), &PLAIN, &mut slot, 0xff, 0) else {
+        return;
+    };
+    assert_eq!(moving.frames(), 2, "no frame is lost");
+    let channels = layout.pixel_bytes();
+    for (number, pixel) in before[..layout.bytes() as usize].chunks_exact(channels).enumerate() {
+        let (row, column) = (number / layout.width as usize, number % layout.width as usize);
+        let at = 4 * (row * moving.layout.width as usize + column + 2);
+        assert!(slot[at..at + channels] == *pixel, "the first frame is the picture");
+    }
+}
+
+/// Returns a file of two frames, both of which are the picture of `data`: two pixels to the right, and at the left. The last bits of `choice` are
+/// the flags of the frames.
+fn animation_of(data: &[u8], layout: &Layout, choice: u8) -> Vec<u8> {
+    let short = |number: u32| number.to_le_bytes()[..3].to_vec();
+    let chunk = |kind: &[u8], content: &[u8]| {
+        let padding = &[0][..content.len() % 2];
+        [kind, &(content.len() as u32).to_le_bytes(), content, padding].concat()
+    };
+    let (mut rest, mut inside) = (&data[12..], Vec::new());
+    while let Some(head) = rest.first_chunk::<8>() {
+        let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        let end = (8 + length.next_multiple_of(2)).min(rest.len());
+        if [&b"ALPH"[..], b"VP8 ", b"VP8L"].contains(&&head[..4]) {
+            inside.extend(&rest[..end]);
+        }
+        rest = &rest[end..];
+    }
+    let sides = [short(layout.width - 1), short(layout.height - 1)].concat();
+    let frame = |left: u32, flags: u8| {
+        let place = [short(left), short(0), sides.clone(), short(40), vec![flags & 3]].concat();
+        chunk(b"ANMF", &[place, inside.clone()].concat())
+    };
+    let canvas = [vec![0x12, 0, 0, 0], short(layout.width + 1), short(layout.height - 1)].concat();
+    let parts = [chunk(b"VP8X", &canvas), chunk(b"ANIM", &[0; 6]), frame(1, choice), frame(0, choice >> 2)];
+    chunk(b"RIFF", &[b"WEBP".to_vec(), parts.concat()].concat())
 }
 
 /// Returns 8-bit pixels as RGBA, with zeros where they are transparent.

@@ -85,7 +85,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn words_of_others_reach_people_through_one_function() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let src = project().join("src");
     let is_way = |line: &str| {
         ["println!", "print!(", "dbg!(", "stderr(),", "stderr().write"].iter().any(|way| line.contains(way))
     };

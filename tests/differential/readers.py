@@ -100,9 +100,11 @@ def of_page(page, is_imagej):
     samples = samples.reshape(keyframe.imagelength, keyframe.imagewidth, -1)
     is_unsigned = samples.dtype.kind in 'ub' and samples.dtype.itemsize <= 2
     extra = [int(sample) for sample in keyframe.extrasamples]
-    if 1 in extra or 262 not in keyframe.tags or isinstance(bits, tuple) and len(set(bits)) > 1 or samples.dtype.kind == 'c' or keyframe.imagedepth > 1:
+    if 1 in extra or isinstance(bits, tuple) and len(set(bits)) > 1 or samples.dtype.kind == 'c' or keyframe.imagedepth > 1:
         return None
     bits = bits[0] if isinstance(bits, tuple) else bits
+    if 262 not in keyframe.tags:
+        photometric = {1: tifffile.PHOTOMETRIC.MINISBLACK, 3: tifffile.PHOTOMETRIC.RGB}.get(samples.shape[2])
     colours = {tifffile.PHOTOMETRIC.RGB: 3, tifffile.PHOTOMETRIC.YCBCR: 3}.get(photometric, 1)
     if photometric == tifffile.PHOTOMETRIC.PALETTE and not is_imagej:
         palette = np.asarray(keyframe.colormap)
