@@ -29,8 +29,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use choice::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, FramesChoice, Grid, InputFile,
-    JpegChoice, LinksChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
+    ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, FramesChoice, Grid,
+    InputFile, JpegChoice, LinksChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times,
+    TogetherChoice,
 };
 pub use effects::RunKind;
 pub(crate) use file::nearest;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::written::table;
 use super::{
-    After, Bytes, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, JpegChoice, LevelsChoice,
-    LinksChoice, MethodName, OnCollision, OrAuto, OrNone, Percent, Permissions, Pixels, PngLevelName, Rest,
-    TileSize, Times, TogetherChoice, Wait, Written, machine,
+    After, Bytes, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, JpegChoice,
+    LevelsChoice, LinksChoice, MethodName, OnCollision, OrAuto, OrNone, Percent, Permissions, Pixels,
+    PngLevelName, Rest, TileSize, Times, TogetherChoice, Wait, Written, machine,
 };
 use codec::JpegQuality;
 use equalize::Strength;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile, JpegChoice,
-    LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize, Times,
-    TogetherChoice,
+    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
+    JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize,
+    Times, TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;

@@ -417,8 +417,14 @@ mod tests {
         for fate in fates.into_iter().chain([failed]) {
             let (input, hidden) = (at("a.png"), at(".histeqd-done-a.png"));
             fs::write(&input, "input").unwrap();
-            let one =
-                FinishedInput { input: input.clone(), below: "a.png".into(), stamp: stamp(&input), fate };
+            let stamp = stamp(&input);
+            let one = FinishedInput {
+                input: input.clone(),
+                below: "a.png".into(),
+                stamp,
+                links: Links::Never,
+                fate,
+            };
             fs::rename(&input, &hidden).unwrap();
             fs::write(&input, "another since").unwrap();
             one.put_away().unwrap();
@@ -433,7 +439,13 @@ mod tests {
         let (input, hidden) = (folder.path().join("a.png"), folder.path().join(".histeqd-done-a.png"));
         fs::write(&input, "input").unwrap();
         let before = stamp(&input);
-        let one = |fate| FinishedInput { input: input.clone(), below: "a.png".into(), stamp: before, fate };
+        let one = |fate| FinishedInput {
+            input: input.clone(),
+            below: "a.png".into(),
+            stamp: before,
+            links: Links::Never,
+            fate,
+        };
         let delete = || Fate::Done { after: After::Delete, out: "".into(), output: "".into(), durable: true };
         fs::write(&hidden, "of a killed process").unwrap();
         one(delete()).put_away().unwrap();

@@ -358,7 +358,10 @@ mod tests {
             made(&b"Pf 3 1 -1.0\n".iter().copied().chain(samples).collect::<Vec<u8>>(), 1 << 24).unwrap()
         };
         let preview = floats([0.5, 0.75, 1.0]);
-        assert_eq!((decoded(&preview).2.as_slice(), preview.histogram[BINS - 1]), (&[0, 127, 255][..], 1));
+        assert_eq!(
+            (decoded(&preview).2.as_slice(), preview.facts.histogram[BINS - 1]),
+            (&[0, 127, 255][..], 1)
+        );
         // What is no number is transparent.
         let (width, _, samples) = decoded(&floats([0.5, f32::NAN, 1.0]));
         assert_eq!((width, samples.len(), samples[3]), (3, 6, 0));

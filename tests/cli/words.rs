@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{BRIGHT, Place};
+use crate::harness::{BRIGHT, Place, project};
 
 #[test]
 fn what_is_no_command_is_told_how_it_is_asked_for() {

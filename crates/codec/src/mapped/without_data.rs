@@ -17,9 +17,10 @@ impl Mapped {
     }
 
     /// Returns the level that pixels without data have in a format that has no place for the samples, if alpha does not tell them from others: that
-    /// nearest to the no-data value.
+    /// nearest to the no-data value, or to the least of several.
     pub(crate) fn level_without_data(&self, layout: &Layout) -> Option<u16> {
-        let level = self.mapping.level(self.form.no_data.filter(|_| self.form.alpha.is_none())?);
+        let none = self.form.no_data.filter(|_| self.form.alpha.is_none())?;
+        let level = self.mapping.level(none.least);
         let level = if self.form.inverted { self.form.top() - level } else { level };
         let is_reduced = layout.depth != self.form.kind.depth();
         Some(if is_reduced { to_eight(level).into() } else { level })
