@@ -23,7 +23,7 @@ impl FirstPage {
         let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
         Self {
             is_imagejs: imagej::is_description(description),
-            top: top(directory).or_else(|| top_of_ome(description)),
+            top: top(directory, top_of_ome(description)),
             no_data: own_no_data(directory),
         }
     }
@@ -35,10 +35,7 @@ pub(super) fn stated(directory: &Directory, bits: u32, first: &FirstPage) -> Opt
     let is_unsigned = directory.number(tags::SAMPLE_FORMAT).is_none_or(|format| format == tags::UNSIGNED);
     match bits {
         8 | 16 if is_unsigned => {
-            // A page whose greatest sample is above them has other levels.
-            let greatest = directory.numbers(tags::MAX_SAMPLE).and_then(|tops| tops.iter().max());
-            let of_first = first.top.filter(|top| greatest.is_none_or(|greatest| greatest <= *top));
-            let top = top(directory).or(of_first)?;
+            let top = top(directory, first.top)?;
             (1..(1_u64 << bits) - 1).contains(&top).then_some(Stated { top: top as u16, place: Place::Low })
         }
         1..=7 | 9..=15 => Some(Stated::spread(bits)),
@@ -46,12 +43,13 @@ pub(super) fn stated(directory: &Directory, bits: u32, first: &FirstPage) -> Opt
     }
 }
 
-/// Returns the highest level that a page's own tags state.
-fn top(directory: &Directory) -> Option<u64> {
-    let tops = directory.numbers(tags::MAX_SAMPLE)?;
-    let top = tops.get(0).filter(|top| tops.iter().all(|other| other == *top))?;
-    // Many writers put the greatest sample of the picture there, which says nothing of bits.
-    top.checked_add(1).is_some_and(u64::is_power_of_two).then_some(top)
+/// Returns the highest level of a page: that which its own tag states, or else that which is said of the whole file.
+fn top(directory: &Directory, of_file: Option<u64>) -> Option<u64> {
+    let Some(tops) = directory.numbers(tags::MAX_SAMPLE) else { return of_file };
+    let (least, greatest) = (tops.iter().min()?, tops.iter().max()?);
+    // Many writers put the greatest sample of the picture there, which says nothing of bits unless it is above what is said of them.
+    let is_of_bits = least == greatest && greatest.checked_add(1).is_some_and(u64::is_power_of_two);
+    if is_of_bits { Some(greatest) } else { of_file.filter(|top| greatest <= *top) }
 }
 
 fn top_of_ome(description: &[u8]) -> Option<u64> {
@@ -109,7 +107,8 @@ mod tests {
         for (first, top) in [
             (directory(Some(4095), None, ""), Some(4095)),
             (directory(Some(4000), None, ""), None),
-            (directory(Some(4000), None, OME), Some(1023)),
+            (directory(Some(1000), None, OME), Some(1023)),
+            (directory(Some(4000), None, OME), None),
             (directory(None, None, OME), Some(1023)),
             (directory(None, None, "SignificantBits=\"10\""), None),
         ] {
