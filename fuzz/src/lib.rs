@@ -99,7 +99,8 @@ fn animated_webp(data: &[u8]) {
     }
     let (layout, choice) = (still.layout, data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
     let before = slot.clone();
-    let Ok(moving) = read(&mut file_of(&animation_of(data, &layout, choice)), &PLAIN, &mut slot, 0xff, 0) else {
+    let Ok(moving) = read(&mut file_of(&animation_of(data, &layout, choice)), &PLAIN, &mut slot, 0xff, 0)
+    else {
         return;
     };
     assert_eq!(moving.frames(), 2, "no frame is lost");

@@ -131,8 +131,9 @@ def traits(path):
     if what == 'tiff':
         with tifffile.TiffFile(path) as file:
             tag, page = file.pages[0].tags.get('GDAL_NODATA'), file.pages[0].keyframe
-            signed = page.dtype is not None and (page.dtype.kind in 'if' or page.dtype.itemsize > 2)
-            return {'absent': float(tag.value) if tag else None, 'inverted': signed and page.photometric == tifffile.PHOTOMETRIC.MINISWHITE}
+            is_mapped = page.dtype is not None and (page.dtype.kind in 'if' or page.dtype.itemsize > 2)
+            white_is_zero = 262 in page.tags and page.photometric == tifffile.PHOTOMETRIC.MINISWHITE
+            return {'absent': float(tag.value) if tag else None, 'inverted': is_mapped and white_is_zero}
     return {}
 
 
