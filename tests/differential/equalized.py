@@ -9,18 +9,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'python/tests'))
 import model  # noqa: E402
 from picture import Picture  # noqa: E402
 
-TOP = 65535
 
-
-def equalized(picture, together, inverted=False, spread=False, absent=None):
-    """The picture with its frames equalized each by itself, or together. Samples that are no levels, and those to be spread, become levels and samples
-    again; `inverted` ones have white as 0. `absent` is the value of samples that are none."""
+def equalized(picture, together, inverted=False, spread=False, limits=None, absent=None):
+    """The picture with its frames equalized each by itself, or together. Samples that are no levels, and those to be spread (over what there is, or between
+    limits), become levels and samples again; `inverted` ones have white as 0. `absent` is the value of samples that are none."""
     frames = [np.concatenate(picture.frames)] if together else picture.frames
-    done = [of_frame(frame, picture, inverted, spread, absent) for frame in frames]
+    done = [of_frame(frame, picture, inverted, spread, limits, absent) for frame in frames]
     return Picture(np.split(done[0], len(picture.frames)) if together else done, picture.colours, picture.alpha)
 
 
-def of_frame(frame, picture, inverted, spread, absent):
+def of_frame(frame, picture, inverted, spread, limits, absent):
     colours = frame[..., : picture.colours]
     seen = frame[..., picture.colours] != 0 if picture.alpha else np.ones(frame.shape[:2], bool)
     finite = np.isfinite(colours).all(-1)
@@ -31,7 +29,7 @@ def of_frame(frame, picture, inverted, spread, absent):
     seen &= finite
     if not seen.any():
         return frame
-    levels, back = as_levels(colours, finite, is_levels, spread)
+    levels, back = as_levels(colours, finite, is_levels, spread, limits)
     out = frame.copy()
     out[..., : picture.colours] = np.where(finite[..., None], back(through(levels, seen, inverted)), colours)
     if absent is not None and is_levels:
@@ -39,23 +37,24 @@ def of_frame(frame, picture, inverted, spread, absent):
     return out
 
 
-def as_levels(colours, finite, is_levels, spread):
+def as_levels(colours, finite, is_levels, spread, limits):
     """Levels from 0 up, and what makes samples of them again (docs/formats.md)."""
-    kind, top = colours.dtype, TOP
+    kind, top = colours.dtype, 255 if colours.dtype.itemsize == 1 else 65535
     if is_levels:
         return colours, lambda levels: levels
     if kind in (np.int8, np.int16) and not spread:
         half = -int(np.iinfo(kind).min)
         return (colours.astype(np.int64) + half).astype(f'u{kind.itemsize}'), lambda levels: levels.astype(np.int64) - half
     values = colours.astype(np.float64)
-    low, high = values[finite].min(), values[finite].max()
+    low, high = limits or (values[finite].min(), values[finite].max())
     if low == high:
         return np.zeros(colours.shape, np.uint16), lambda levels: colours
-    levels = np.floor((np.where(finite[..., None], values, low) - low) / (high - low) * top + 0.5).astype(np.uint16)
+    levels = np.floor((np.where(finite[..., None], values, low) - low) / (high - low) * top + 0.5)
+    levels = levels.astype(np.uint8 if top == 255 else np.uint16)
 
     def back(levels):
         samples = low + levels / top * (high - low)
-        return samples.astype(kind) if kind.kind == 'f' else np.rint(samples).astype(kind)
+        return samples.astype(kind) if kind.kind == 'f' else np.floor(samples + 0.5).astype(kind)
 
     return levels, back
 

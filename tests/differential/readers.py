@@ -120,7 +120,11 @@ def of_page(page, is_imagej):
         samples, colours = np.dstack([without_inks(samples[..., :4]), samples[..., 4:]]), 3
     elif not (photometric == tifffile.PHOTOMETRIC.YCBCR and keyframe.compression in (6, 7) and samples.dtype == np.uint8):
         return None
-    return samples, colours, extra[:1] == [2]
+    if 2 in extra:
+        # Alpha may lie behind other channels.
+        at = samples.shape[2] - len(extra) + extra.index(2)
+        samples = np.dstack([samples[..., :colours], samples[..., at:at + 1], samples[..., colours:at], samples[..., at + 1:]])
+    return samples, colours, 2 in extra
 
 
 def without_inks(inks):
@@ -137,13 +141,24 @@ def is_animated(path):
 
 
 def with_imagecodecs(path):
-    decode = {'png': imagecodecs.png_decode, 'jpeg': of_jpeg, 'webp': imagecodecs.webp_decode, 'jxl': imagecodecs.jpegxl_decode,
-              'jp2': imagecodecs.jpeg2k_decode, 'bmp': imagecodecs.bmp_decode}[kind(path)]
+    decode = {'png': imagecodecs.png_decode, 'jpeg': of_jpeg, 'webp': imagecodecs.webp_decode, 'jxl': of_jxl,
+              'jp2': of_jpeg2000, 'bmp': imagecodecs.bmp_decode}[kind(path)]
     if is_animated(path):
         return None
     with open(path, 'rb') as file:
         samples = decode(file.read())
     return None if samples is None or samples.dtype.kind == 'f' else Picture.of([samples])
+
+
+def of_jxl(data):
+    """libjxl does not tell the bits of samples, which are in the lowest ones."""
+    samples = imagecodecs.jpegxl_decode(data)
+    return None if samples.dtype == np.uint16 and samples.max() < 1 << 15 else samples
+
+
+def of_jpeg2000(data):
+    samples, size = imagecodecs.jpeg2k_decode(data), data.index(b'\xff\x51')
+    return None if samples.dtype.kind != 'u' else to_whole_bytes(samples, (data[size + 40] & 0x7f) + 1)
 
 
 def of_jpeg(data):

@@ -115,8 +115,11 @@ def allowed(path, ours):
 
 def step(picture):
     """By how much samples that are no levels may differ: half a level and the rounding to their type."""
-    samples = np.concatenate([frame[np.isfinite(frame)].ravel() for frame in picture.opaque()]).astype(np.float64)
-    return 0 if samples.size == 0 else (samples.max() - samples.min()) / 65535 * 0.51 + (0.5 if picture.frames[0].dtype.kind in 'iu' else 0)
+    samples = np.concatenate([frame[np.isfinite(frame)].ravel() for frame in picture.opaque()])
+    if samples.size == 0:
+        return 0
+    rounding = 0.5 if samples.dtype.kind in 'iu' else float(np.spacing(np.abs(samples).max()))
+    return (float(samples.max()) - float(samples.min())) / 65535 * 0.51 + rounding
 
 
 def traits(path):
@@ -125,14 +128,17 @@ def traits(path):
     if what == 'dicom':
         data = pydicom.dcmread(path, stop_before_pixels=True)
         bits = data.get('BitsStored', 8)
-        spread = data.SamplesPerPixel == 1 and (bits > 8 or bits < data.BitsAllocated or bits == 1 or data.get('PixelRepresentation') == 1)
+        has_other_bits = bits > 8 or bits < data.BitsAllocated or bits == 1 or data.get('PixelRepresentation') == 1
+        # Gray is spread over what there is, colours over all of their bits.
+        limits = (0, 2**bits - 1) if data.SamplesPerPixel == 3 else None
         absent = data.get('PixelPaddingValue')
-        return {'spread': spread, 'inverted': data.PhotometricInterpretation == 'MONOCHROME1', 'absent': absent}
+        return {'spread': has_other_bits, 'limits': limits, 'inverted': data.PhotometricInterpretation == 'MONOCHROME1', 'absent': absent}
     if what == 'tiff':
         with tifffile.TiffFile(path) as file:
             tag, page = file.pages[0].tags.get('GDAL_NODATA'), file.pages[0].keyframe
-            signed = page.dtype is not None and (page.dtype.kind in 'if' or page.dtype.itemsize > 2)
-            return {'absent': float(tag.value) if tag else None, 'inverted': signed and page.photometric == tifffile.PHOTOMETRIC.MINISWHITE}
+            is_mapped = page.dtype is not None and (page.dtype.kind in 'if' or page.dtype.itemsize > 2)
+            white_is_zero = 262 in page.tags and page.photometric == tifffile.PHOTOMETRIC.MINISWHITE
+            return {'absent': float(tag.value) if tag else None, 'inverted': is_mapped and white_is_zero}
     return {}
 
 

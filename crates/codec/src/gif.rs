@@ -137,8 +137,7 @@ fn most_bytes(canvas: &Layout) -> u64 {
 }
 
 fn place_of(frame: &Frame<'_>) -> Place {
-    let [left, top, width, height] =
-        [frame.left, frame.top, frame.width, frame.height].map(|number| number.into());
+    let [left, top, width, height] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
     Place { left, top, width, height }
 }
 

@@ -40,3 +40,19 @@ fn behind_sub_blocks(mut bytes: &[u8]) -> Option<&[u8]> {
         bytes = behind.get(usize::from(length)..)?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::are_known;
+
+    #[test]
+    fn an_extension_of_any_kind_is_known_and_what_is_no_block_is_not() {
+        let header = b"GIF89a\x01\0\x01\0\x80\0\0abcdef";
+        let image = b",\0\0\0\0\x01\0\x01\0\0\x02\x02\x44\x01\0";
+        let extension = b"!\x2a\x05Hello\x01,\0";
+        let file = |blocks: &[&[u8]]| [&header[..], &blocks.concat()].concat();
+        assert!(are_known(&file(&[extension, image, extension, b";"])));
+        assert!(!are_known(&file(&[image, b"\x05Hello\0", image, b";"])), "it is no extension");
+        assert!(!are_known(&file(&[extension, image])), "there is no trailer");
+    }
+}

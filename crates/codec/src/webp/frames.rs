@@ -189,12 +189,12 @@ fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
         255 => return front,
         own => own,
     };
-    let below = u32::from(back[3]) * (256 - own) >> 8;
+    let below = (u32::from(back[3]) * (256 - own)) >> 8;
     let all = own + below;
     let scale = (1 << 24) / all;
     let colour = |at: usize| {
         let sum = u32::from(front[at]) * own + u32::from(back[at]) * below;
-        (sum * scale >> 24) as u8
+        ((sum * scale) >> 24) as u8
     };
     [colour(0), colour(1), colour(2), all as u8]
 }
