@@ -78,9 +78,9 @@ impl Rescale {
         Ok([one.min(other), one.max(other)])
     }
 
-    /// Returns slope and intercept.
-    pub(super) fn line(self) -> [f64; 2] {
-        [self.slope, self.intercept]
+    /// Returns slope and intercept, unless they change nothing.
+    pub(super) fn line(self) -> Option<[f64; 2]> {
+        Some([self.slope, self.intercept]).filter(|line| *line != [1.0, 0.0])
     }
 }
 
