@@ -413,7 +413,11 @@ fn a_format_without_pages_is_refused_with_a_remedy_and_standard_output_takes_the
     let pages = some(3);
     place.file("a.tif", plain(&pages, Storage::Lzw));
     let ran = place.run("a.tif --out out --format png");
-    ran.exits(1).says("PNG cannot hold the 3 pages of a TIFF; write it as TIFF (--format tiff)");
+    ran.exits(1).says(
+        "PNG cannot hold the 3 pages of a TIFF; write each into a file of its own (--frames split) or all as TIFF",
+    );
+    place.run("a.tif --out split --frames split").exits(0);
+    assert_eq!(place.tree("split"), ["a/a-00001.tif", "a/a-00002.tif", "a/a-00003.tif"]);
     let to = File::create(place.path("b.tif")).unwrap();
     let status = place.histeqd("a.tif --out -").stdout(Stdio::from(to)).status().unwrap();
     assert!(status.success());

@@ -107,7 +107,7 @@ fn floats_are_spread_over_their_own_range_or_a_given_one() {
     for wrong in ["3..-1", "0", "1..1", "0..inf"] {
         let ran = place.run(&format!("in --out no --range {wrong}"));
         ran.exits(2)
-            .says("is not a range such as 0..1 or -1000..3000, whose first number is less; or use auto");
+            .says("is not a range such as 0..1, -1000..3000 or -1000hu..400hu, whose first number is less; or use auto");
     }
 }
 

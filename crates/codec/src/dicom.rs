@@ -22,7 +22,7 @@ use super::metadata::MetadataBytes;
 use super::range::Range;
 use super::reader::Reader;
 use super::{
-    CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Resolution, Target, pixels_of,
+    CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution, Target, pixels_of,
 };
 use crate::cores::{Cores, SMALL_CHANGE};
 use crate::elements::{Encoding, MARK, PREAMBLE, has_preamble, is_type};
@@ -38,7 +38,6 @@ mod fragments;
 mod header;
 mod items;
 mod nested;
-mod object;
 mod palette;
 mod pixels;
 mod rle;
@@ -53,14 +52,13 @@ use dataset::{DataSet, fault};
 use description::Description;
 use fragments::Fragments;
 use header::Header;
-pub use object::Object;
 use pixels::Frame;
 use shown::{Rescale, Shown, ShownRows};
 use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
 
 const CONVERT: &str = "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)";
-pub(super) const DECOMPRESS: &str =
+const DECOMPRESS: &str =
     "decompress it first, as in Python's pydicom: `ds = dcmread(IN); ds.decompress(); ds.save_as(OUT)`";
 pub(super) const EXTRACT: &str =
     "extract the frames first, as in `dcmj2pnm --all-frames --write-16-bit-png IN OUT` (DCMTK)";
@@ -336,7 +334,7 @@ impl Decode for Source<'_> {
         drop(rows);
         let stands_for_stored =
             self.shown.is_none() && purpose.range.is_none_or(|range| range.unit.is_none());
-        let rescale = Rescale::of(&known.set, *frame).filter(|_| stands_for_stored).map(Rescale::line);
+        let rescale = Rescale::of(&known.set, *frame).filter(|_| stands_for_stored).and_then(Rescale::line);
         let native = Native { is_shown: self.shown.is_some(), rescale, known: self.known };
         Ok(Payload { layout, metadata, native: AnyNative::Dicom(native), mapped })
     }

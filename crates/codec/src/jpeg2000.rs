@@ -40,10 +40,8 @@ pub(crate) fn decode(
     mend(stream);
     let header = Size::parse(stream).ok_or_else(|| malformed("its header is damaged"))?;
     if header.is_subsampled {
-        return Err(CodecError::unsupported(
-            "a DICOM file of subsampled JPEG 2000",
-            super::dicom::DECOMPRESS,
-        ));
+        const REMEDY: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
+        return Err(CodecError::unsupported("a DICOM file of subsampled JPEG 2000", REMEDY));
     }
     if (header.width, header.height) != size || header.components != components || !header.is_uniform {
         return Err(malformed("its size or its components are not those of its place"));

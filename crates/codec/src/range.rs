@@ -90,8 +90,8 @@ mod tests {
         assert_eq!(hounsfield.to_string(), "-1000hu..400hu");
         assert_eq!("-1000..400hu".parse(), Ok(hounsfield));
         for text in [
-            "0hu..1", "0..1hu", "hu..1hu", "", "..", "0..", "1..0", "1..1", "0..inf", "nan..1", "0-1",
-            "0...1..2", "a..b",
+            "0hu..1", "hu..1hu", "", "..", "0..", "1..0", "1..1", "0..inf", "nan..1", "0-1", "0...1..2",
+            "a..b",
         ] {
             let why = text.parse::<Range>().unwrap_err();
             assert!(why.contains("is not a range such as 0..1"), "{why}");

@@ -19,6 +19,8 @@ const IMPLEMENTATION: &str = "2.25.221637485960715533104982346671530274119";
 const VERSION: &str = "HISTEQD";
 /// The class of pictures of which nothing is known.
 const SECONDARY_CAPTURE: &[u8] = b"1.2.840.10008.5.1.4.1.1.7";
+/// The class of images of magnetic resonance whose frames are described in groups.
+const ENHANCED_RESONANCE: &str = "1.2.840.10008.5.1.4.1.1.4.1";
 const DERIVATION: &str = concat!("Contrast enhanced by histeqd ", env!("CARGO_PKG_VERSION"));
 /// The most bytes of a short text, of a long string and of a whole number.
 const MAX_TEXT: usize = 1024;
@@ -80,9 +82,11 @@ impl Derived<'_> {
         let (set, lost_colours) = (self.set(), self.lost_colours());
         let truth = Truth { lost_colours, presentation: self.presentation() };
         let mut elements = Elements::new(set.encoding);
+        let is_resonance = has_groups(set) && set.text(tags::SOP_CLASS) == Some(ENHANCED_RESONANCE);
         for (&tag, element) in &set.elements {
-            let is_profile = matches!(tag, tags::ICC | tags::COLOR_SPACE);
-            if tags::is_untrue(tag) || is_lost_overlay(set, tag) || is_profile && lost_colours {
+            let is_lost_profile = lost_colours && matches!(tag, tags::ICC | tags::COLOR_SPACE);
+            let is_of_original = is_resonance && tags::OF_ORIGINAL_RESONANCE.contains(&tag);
+            if tags::is_untrue(tag) || is_lost_overlay(set, tag) || is_lost_profile || is_of_original {
                 continue;
             }
             let value = &set.bytes[element.value.clone()];
@@ -148,7 +152,8 @@ impl Derived<'_> {
         }
         how.extend(DERIVATION.as_bytes());
         elements.put(tags::DERIVATION, b"ST", &how);
-        let (class, source) = (set.value(tags::SOP_CLASS), set.value(tags::SOP_INSTANCE));
+        let source = set.value(tags::SOP_INSTANCE).filter(|uid| is_uid(uid));
+        let class = set.value(tags::SOP_CLASS);
         if let (Some(class), Some(source)) = (class, source) {
             let mut item = Elements::new(elements.encoding);
             item.put(tags::REFERENCED_CLASS, b"UI", class);
@@ -254,12 +259,17 @@ fn is_lost_overlay(set: &DataSet, tag: Tag) -> bool {
     tags::OVERLAYS.contains(&group) && set.value(group << 16 | tags::OVERLAY_DATA).is_none()
 }
 
+/// Returns whether what is said of frames is in groups.
+fn has_groups(set: &DataSet) -> bool {
+    set.value(tags::SHARED_GROUPS).is_some() || set.value(tags::FRAME_GROUPS).is_some()
+}
+
 /// Returns the type of an image that is derived. It was not made in the examination, but where each frame has a type, those of patients' are
 /// always of the first kind (PS3.3, C.8.16.1.2).
 fn image_type(set: &DataSet) -> Vec<u8> {
     let old = set.value(tags::IMAGE_TYPE).unwrap_or_default();
     let kind = nested::derived(old);
-    if set.value(tags::SHARED_GROUPS).is_some() {
+    if has_groups(set) {
         return kind;
     }
     let further = kind.split(|&byte| byte == b'\\').skip(2);
@@ -279,6 +289,12 @@ fn series_description(old: &[u8], what: &str) -> Vec<u8> {
         _ => return what.into_bytes(),
     };
     [old, b" (", what.as_bytes(), b")"].concat()
+}
+
+/// Returns whether this is the UID of anything (PS3.5, 9.1).
+fn is_uid(value: &[u8]) -> bool {
+    matches!(value, [b'0'..=b'2', b'.', ..])
+        && value.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | 0 | b' '))
 }
 
 /// Returns the UID of a series that was made of another.

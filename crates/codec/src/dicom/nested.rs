@@ -9,7 +9,7 @@ use crate::elements::{Encoding, Tag, Type};
 use crate::ifd::Bytes;
 
 /// The functional groups of all frames, and those of each.
-const GROUPS: [Tag; 2] = [tags::SHARED_GROUPS, 0x5200_9230];
+const GROUPS: [Tag; 2] = [tags::SHARED_GROUPS, tags::FRAME_GROUPS];
 /// Windows, and mappings to values with a unit.
 const UNTRUE: [Tag; 2] = [0x0028_9132, tags::VALUE_MAPPINGS];
 /// Slope, intercept and type of rescaled values.

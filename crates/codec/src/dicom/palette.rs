@@ -7,6 +7,9 @@ use super::{malformed, tags};
 use crate::CodecError;
 use equalize::Depth;
 
+/// The classes of pictures and films of ultrasound.
+const ULTRASOUND: [&str; 2] = ["1.2.840.10008.5.1.4.1.1.6.1", "1.2.840.10008.5.1.4.1.1.3.1"];
+
 /// The colours that samples are numbers of.
 #[derive(Debug)]
 pub(super) struct Palette {
@@ -42,7 +45,8 @@ impl Palette {
                 colour[channel] = value;
             }
         }
-        let depth = reduced(&mut colours, stored);
+        let is_ultrasound = set.text(tags::SOP_CLASS).is_some_and(|class| ULTRASOUND.contains(&class));
+        let depth = reduced(&mut colours, stored, is_ultrasound);
         Ok(Self { first, depth, colours })
     }
 
@@ -65,10 +69,11 @@ impl Palette {
     }
 }
 
-/// Returns the depth of colours, which become those of 8 bits if they are such in the upper halves of words, as those of ultrasound are.
-fn reduced(colours: &mut [[u16; 3]], stored: Depth) -> Depth {
+/// Returns the depth of colours. They become those of 8 bits if they are such in the upper halves of words, or those of ultrasound, which has no
+/// colours of more bits but in palettes (PS3.3, C.8.5.6.1.15).
+fn reduced(colours: &mut [[u16; 3]], stored: Depth, is_ultrasound: bool) -> Depth {
     let values = colours.as_flattened_mut();
-    if stored == Depth::Eight || values.iter().any(|value| value & 0xff != 0) {
+    if stored == Depth::Eight || !is_ultrasound && values.iter().any(|value| value & 0xff != 0) {
         return stored;
     }
     values.iter_mut().for_each(|value| *value >>= 8);

@@ -11,8 +11,6 @@ use crate::reader::resize;
 use crate::{CodecError, Window};
 use equalize::Levels;
 
-/// What is said of each frame.
-const FRAME_GROUPS: u32 = 0x5200_9230;
 /// Within groups: windows, and how values are rescaled.
 const FRAME_WINDOWS: u32 = 0x0028_9132;
 const FRAME_RESCALING: u32 = 0x0028_9145;
@@ -25,7 +23,7 @@ const WINDOW_FUNCTION: u32 = 0x0028_1056;
 /// The scope that says something of a frame: its own groups, those of all, or the data set.
 fn scope_of(set: &DataSet, frame: u32, group: u32) -> Scope<'_> {
     let whole = Scope::Whole(set);
-    let own = whole.find(FRAME_GROUPS).and_then(|groups| groups.item(frame as usize)?.item(group));
+    let own = whole.find(tags::FRAME_GROUPS).and_then(|groups| groups.item(frame as usize)?.item(group));
     let shared = || whole.item(tags::SHARED_GROUPS)?.item(group);
     own.or_else(shared).unwrap_or(whole)
 }
@@ -80,9 +78,9 @@ impl Rescale {
         Ok([one.min(other), one.max(other)])
     }
 
-    /// Returns slope and intercept.
-    pub(super) fn line(self) -> [f64; 2] {
-        [self.slope, self.intercept]
+    /// Returns slope and intercept, unless they change nothing.
+    pub(super) fn line(self) -> Option<[f64; 2]> {
+        Some([self.slope, self.intercept]).filter(|line| *line != [1.0, 0.0])
     }
 }
 

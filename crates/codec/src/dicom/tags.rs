@@ -34,8 +34,31 @@ pub(super) const SERIES_INSTANCE: Tag = 0x0020_000e;
 pub(super) const SERIES_NUMBER: Tag = 0x0020_0011;
 /// What tells the parts of one long file from others.
 pub(super) const CONCATENATION: Tag = 0x0020_9161;
-/// What all frames have in common.
+/// What all frames have in common, and what each has.
 pub(super) const SHARED_GROUPS: Tag = 0x5200_9229;
+pub(super) const FRAME_GROUPS: Tag = 0x5200_9230;
+
+/// How the frames of magnetic resonance were taken, which only original ones say (PS3.3, C.8.13.4).
+pub(super) const OF_ORIGINAL_RESONANCE: [Tag; 18] = [
+    0x0018_0023,
+    0x0018_9005,
+    0x0018_9008,
+    0x0018_9010,
+    0x0018_9011,
+    0x0018_9012,
+    0x0018_9014,
+    0x0018_9015,
+    0x0018_9017,
+    0x0018_9018,
+    0x0018_9024,
+    0x0018_9025,
+    0x0018_9029,
+    0x0018_9032,
+    0x0018_9033,
+    0x0018_9034,
+    0x0018_9093,
+    0x0018_9094,
+];
 
 pub(super) const SAMPLES: Tag = 0x0028_0002;
 pub(super) const PHOTOMETRIC: Tag = 0x0028_0004;

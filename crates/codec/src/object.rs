@@ -1,4 +1,4 @@
-//! Objects that are no pictures, by their SOP classes (PS3.4, annexes B.5 and I.4): what samples they have are no brightness.
+//! DICOM objects that are no pictures, by their SOP classes (PS3.4, annexes B.5 and I.4): what samples they have are no brightness.
 
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ const RADIOTHERAPY_IMAGES: [&str; 3] = ["481.1", "481.23", "481.24"];
 
 impl Object {
     /// Returns what an object of this SOP class is, unless it is a picture, or a class that is not known.
-    pub(super) fn of_class(uid: &str) -> Option<Self> {
+    pub(crate) fn of_class(uid: &str) -> Option<Self> {
         let class = uid.strip_prefix(STORAGE)?;
         let (root, number) = class.split_once('.').unwrap_or((class, ""));
         Some(match (root, number) {
