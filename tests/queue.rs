@@ -449,6 +449,10 @@ fn a_server_may_ask_for_a_key_and_for_tls() {
     let (key, authority) = (("NATS_NKEY", "user.nk"), ("NATS_CA", "server.crt"));
     run("submit in --out out", &[key]).exits(3).says("cannot be used: ");
     run("submit in --out out", &[authority]).exits(3).says("cannot be used: ");
+    // The certificate is right, and of another name.
+    let by_name = queue.replace("127.0.0.1", "localhost");
+    let mut command = place.histeqd(&format!("submit in --out out --queue {by_name}"));
+    Ran::from(command.envs([key, authority]).output().unwrap()).exits(3).says("cannot be used: ");
     run("submit in --out out", &[key, authority]).exits(0);
     let root = place.path("");
     let line = format!("work --root {} --devices cpu --until-empty", root.display());

@@ -314,9 +314,10 @@ impl Watch {
     }
 
     /// Lets a file rest that exists, but that no message says is complete.
-    fn let_settle(&self, path: &Path, settle: &mut Settle, now: Instant) {
-        if let Some(seen) = self.look(path) {
-            settle.listed(path, seen, now);
+    fn let_settle(&mut self, path: &Path, settle: &mut Settle, now: Instant) {
+        match self.look(path) {
+            Some(seen) => settle.listed(path, seen, now),
+            None => self.note_left_out(path, false),
         }
     }
 

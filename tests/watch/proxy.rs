@@ -70,7 +70,7 @@ fn start(place: &Place, port_of_service: u16) -> Proxy {
         .replace("127.0.0.1:9464", &format!("127.0.0.1:{port_of_service}"))
         .replace("THE-TOKEN-OF-THE-FILE", TOKEN);
     let text = format!(
-        "daemon off; user root; pid {folder}/pid; error_log stderr; events {{}}\nhttp {{ access_log off;\n{server}}}\n"
+        "daemon off; master_process off; user root; pid {folder}/pid; error_log stderr; events {{}}\nhttp {{ access_log off;\n{server}}}\n"
     );
     place.file("nginx.conf", text);
     let mut nginx = Command::new("nginx");

@@ -164,7 +164,6 @@ fn links_are_files_and_are_never_opened_to_be_made() {
     fs::write(case.folder.path().join("target"), "x").unwrap();
     std::os::unix::fs::symlink(case.folder.path().join("target"), case.at("soft.png")).unwrap();
     fs::hard_link(case.folder.path().join("target"), case.at("hard.png")).unwrap();
-    std::os::unix::fs::symlink(case.folder.path(), case.at("folder")).unwrap();
     assert_eq!(case.done(), ["hard.png", "soft.png"]);
     // What an SFTP server does for a rename.
     fs::write(case.folder.path().join("upload"), "x").unwrap();
@@ -188,7 +187,7 @@ fn a_link_to_a_folder_is_followed_whenever_it_is_made() {
 #[test]
 fn a_link_that_leads_out_is_left_out_and_said_to_be() {
     for (links, done) in
-        [(Links::Inside, &["a.png", "near.png", "near/a.png"][..]), (Links::Never, &["a.png"])]
+        [(Links::Inside, &["a.png", "near/a.png", "near.png"][..]), (Links::Never, &["a.png"])]
     {
         let mut case = Case::with(|inbox| Options {
             selection: Selection::new(&[], &[], links).unwrap(),
