@@ -13,6 +13,8 @@ fn stages(mut child: Child) -> (BTreeSet<String>, Ran) {
     while child.try_wait().unwrap().is_none() {
         // The process may have ended since.
         let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten().flatten();
+        // The first one has the program's name.
+        let tasks = tasks.filter(|task| task.file_name() != *child.id().to_string());
         seen.extend(tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()));
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -177,17 +177,38 @@ fn no_page_of_another_origin_changes_anything() {
         (format!("{bearer}Origin: http://evil.example\r\n"), 403),
         (format!("{bearer}Sec-Fetch-Site: cross-site\r\n"), 403),
         (format!("{bearer}{own}"), 200),
-        // The same user's browser on this machine.
-        (own.clone(), 200),
+        // Being the same user on the same machine is not enough.
+        (own.clone(), 403),
     ] {
         let answer = request(&service, "POST /pause", &headers);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{headers}{answer}");
+    }
+    for path in ["/activity", "/status", "/pictures/1/before.png"] {
+        let read = |headers| request(&service, &format!("GET {path}"), headers);
+        assert!(read("Sec-Fetch-Site: cross-site\r\n").starts_with("HTTP/1.1 403"), "{path}");
+        assert!(!read("Sec-Fetch-Site: same-origin\r\n").starts_with("HTTP/1.1 403"), "{path}");
     }
     let page = request(&service, "GET /", "").to_lowercase();
     assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
     place.run("resume out").exits(0).prints("resumed");
     assert_eq!(service.stop(), Some(0));
     place.run("pause out").exits(3).says("no service runs for");
+}
+
+#[test]
+fn the_page_is_asked_by_no_name_but_its_own() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--listen 127.0.0.1:0 --listen-name scans.example");
+    for (host, status) in [("scans.example", 200), ("localhost:1", 200), ("evil.example", 421)] {
+        let mut stream = TcpStream::connect(address(&service)).unwrap();
+        write!(stream, "GET /status HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {answer}");
+    }
+    place.run("status out").exits(0).prints("process ");
+    assert_eq!(service.stop(), Some(0));
+    place.run("in --out out --listen-name a").exits(2).says("--listen-name has no effect without");
 }
 
 #[test]
