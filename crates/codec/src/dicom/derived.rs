@@ -82,7 +82,7 @@ impl Derived<'_> {
         let (set, lost_colours) = (self.set(), self.lost_colours());
         let truth = Truth { lost_colours, presentation: self.presentation() };
         let mut elements = Elements::new(set.encoding);
-        let is_resonance = has_groups(set) && set.text(tags::SOP_CLASS) == Some(ENHANCED_RESONANCE);
+        let is_resonance = set.text(tags::SOP_CLASS) == Some(ENHANCED_RESONANCE);
         for (&tag, element) in &set.elements {
             let is_lost_profile = lost_colours && matches!(tag, tags::ICC | tags::COLOR_SPACE);
             let is_of_original = is_resonance && tags::OF_ORIGINAL_RESONANCE.contains(&tag);
@@ -259,9 +259,10 @@ fn is_lost_overlay(set: &DataSet, tag: Tag) -> bool {
     tags::OVERLAYS.contains(&group) && set.value(group << 16 | tags::OVERLAY_DATA).is_none()
 }
 
-/// Returns whether what is said of frames is in groups.
-fn has_groups(set: &DataSet) -> bool {
-    set.value(tags::SHARED_GROUPS).is_some() || set.value(tags::FRAME_GROUPS).is_some()
+/// Returns whether frames are described one by one, in groups.
+fn is_enhanced(set: &DataSet) -> bool {
+    let has_groups = set.value(tags::SHARED_GROUPS).is_some() || set.value(tags::FRAME_GROUPS).is_some();
+    has_groups || set.text(tags::SOP_CLASS) == Some(ENHANCED_RESONANCE)
 }
 
 /// Returns the type of an image that is derived. It was not made in the examination, but where each frame has a type, those of patients' are
@@ -269,7 +270,7 @@ fn has_groups(set: &DataSet) -> bool {
 fn image_type(set: &DataSet) -> Vec<u8> {
     let old = set.value(tags::IMAGE_TYPE).unwrap_or_default();
     let kind = nested::derived(old);
-    if has_groups(set) {
+    if is_enhanced(set) {
         return kind;
     }
     let further = kind.split(|&byte| byte == b'\\').skip(2);

@@ -43,7 +43,6 @@ pub(super) const OF_ORIGINAL_RESONANCE: [Tag; 18] = [
     0x0018_0023,
     0x0018_9005,
     0x0018_9008,
-    0x0018_9010,
     0x0018_9011,
     0x0018_9012,
     0x0018_9014,
@@ -58,6 +57,7 @@ pub(super) const OF_ORIGINAL_RESONANCE: [Tag; 18] = [
     0x0018_9034,
     0x0018_9093,
     0x0018_9094,
+    0x0018_9172,
 ];
 
 pub(super) const SAMPLES: Tag = 0x0028_0002;
