@@ -193,7 +193,7 @@ pub struct Cli {
     #[arg(long, value_name = "URL", requires = "watch")]
     queue: Option<Place>,
 
-    /// With --queue: a file with a key that signs the messages; workers that have it take no others
+    /// With --queue: a file with a key that signs the messages, so that others cannot add any
     #[cfg(feature = "queue")]
     #[arg(long, value_name = "FILE", requires = "queue")]
     key_file: Option<PathBuf>,
