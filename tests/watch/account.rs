@@ -105,7 +105,7 @@ fn a_scrape_does_not_wait_for_connections_that_say_nothing() {
     let mut next = UnixStream::connect(place.path("out/.histeqd/socket")).unwrap();
     for stream in [&mut TcpStream::connect(&address).unwrap() as &mut dyn ReadWrite, &mut next] {
         let begun = Instant::now();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(
