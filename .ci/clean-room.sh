@@ -40,15 +40,20 @@ within() {
 }
 # Does the same, and keeps what was skipped.
 test_as() {
-    within "$1" "$(readme test)" TMPDIR="$2" >target/clean-room.log 2>&1 || { tail -n 100 target/clean-room.log && exit 1; }
+    within "$1" "$(readme test) --no-fail-fast" TMPDIR="$2" >target/clean-room.log 2>&1 || { tail -n 300 target/clean-room.log && exit 1; }
     grep '^test result' target/clean-room.log
     sed -n '/^skipped, as a whole or in part:/,/^$/p' target/clean-room.log | tee -a target/clean-room.skipped
 }
 
-echo "as root: $(readme try)"
+begin=$(date +%s)
+# Prints how long a command took.
+took() { echo "$1: $(($(date +%s) - begin)) s" && begin=$(date +%s); }
+
 within root "$(readme try)"
+took 'the first command'
 : >target/clean-room.skipped
 test_as root /tmp
+took 'the tests'
 
 # As another user, on what root has built.
 within root 'useradd newcomer && install -d -o newcomer "/tmp/a folder"'
