@@ -73,7 +73,11 @@ pub fn picture(data: &[u8], format: Format) {
         Err(error) => panic!("it was read, but cannot be written: {error}"),
     }
     // The same target again: BMP and WebP store gray as colour, so gray has to be asked for once more.
-    let again = read(&mut out, &target, &mut slot, 0, 2).expect("what was written can be read");
+    let again = match read(&mut out, &target, &mut slot, 0, 2) {
+        // Beside gray a further channel has the same standing, so that reading does not know which one to enhance.
+        Err(CodecError::Unsupported { what, .. }) if target.gray && what.contains("no colours") => return,
+        again => again.expect("what was written can be read"),
+    };
     if format == Format::Jpeg {
         // A JPEG of unusual sampling is read as RGB, but what is written of it is read as luma and chroma.
         let size = |layout: Layout| (layout.width, layout.height);

@@ -44,6 +44,9 @@ impl fmt::Display for Kind {
             Self::Url { url, why } => write!(f, "{url}: {why}"),
             #[cfg(not(feature = "object-storage"))]
             Self::NotBuilt => f.write_str("this histeqd was built without object storage (the feature object-storage)"),
+            Self::Settings(why) if why.contains("No CA certificates") => {
+                write!(f, "{why}; install them (apt-get install ca-certificates), or name a file of them in SSL_CERT_FILE")
+            }
             Self::Settings(why) => write!(f, "the settings in the environment cannot be used: {why}"),
             Self::NoBucket => f.write_str("there is no such bucket; check its name, the region (AWS_REGION) and the endpoint (AWS_ENDPOINT_URL)"),
             Self::NotFound => f.write_str("there is no such object"),
