@@ -8,8 +8,8 @@
 set -eu
 target=$1 folder=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
-cargo zigbuild --release --locked --target "$target.2.17"
-program=${CARGO_TARGET_DIR:-target}/$target/release/histeqd
+cargo zigbuild --profile dist --locked --target "$target.2.17"
+program=${CARGO_TARGET_DIR:-target}/$target/dist/histeqd
 # What the C library must have: nothing newer than it promises.
 newest=$(objdump -T "$program" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
 [ "$(printf '%s\nGLIBC_2.17\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.17 ] || { echo "$program needs $newest" >&2 && exit 1; }

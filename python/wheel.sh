@@ -2,7 +2,7 @@
 # Builds a wheel into FOLDER: python/wheel.sh FOLDER [INTERPRETER]
 # It is for CPython 3.10 and newer, or, with an interpreter such as python3.14t, which need not be installed, for that one alone: free-threaded
 # CPython needs a wheel of its own. After `cargo build --release` it holds the program too, as the command `histeqd`. Needs Rust and Python 3.10 or
-# newer with venv. Cargo's CARGO_TARGET_DIR is where it builds, and where the program is looked for.
+# newer with venv. Cargo's CARGO_TARGET_DIR is where it builds, and where the program is looked for, unless HISTEQD names it.
 set -euo pipefail
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
@@ -10,18 +10,18 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-$(dirname "$0")/../target}")
 export CARGO_TARGET_DIR=$target
 for_one=()
 if [ $# -gt 1 ]; then for_one=(--interpreter "$2"); fi
+program=$(realpath -m "${HISTEQD:-$target/release/histeqd}")
 cd "$(dirname "$0")"
 work=$target/python
-program=$target/release/histeqd
 
 python3 -m venv "$work/tools"
 "$work/tools/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2' wheel
 rm -rf "$work/built"
 if [ ! -x "$program" ]; then
-    echo "python/wheel.sh: the wheel is without the program, which is not in $target/release" >&2
-    exec "$work/tools/bin/maturin" build --quiet --release --locked "${for_one[@]}" --out "$folder"
+    echo "python/wheel.sh: the wheel is without the program, which is not there: $program" >&2
+    exec "$work/tools/bin/maturin" build --quiet --profile dist --locked "${for_one[@]}" --out "$folder"
 fi
-"$work/tools/bin/maturin" build --quiet --release --locked "${for_one[@]}" --out "$work/built"
+"$work/tools/bin/maturin" build --quiet --profile dist --locked "${for_one[@]}" --out "$work/built"
 # maturin cannot add a program that is not always there.
 (cd "$work/built" && "$work/tools/bin/wheel" unpack ./*.whl && rm ./*.whl)
 unpacked=$(echo "$work"/built/histeqd-*)
