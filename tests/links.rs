@@ -163,7 +163,7 @@ fn a_service_whose_lock_becomes_a_link_starts_nothing_more() {
 
 #[test]
 fn what_a_link_in_an_inbox_leads_to_is_copied_nowhere() {
-    let place = Place::with(&["in/a.pgm", "victim/b.pgm"]);
+    let place = Place::with(&["in/a.pgm", "victim/b.pgm", "other/b.pgm"]);
     place.file("victim/secret", "no picture");
     place.file("in/.bad", "P5\n4 1\n255\n");
     for file in ["victim/secret", "in/.bad"] {
@@ -172,7 +172,7 @@ fn what_a_link_in_an_inbox_leads_to_is_copied_nowhere() {
     let link = |service: &Service| {
         place.link("../victim/secret", "in/c.png");
         place.link("../victim/b.pgm", "in/d.pgm");
-        place.link("../victim", "in/e");
+        place.link("../other", "in/e");
         place.link(".bad", "in/f.png");
         wait("the link to be set aside", || place.path("failed/f.png").is_symlink());
         drop_in(&place, "last.pgm", DULL);
