@@ -31,9 +31,10 @@ def of_frame(frame, picture, inverted, spread, limits, absent):
         return frame
     levels, back = as_levels(colours, finite, is_levels, spread, limits)
     out = frame.copy()
-    out[..., : picture.colours] = np.where(finite[..., None], back(through(levels, seen, inverted)), colours)
-    if absent is not None and is_levels:
-        out[..., : picture.colours] = avoid(out[..., : picture.colours], finite, int(absent))
+    done = through(levels, seen, inverted)
+    if absent is not None:
+        done = avoid(done, finite, absent, back, every=is_levels)
+    out[..., : picture.colours] = np.where(finite[..., None], back(done), colours)
     return out
 
 
@@ -67,8 +68,12 @@ def through(levels, seen, inverted):
     return top - done if inverted else done
 
 
-def avoid(colours, has_data, absent):
-    """No pixel with data may look as if it had none."""
-    lost = has_data & (colours == absent).all(-1)
-    top = np.iinfo(colours.dtype).max
-    return np.where(lost[..., None], absent - 1 if absent == top else absent + 1, colours).astype(colours.dtype)
+def avoid(levels, has_data, absent, back, every):
+    """No pixel with data may look as if it had none: in `every` colour where these are levels, else in any."""
+    step = -1 if back(np.full_like(levels[:1, :1], np.iinfo(levels.dtype).max)).max() == absent else 1
+    while True:
+        none = back(levels) == absent
+        lost = has_data[..., None] & (none.all(-1, keepdims=True) if every else none)
+        if not lost.any():
+            return levels
+        levels = np.where(lost, levels + step, levels).astype(levels.dtype)
