@@ -12,7 +12,8 @@ from picture import Picture  # noqa: E402
 
 def equalized(picture, together, inverted=False, spread=False, limits=None, absent=None):
     """The picture with its frames equalized each by itself, or together. Samples that are no levels, and those to be spread (over what there is, or between
-    limits), become levels and samples again; `inverted` ones have white as 0. `absent` is the value of samples that are none."""
+    limits), become levels and samples again; `inverted` ones have white as 0. `absent` are the least and the greatest
+    value of samples that are none."""
     frames = [np.concatenate(picture.frames)] if together else picture.frames
     done = [of_frame(frame, picture, inverted, spread, limits, absent) for frame in frames]
     return Picture(np.split(done[0], len(picture.frames)) if together else done, picture.colours, picture.alpha)
@@ -24,7 +25,8 @@ def of_frame(frame, picture, inverted, spread, limits, absent):
     finite = np.isfinite(colours).all(-1)
     is_levels = colours.dtype in (np.uint8, np.uint16) and not spread
     if absent is not None:
-        gap = (colours == absent).all(-1) if is_levels else (colours == absent).any(-1)
+        none = is_absent(colours, absent)
+        gap = none.all(-1) if is_levels else none.any(-1)
         finite &= ~gap
     seen &= finite
     if not seen.any():
@@ -68,11 +70,16 @@ def through(levels, seen, inverted):
     return top - done if inverted else done
 
 
+def is_absent(samples, absent):
+    least, greatest = absent
+    return (samples >= least) & (samples <= greatest)
+
+
 def avoid(levels, has_data, absent, back, every):
     """No pixel with data may look as if it had none: in `every` colour where these are levels, else in any."""
-    step = -1 if back(np.full_like(levels[:1, :1], np.iinfo(levels.dtype).max)).max() == absent else 1
+    step = -1 if is_absent(back(np.full_like(levels[:1, :1], np.iinfo(levels.dtype).max)), absent).all() else 1
     while True:
-        none = back(levels) == absent
+        none = is_absent(back(levels), absent)
         lost = has_data[..., None] & (none.all(-1, keepdims=True) if every else none)
         if not lost.any():
             return levels

@@ -131,14 +131,15 @@ def traits(path):
         has_other_bits = bits > 8 or bits < data.BitsAllocated or bits == 1 or data.get('PixelRepresentation') == 1
         # Gray is spread over what there is, colours over all of their bits.
         limits = (0, 2**bits - 1) if data.SamplesPerPixel == 3 else None
-        absent = data.get('PixelPaddingValue')
+        padding = data.get('PixelPaddingValue')
+        absent = None if padding is None else sorted([padding, data.get('PixelPaddingRangeLimit', padding)])
         return {'spread': has_other_bits, 'limits': limits, 'inverted': data.PhotometricInterpretation == 'MONOCHROME1', 'absent': absent}
     if what == 'tiff':
         with tifffile.TiffFile(path) as file:
             tag, page = file.pages[0].tags.get('GDAL_NODATA'), file.pages[0].keyframe
             is_mapped = page.dtype is not None and (page.dtype.kind in 'if' or page.dtype.itemsize > 2)
             white_is_zero = 262 in page.tags and page.photometric == tifffile.PHOTOMETRIC.MINISWHITE
-            return {'absent': float(tag.value) if tag else None, 'inverted': is_mapped and white_is_zero}
+            return {'absent': [float(tag.value)] * 2 if tag else None, 'inverted': is_mapped and white_is_zero}
     return {}
 
 
