@@ -28,7 +28,7 @@ PYDICOM = os.path.dirname(get_testdata_file('CT_small.dcm'))
 # pydicom takes an extended table for one of frames that are one fragment each.
 NOT_COMPARED = {'twelve.dcm', 'shifted.dcm', 'frames-extended.dcm'}
 # Decoders may differ by a level.
-LOSSY = {'1.2.840.10008.1.2.4.51', '1.2.840.10008.1.2.4.91'}
+LOSSY = {'1.2.840.10008.1.2.4.50', '1.2.840.10008.1.2.4.51', '1.2.840.10008.1.2.4.91'}
 faults = []
 
 
