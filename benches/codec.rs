@@ -8,28 +8,14 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::{Seek, Write};
 
-use codec::{self, Cores, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
+use codec::{self, Cores, Decoded, Format, Limits, PngLevel, Target};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const WIDTH: usize = 2048;
 const HEIGHT: usize = 1536;
 
 const LIMITS: Limits = Limits { max_pixels: 1 << 26, max_bytes: 1 << 28 };
-const TARGET: Target = Target {
-    format: None,
-    jpeg_quality: JpegQuality::Keep,
-    png_level: PngLevel::Balanced,
-    eight_bit: false,
-    gray: false,
-    needs_rgb: false,
-    range: None,
-    window: None,
-    levels: codec::LevelCount::Full,
-    no_data: None,
-    splits: false,
-    segmentations: false,
-    derivation: None,
-};
+const TARGET: Target = Target::AS_STORED;
 
 /// Makes the picture as a PPM file (3 channels) or a PGM file (1).
 fn pnm(channels: usize) -> Vec<u8> {

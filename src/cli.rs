@@ -24,11 +24,11 @@ pub use self::generated::{CompletionsCommand, ManCommand, completions, write_man
 pub use self::histogram::HistogramCommand;
 pub use self::ledger::{PauseCommand, RetryCommand, StatusCommand};
 use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
+use crate::device::worker::WorkerArgs;
 use crate::error::Error;
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 use crate::source::is_folder;
 use crate::words::without_passwords;
-use crate::worker::WorkerArgs;
 use lanes::Unit;
 use output::Output;
 pub use part::Part;

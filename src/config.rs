@@ -49,7 +49,7 @@ use layers::key;
 use store::Storage;
 use together::Kind;
 
-use crate::input::InputRoots;
+use crate::fs::input::InputRoots;
 use crate::selection::{Links, Selection};
 use codec::Limits;
 

@@ -1,25 +1,29 @@
 //! Devices: where slots are equalized. A small trait, its implementations for the CPU and for worker processes, and the choice among them.
 
+pub(crate) mod backoff;
 mod choose;
 pub mod cpu;
 mod early;
 pub mod find;
+pub mod machine;
 mod outlook;
 mod required;
 mod start;
 pub mod supervisor;
+pub mod task;
+pub mod worker;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::config::Settings;
-use crate::device_state::DeviceState;
+use crate::device::task::Task;
 use crate::progress::Events;
-use crate::rates::Rates;
-use crate::schedule::DeviceId;
 use crate::slot::SlotPool;
-use crate::task::Task;
+use crate::slot::device_state::DeviceState;
+use crate::slot::rates::Rates;
+use crate::slot::schedule::DeviceId;
 use codec::Cores;
 use find::Finder;
 pub use required::RequiredDevices;

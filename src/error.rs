@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::config::{ConfigError, FolderError};
-use crate::files::WithRemedy;
-use crate::input::{Outside, outside};
+use crate::fs::files::WithRemedy;
+use crate::fs::input::{Outside, outside};
+use crate::fs::paths::Shown;
 use crate::ledger::{LedgerError, LockError, TakeError};
-use crate::mask::MaskError;
-use crate::paths::Shown;
+use crate::picture::mask::MaskError;
+use crate::picture::reference::Unlike;
 use crate::publish::PublishError;
-use crate::reference::Unlike;
 use crate::slot::SlotError;
 use codec::{CodecError, Object};
 
@@ -240,11 +240,7 @@ impl From<CodecError> for PictureError {
 
 impl From<MaskError> for PictureError {
     fn from(error: MaskError) -> Self {
-        match error {
-            // A picture may have to give up what it holds, whatever for.
-            MaskError::Slot(error) => Self::Slot(error),
-            error => Self::Mask(Box::new(error)),
-        }
+        Self::Mask(Box::new(error))
     }
 }
 

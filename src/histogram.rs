@@ -19,11 +19,12 @@ pub use table::TableFormat;
 
 use crate::config::Settings;
 use crate::error::Error;
-use crate::pipeline::Purpose;
 use crate::progress::Summary;
 use crate::publish::Publisher;
+use crate::run;
+use crate::run::pipeline::Purpose;
 use crate::source;
-use crate::stop::Stop;
+use crate::source::stop::Stop;
 use equalize::colour::Plane;
 use equalize::{Layout, Pixel, count};
 
@@ -69,7 +70,7 @@ pub fn run(
     destination::refuse_replacing(request.out.as_deref(), &plan)?;
     destination::refuse_replacing(request.counts.as_deref(), &plan)?;
     let collector = Collector::new(request, settings.naming.root(&settings.out), publisher, stop)?;
-    let summary = crate::run_into(&collector, purpose, plan, settings, stop)?;
+    let summary = run::run_into(&collector, purpose, plan, settings, stop)?;
     let complete = !summary.stopped && summary.left == 0;
     collector.finish(complete).inspect_err(|_| summary.tell_failures(settings.report))?;
     Ok(summary)

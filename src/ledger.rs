@@ -39,10 +39,10 @@ pub use report::{FailedPicture, Report, ServiceReport, folder};
 use schema::VERSION;
 use state::PictureState;
 
-use crate::beneath::Folder;
-use crate::paths::{Shown, folder_of};
-use crate::record::Record;
-use crate::stamp::{Stamp, mtime_ns};
+use crate::fs::beneath::Folder;
+use crate::fs::paths::{Shown, folder_of};
+use crate::fs::stamp::{Stamp, mtime_ns};
+use crate::picture::record::Record;
 
 /// The name of histeqd's own folder in the output folder.
 pub const FOLDER: &str = ".histeqd";

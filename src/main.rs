@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use histeqd::worker::NoFaults;
+use histeqd::device::worker::NoFaults;
 
 fn main() -> ExitCode {
     histeqd::program::main(|_| Ok(Box::new(NoFaults)))

@@ -14,13 +14,15 @@ use histeqd_queue::Place;
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::cli::{Cli, Command, HistogramCommand, Invocation};
+use crate::commands::{bench, pause, retry, status};
 use crate::config::Settings;
+use crate::device::worker;
+use crate::device::worker::MakeFaults;
 use crate::error::{Error, Exit};
 use crate::progress::{Summary, painted};
 use crate::publish::Publisher;
-use crate::stop::Stop;
-use crate::worker::MakeFaults;
-use crate::{bench, cli, device, histogram, pause, retry, service, status, worker};
+use crate::source::stop::Stop;
+use crate::{cli, device, histogram, run, service};
 #[cfg(feature = "queue")]
 use crate::{
     cli::{RetryCommand, StatusCommand, SubmitCommand, WorkCommand},
@@ -88,7 +90,7 @@ fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));
     on_signals(&stop, &publisher, None)?;
-    let summary = crate::run(settings, &stop, &publisher)?;
+    let summary = run::run(settings, &stop, &publisher)?;
     tell(&summary, settings)
 }
 

@@ -2,6 +2,7 @@
 
 mod paint;
 mod summary;
+pub mod timings;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -14,11 +15,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::config::{Report, Style};
 use crate::error::PictureError;
-use crate::paths::Shown;
-use crate::remark::Remark;
+use crate::fs::paths::Shown;
+use crate::picture::remark::Remark;
+use crate::progress::timings::{Load, Times};
+use crate::source::stop::Stop;
 use crate::source::{Job, Skip};
-use crate::stop::Stop;
-use crate::timings::{Load, Times};
 use codec::refused_by_name;
 pub use paint::painted;
 pub(crate) use summary::pictures;

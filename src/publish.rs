@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::beneath::Folder;
 use crate::config::Durability;
-use crate::files;
-use crate::paths::{Shown, folder_of};
+use crate::fs::beneath::Folder;
+use crate::fs::files;
+use crate::fs::paths::{Shown, folder_of};
 
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};

@@ -6,11 +6,14 @@
 
 mod budget;
 mod compressed;
+pub mod device_state;
 mod heaps;
 mod held;
 mod members;
 mod memory;
 mod parked;
+pub mod rates;
+pub mod schedule;
 mod split;
 mod start;
 mod workspace;
@@ -19,9 +22,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::files;
-use crate::schedule::starts::Workers;
-use crate::schedule::{self, DeviceId, Request, Schedule};
+use crate::fs::files;
+use crate::slot::schedule::starts::Workers;
+use crate::slot::schedule::{DeviceId, Request, Schedule};
 
 pub use compressed::{Needs, Room};
 pub use heaps::limit_heap_retention;

@@ -15,6 +15,7 @@ pub mod scan;
 #[cfg(feature = "queue")]
 mod single;
 pub mod stdin;
+pub mod stop;
 
 pub use earlier::signs_of_outputs;
 pub use job::{Batches, Job, balance_tail, jpeg_bytes};

@@ -18,25 +18,11 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use codec::{self, CodecError, Cores, Decoded, JpegQuality, Limits, PngLevel, Target};
+use codec::{self, CodecError, Cores, Decoded, Limits, Target};
 use equalize::{Depth, Layout};
 
 /// The target of most tests: the source's own format.
-pub(crate) const TARGET: Target = Target {
-    format: None,
-    jpeg_quality: JpegQuality::Keep,
-    png_level: PngLevel::Balanced,
-    eight_bit: false,
-    gray: false,
-    needs_rgb: false,
-    range: None,
-    window: None,
-    levels: codec::LevelCount::Full,
-    no_data: None,
-    splits: false,
-    segmentations: false,
-    derivation: None,
-};
+pub(crate) const TARGET: Target = Target::AS_STORED;
 
 /// Limits that let the test pictures through and still protect the machine.
 pub(crate) const LIMITS: Limits = Limits { max_pixels: 1 << 26, max_bytes: 1 << 28 };

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use histeqd::service::settle::{Counts, Doubt, Ending, Ready, Seen, Settle, Verdict};
-use histeqd::service::writer::Writer;
-use histeqd::stamp::Stamp;
+use histeqd::fs::stamp::Stamp;
+use histeqd::service::watch::settle::{Counts, Doubt, Ending, Ready, Seen, Settle, Verdict};
+use histeqd::service::watch::writer::Writer;
 use proptest::prelude::*;
 
 const REST: Duration = Duration::from_millis(500);

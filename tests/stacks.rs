@@ -13,21 +13,7 @@ use crate::harness::{Place, Ran};
 use crate::samples::Random;
 
 pub(crate) const LIMITS: Limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
-pub(crate) const TARGET: Target = Target {
-    format: None,
-    jpeg_quality: codec::JpegQuality::Keep,
-    png_level: codec::PngLevel::Balanced,
-    eight_bit: false,
-    gray: false,
-    needs_rgb: false,
-    range: None,
-    window: None,
-    levels: codec::LevelCount::Full,
-    no_data: None,
-    splits: false,
-    segmentations: false,
-    derivation: None,
-};
+pub(crate) const TARGET: Target = Target::AS_STORED;
 
 /// A page of 16-bit gray.
 #[derive(Clone)]

@@ -4,10 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 
 use codec::Cores;
-use codec::{
-    self, BaselineScan, CodecError, Decoded, Format, JpegQuality, Limits, Pages, PngLevel, Range, Target,
-    Unbounded,
-};
+use codec::{self, BaselineScan, CodecError, Decoded, Format, Limits, Pages, Range, Target, Unbounded};
 use equalize::{Depth, Layout};
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -15,21 +12,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 const LIMITS: Limits = Limits { max_pixels: 1 << 18, max_bytes: 1 << 24 };
 
 /// What is asked of a picture that only has to be read.
-const PLAIN: Target = Target {
-    format: None,
-    jpeg_quality: JpegQuality::Keep,
-    png_level: PngLevel::Fast,
-    eight_bit: false,
-    gray: false,
-    needs_rgb: false,
-    range: None,
-    window: None,
-    levels: codec::LevelCount::Full,
-    no_data: None,
-    splits: false,
-    segmentations: false,
-    derivation: None,
-};
+const PLAIN: Target = Target::AS_STORED;
 
 /// Lets panics pass that the library catches in other people's decoders and turns into errors. libFuzzer's panic hook would end the
 /// process at every panic; it still does at all others.

@@ -10,7 +10,7 @@ use clap_mangen::Man;
 
 use super::Cli;
 use crate::error::Error;
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 
 const NAME: &str = "histeqd";
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Cli;
 use crate::config::{FormatName, Naming};
-use crate::paths::{Shown, folder_of};
+use crate::fs::paths::{Shown, folder_of};
 use crate::source::{self, STANDARD_INPUT};
 use codec::{Format, names_unwritten};
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::{LinksChoice, Written, written};
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 use crate::selection::{Links, Selection};
 
 /// More bytes than any configuration file has: what is longer is something else, or endless.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::file::{self, ConfigError};
 use super::outputs::OF_OUTPUTS;
 use super::written::{Written, table};
-use crate::beneath;
-use crate::paths::Shown;
+use crate::fs::beneath;
+use crate::fs::paths::Shown;
 use crate::selection::FOLDER_SETTINGS;
 
 /// The most bytes that such a file may have.

@@ -8,7 +8,7 @@ use std::thread;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Count, Memory, OrAuto};
-use crate::files::FileLimit;
+use crate::fs::files::FileLimit;
 
 /// Bytes that pictures may take if the machine has enough: this, or [`MEMORY_OF_A_THREAD`] per thread if that is more.
 const MEMORY: u64 = 4 << 30;

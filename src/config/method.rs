@@ -2,7 +2,7 @@
 
 use super::layers::key;
 use super::{ClipLimit, Grid, MethodName, OrAuto, Percent, TileSize, Written};
-use crate::record::Digest;
+use crate::picture::record::Digest;
 use codec::Derivation;
 use equalize::{Clahe, Method, Stretch, Tiles};
 

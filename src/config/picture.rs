@@ -8,13 +8,13 @@ use super::{
     Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, TogetherChoice,
     Written, method,
 };
-use crate::counts::Counts;
-use crate::input::InputRoots;
-use crate::luts::Luts;
-use crate::mask::Masks;
-use crate::paths::Shown;
-use crate::record::Digest;
-use crate::reference::Reference;
+use crate::fs::input::InputRoots;
+use crate::fs::paths::Shown;
+use crate::picture::counts::Counts;
+use crate::picture::luts::Luts;
+use crate::picture::mask::Masks;
+use crate::picture::record::Digest;
+use crate::picture::reference::Reference;
 use codec::{Limits, Target};
 use equalize::{Levels, Operation};
 

@@ -12,7 +12,7 @@ use clap::{Arg, Command, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::local::refuse_url;
-use crate::paths::{self, Shown};
+use crate::fs::paths::{self, Shown};
 
 /// The keys of the watching service, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]

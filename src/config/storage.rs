@@ -5,7 +5,7 @@ use std::path::Path;
 use store::Url;
 
 use super::{After, Request, Service};
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 
 /// The share of the memory that objects on their way take, of so many.
 pub(super) const SHARE: u64 = 4;

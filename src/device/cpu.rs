@@ -8,9 +8,9 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::Device;
-use crate::device_state::DeviceState;
-use crate::task::Task;
-use crate::timings::{Stage, thread_time};
+use crate::device::task::Task;
+use crate::progress::timings::{Stage, thread_time};
+use crate::slot::device_state::DeviceState;
 use codec::Cores;
 use lanes::{CpuLane, Lane};
 

@@ -1,6 +1,6 @@
 //! Workers that are started before it is known which GPUs there are.
 
-use crate::worker::{Process, WorkerArgs, abandon};
+use crate::device::worker::{Process, WorkerArgs, abandon};
 
 /// Workers that run, or are about to. Those that nobody takes are killed.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::config::{DeviceChoice, DeviceName};
-use crate::worker::{LIST_ARGS, PROGRAM, abandon};
+use crate::device::worker::{LIST_ARGS, PROGRAM, abandon};
 use lanes::{GpuInfo, GpuList};
 
 /// How long CUDA may take to answer: several times what it needs on machines with many GPUs.

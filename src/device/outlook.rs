@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::Context;
 use super::cpu::CpuDevice;
-use crate::schedule::starts::{ENGINES, LANES, Workers, lanes_take_much, time_at_rate, time_on_cores};
-use crate::timings::Meter;
+use crate::progress::timings::Meter;
+use crate::slot::schedule::starts::{ENGINES, LANES, Workers, lanes_take_much, time_at_rate, time_on_cores};
 
 /// How often it is looked whether more workers pay.
 const INTERVAL: Duration = Duration::from_millis(20);

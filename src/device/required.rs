@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
-use crate::stop::Stop;
+use crate::source::stop::Stop;
 
 /// Whether the run must fail if a device cannot be used, and the reason once that has happened.
 #[derive(Clone, Default)]

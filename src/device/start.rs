@@ -2,7 +2,7 @@
 //!
 //! CUDA takes a third of a second to start in each process, and the driver lets few processes start at a time. So the first workers of
 //! GPUs that are expected start while another process still asks which GPUs there are; those for JPEGs start before those for pixels, if
-//! there are JPEGs; and none starts before there is something for it to do that outlasts its start, see [`starts`](crate::schedule::starts).
+//! there are JPEGs; and none starts before there is something for it to do that outlasts its start, see [`starts`](crate::slot::schedule::starts).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::outlook::Outlook;
 use super::supervisor::WorkerDevice;
 use super::{Context, Device, RequiredDevices};
 use crate::config::{DeviceChoice, JpegChoice, Style};
+use crate::device::task;
+use crate::device::task::Task;
+use crate::device::worker::WorkerArgs;
 use crate::error::Error;
-use crate::schedule::DeviceId;
-use crate::schedule::starts::{ENGINES_EACH, Workers, time_of_jpegs};
+use crate::slot::schedule::DeviceId;
+use crate::slot::schedule::starts::{ENGINES_EACH, Workers, time_of_jpegs};
 use crate::slot::{Kind, Start};
-use crate::task;
-use crate::task::Task;
-use crate::worker::WorkerArgs;
 use lanes::{GpuInfo, Unit};
 
 /// Lanes per GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{Channel, Histograms, Scale, Stage};
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 use equalize::histogram::rebin;
 use plot::{self, Drawing, Drawn, FAINT_INK, GRID, INK, LABEL, Page, SMALL, TITLE};
 

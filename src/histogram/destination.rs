@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::input;
-use crate::paths::{Identity, Shown};
+use crate::fs::input;
+use crate::fs::paths::{Identity, Shown};
 use crate::source::{Job, Plan};
 use codec::Format;
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::device::task::{Page, Stack, StackId};
 use crate::error::PictureError;
-use crate::task::{Page, Stack, StackId};
 use codec::Decoded;
 use equalize::{Depth, Levels, Pixel};
 

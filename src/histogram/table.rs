@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::Histograms;
-use crate::paths;
+use crate::fs::paths;
 use equalize::histogram::rebin;
 
 /// How the table is written.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{OptionalExtension, Row};
 
 use super::{Entry, Ledger, LedgerError, appeared, before, bytes, path};
-use crate::stamp::Stamp;
+use crate::fs::stamp::Stamp;
 
 /// The output that an input had last, or was to have.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 
 use super::lock::LockError;
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 
 /// Why an output folder and its ledger cannot be taken.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::report::{FailedPicture, seconds_ago};
 use super::{Ledger, LedgerError, path};
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 
 /// Which failures are looked for.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::rooted;
-use crate::beneath::Folder;
-use crate::paths::{Identity, Shown, folder_of};
+use crate::fs::beneath::Folder;
+use crate::fs::paths::{Identity, Shown, folder_of};
 
 /// The lock's file name, in histeqd's own folder and in the ledger's.
 const FILE: &str = "lock";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::params;
 
 use super::{Ledger, LedgerError, bytes, now_ns, path};
-use crate::paths::is_gone;
+use crate::fs::paths::is_gone;
 
 /// The result of a call of [`Ledger::prune`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use crate::device_state::DeviceState;
+use crate::slot::device_state::DeviceState;
 
 use super::state::PictureState;
 use super::{Ledger, LedgerError, now_ns, path};
@@ -57,7 +57,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedPicture {
     /// The file.
-    #[serde(serialize_with = "crate::paths::as_json")]
+    #[serde(serialize_with = "crate::fs::paths::as_json")]
     pub input: PathBuf,
     /// Why.
     pub reason: String,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{Digest, Origin};
+use crate::picture::record::{Digest, Origin};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

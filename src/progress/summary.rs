@@ -12,11 +12,11 @@ use super::Event;
 use super::paint::painted;
 use crate::config::{Report, Style};
 use crate::error::Exit;
-use crate::paths::{self, Shown};
-use crate::remark::Remark;
+use crate::fs::paths::{self, Shown};
+use crate::picture::remark::Remark;
+use crate::progress::timings::Timings;
 use crate::selection::{Purpose, Reserved};
 use crate::source::Skip;
-use crate::timings::Timings;
 
 /// The most reasons for failures that are listed. `--verbose` and JSON have every failure.
 const LISTED: usize = 20;

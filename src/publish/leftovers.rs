@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 use crossbeam_channel::{TryRecvError, bounded};
 use walkdir::{DirEntry, WalkDir};
 
-use crate::beneath::Folder;
-use crate::record::Digest;
+use crate::fs::beneath::Folder;
+use crate::picture::record::Digest;
 
 /// A temporary file younger than this may belong to a process that is not seen yet, or no more.
 pub const YOUNG: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::affixes;
-use crate::beneath::Folder;
+use crate::fs::beneath::Folder;
 
 /// Creates a temporary file with these permissions, named with the first of these numbers that is free. Returns its name too.
 ///

@@ -8,10 +8,10 @@ use std::time::SystemTime;
 use rustix::io::Errno;
 
 use super::{PublishError, Publisher, remove};
-use crate::beneath::Folder;
 use crate::config::Durability;
-use crate::record::{Origin, Record};
-use crate::rename::{At, rename_new};
+use crate::fs::beneath::Folder;
+use crate::fs::rename::{At, rename_new};
+use crate::picture::record::{Origin, Record};
 
 /// An output that has not appeared yet. Dropping it leaves nothing behind.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use codec::Format;
 use store::{Bucket, Expected, Found, Labels, Url, Version, unnamed_file, unnamed_folder};
 
 use super::PublishError;
-use crate::record::{Origin, Record};
+use crate::picture::record::{Origin, Record};
 
 /// How often something else at the place of an output is looked at, and replaced if it is another's.
 const ATTEMPTS: u32 = 5;

@@ -11,9 +11,9 @@ use tracing::{debug, info, warn};
 use super::account::{self, Account, Minute};
 use super::message::{Dead, Message, Picture};
 use super::signature::Signatures;
-use crate::backoff::Backoff;
+use crate::device::backoff::Backoff;
 use crate::error::PictureError;
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 use crate::progress::Event;
 
 /// The pauses after outputs could not be written at all.
@@ -241,7 +241,7 @@ impl BegunMessages {
         warn!("a message is refused: {why}");
         let payload = delivery.payload();
         let text = String::from_utf8_lossy(&payload[..payload.len().min(SHOWN)]).into_owned();
-        let name = crate::record::Digest::of(payload).to_string();
+        let name = crate::picture::record::Digest::of(payload).to_string();
         let deliveries = delivery.deliveries();
         let dead =
             Dead { reason: why, worker: self.worker.clone(), deliveries, message: None, text: Some(text) };

@@ -10,11 +10,11 @@ use tracing::warn;
 use super::message::Picture;
 use super::outgoing::Outgoing;
 use crate::config::Settings;
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 use crate::selection::promises_a_picture;
 use crate::service::follow::POLL;
+use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Plan};
-use crate::stop::Stop;
 
 /// How often a stop is looked for.
 const TICK: Duration = Duration::from_millis(200);

@@ -13,9 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use store::Url;
 
-use crate::paths::{Shown, as_json};
+use crate::fs::paths::{Shown, as_json};
+use crate::fs::stamp::Stamp;
 use crate::source::Job;
-use crate::stamp::Stamp;
 use crate::words::Words;
 
 /// The version of the text.

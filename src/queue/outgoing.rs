@@ -12,7 +12,7 @@ use super::message::{Dead, Message, Picture, hash};
 use super::signature::Signatures;
 use super::submit::{PAUSES, dead_by_name, forget_dead, messages};
 use crate::config::Written;
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 use crate::source::Job;
 
 /// With more pictures than this, those that are done are to be forgotten.

@@ -9,10 +9,10 @@ use codec::Format;
 
 use super::message::Picture;
 use super::roots::{Outside, Roots};
-use crate::beneath::{Folder, Obstacle};
+use crate::fs::beneath::{Folder, Obstacle};
+use crate::fs::paths::{Identity, Shown};
 use crate::ledger;
-use crate::paths::{Identity, Shown};
-use crate::record::Record;
+use crate::picture::record::Record;
 use crate::selection::is_of_folder_settings;
 
 /// Why an output is not written.

@@ -11,9 +11,9 @@ use super::message::Dead;
 use super::signature::Signatures;
 use super::unusable;
 use crate::cli::{self, RetryCommand};
+use crate::commands::retry::{Wanted, patterns};
 use crate::error::Error;
 use crate::progress::pictures;
-use crate::retry::{Wanted, patterns};
 use crate::words::Words;
 
 /// How long the workers have to answer.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use store::Url;
 
 use crate::error::Error;
-use crate::input::InputRoots;
-use crate::paths::{Identity, Shown};
+use crate::fs::input::InputRoots;
+use crate::fs::paths::{Identity, Shown};
 
 /// The folders of `--root`.
 pub(super) struct Roots {

@@ -10,7 +10,7 @@ use histeqd_queue::Letter;
 use ring::hmac::{self, HMAC_SHA256};
 
 use crate::error::Error;
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 
 /// What the line of a signed message begins with.
 const SCHEME: &[u8] = b"hmac-sha256:";

@@ -12,15 +12,15 @@ use histeqd_queue::{DeadLetter, Limits, Published, Queue, QueueError};
 use super::message::{Message, Picture};
 use super::signature::Signatures;
 use super::unusable;
-use crate::backoff::Backoff;
 use crate::cli::SubmitCommand;
 use crate::config::{InputFile, OrNone, Settings, Written};
+use crate::device::backoff::Backoff;
 use crate::error::{Error, Exit, PictureError};
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 use crate::progress::{painted, pictures};
 use crate::publish::with_leftovers_removed;
+use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Skip};
-use crate::stop::Stop;
 
 /// The most bytes of a message's paths, well below what a server takes.
 const LONGEST: usize = 128 * 1024;

@@ -25,17 +25,17 @@ use super::unusable;
 use crate::cli;
 use crate::config::{PictureSettings, Settings};
 use crate::error::{Error, Exit, PictureError, Refusal};
-use crate::input::InputRoots;
-use crate::paths::Shown;
+use crate::fs::input::InputRoots;
+use crate::fs::paths::Shown;
 use crate::selection::{output_below, promises_a_picture};
 use crate::service::folders::Folders;
-use crate::service::log;
-use crate::service::notifier::Signal;
-use crate::service::settle::{Ending, Ready, Settle};
+use crate::service::told::log;
+use crate::service::watch::notifier::Signal;
+use crate::service::watch::settle::{Ending, Ready, Settle};
 use crate::service::watch::{Note, Watch};
 use crate::source::folder_settings::FolderSettings;
+use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Prefixes};
-use crate::stop::Stop;
 use codec::Format;
 
 /// How often the loop checks what no message announces.

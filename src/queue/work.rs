@@ -20,16 +20,16 @@ use super::unusable;
 use crate::cli::{self, WorkCommand};
 use crate::config::{InputFile, OrNone, Report, Request, Settings, Written};
 use crate::device::RequiredDevices;
+use crate::device::machine::Machine;
 use crate::error::{Error, Exit};
-use crate::machine::Machine;
-use crate::paths::Shown;
-use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Purpose, Run};
+use crate::fs::paths::Shown;
 use crate::progress::Events;
 use crate::publish::Publisher;
-use crate::service::log;
+use crate::run::pipeline::{Outlet, OutputBucket, OutputFolder, Purpose, Run};
+use crate::run::together::Groups;
+use crate::service::told::log;
+use crate::source::stop::Stop;
 use crate::source::{Job, Objects};
-use crate::stop::Stop;
-use crate::together::Groups;
 
 /// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;

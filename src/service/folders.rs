@@ -1,11 +1,15 @@
 //! The folders of a service, as absolute paths that serve no two purposes.
 
+pub(crate) mod ledger_check;
+pub(crate) mod output_access;
+pub(crate) mod tidy;
+
 use std::path::{Path, PathBuf};
 
 use super::watch::Options;
 use crate::config::{After, Service, Settings};
 use crate::error::Error;
-use crate::paths::{Shown, are_same};
+use crate::fs::paths::{Shown, are_same};
 use crate::source::Prefixes;
 
 /// The watched folders and the output folder, as absolute paths.

@@ -13,18 +13,19 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tracing::{debug, error, info, warn};
 
-use super::health::Health;
 use super::reload::told;
 use super::{Control, TICK, WAITING};
 use crate::config::Settings;
 use crate::error::Error;
-use crate::paths::Shown;
-use crate::pipeline::{Outlet, OutputBucket, OutputFolder, Purpose};
+use crate::fs::paths::Shown;
+use crate::fs::stamp::Stamp;
 use crate::progress::{Event, Events};
 use crate::publish::{self, Publisher};
+use crate::run;
+use crate::run::pipeline::{Outlet, OutputBucket, OutputFolder, Purpose};
+use crate::service::told::health::Health;
+use crate::source::stop::Stop;
 use crate::source::{Job, Plan, Skip, scan};
-use crate::stamp::Stamp;
-use crate::stop::Stop;
 
 /// How often the folders are listed unless `--poll` says.
 pub(crate) const POLL: Duration = Duration::from_secs(30);
@@ -147,7 +148,7 @@ impl Follower<'_> {
             Some(bucket) => bucket,
             None => &folder,
         };
-        crate::process(outlet, Purpose::Equalize, jobs, settings, round, (events, None))
+        run::process(outlet, Purpose::Equalize, jobs, settings, round, (events, None))
     }
 
     /// Hears what becomes of the pictures of a round, and ends it if the service is to stop.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Watching;
 use super::prune::PRUNED_A_TURN;
 use crate::config::After;
-use crate::paths::is_gone;
+use crate::fs::paths::is_gone;
 
 impl Watching<'_> {
     /// Forgets the failed pictures among the files that are reported as gone.

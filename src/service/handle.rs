@@ -8,25 +8,26 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
-use super::activity::DonePicture;
-use super::finished_inputs::{Fate, FinishedInput};
+use super::after::inputs;
 use super::notes::End;
 use super::picture_settings::is_done;
 use super::place::{Place, known_output};
-use super::{Begun, Watching, inputs};
+use super::{Begun, Watching};
 use crate::config::{After, Durability, PictureSettings};
 use crate::error::{PictureError, Refusal};
+use crate::fs::paths::{Shown, are_same};
+use crate::fs::stamp::{Stamp, ctime_ns};
 use crate::ledger::{Entry, LedgerError, Outcome, Standing};
-use crate::paths::{Shown, are_same};
+use crate::picture::remark::Remark;
 use crate::progress::Event;
-use crate::remark::Remark;
+use crate::progress::timings::Times;
 use crate::selection::output_below;
-use crate::service::notifier::Signal;
-use crate::service::settle::{Ending, Ready, Seen, Verdict};
+use crate::service::after::finished_inputs::{Fate, FinishedInput};
+use crate::service::told::activity::DonePicture;
 use crate::service::watch::Note;
+use crate::service::watch::notifier::Signal;
+use crate::service::watch::settle::{Ending, Ready, Seen, Verdict};
 use crate::source::Job;
-use crate::stamp::{Stamp, ctime_ns};
-use crate::timings::Times;
 
 impl Watching<'_> {
     /// Handles what the watched folders report.

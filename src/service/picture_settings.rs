@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Begun, Watching, log};
+use super::told::log;
+use super::{Begun, Watching};
 use crate::config::{After, FolderError, PictureSettings};
 use crate::error::PictureError;
+use crate::fs::stamp::Stamp;
 use crate::ledger::{Entry, Ledger};
-use crate::service::settle::Ending;
-use crate::stamp::Stamp;
+use crate::service::watch::settle::Ending;
 
 /// Returns whether an input was done in this state, with whatever settings.
 pub(super) fn is_done(ledger: &Ledger, input: &Path, stamp: Stamp) -> bool {

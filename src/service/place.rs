@@ -6,14 +6,14 @@
 use std::path::{Path, PathBuf};
 
 use super::Watching;
-use super::numbered::{is_numbered, last_taken, numbered};
-use crate::beneath::Folder;
 use crate::config::{After, OnCollision, PictureSettings};
 use crate::error::Refusal;
+use crate::fs::beneath::Folder;
+use crate::fs::paths::{Shown, are_same};
+use crate::fs::stamp::Stamp;
 use crate::ledger::{Assigned, Entry, Ledger, LedgerError};
-use crate::paths::{Shown, are_same};
-use crate::record::Record;
-use crate::stamp::Stamp;
+use crate::picture::record::Record;
+use crate::service::after::numbered::{is_numbered, last_taken, numbered};
 
 /// How many of the last numbers are searched for an output that the ledger does not know to be the input's.
 const SEARCHED: u64 = 16;
@@ -168,7 +168,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::record::{Digest, Origin};
+    use crate::picture::record::{Digest, Origin};
 
     #[test]
     fn an_output_belongs_to_the_input_that_it_was_made_from() {

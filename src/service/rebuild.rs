@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::{Begun, Watching};
+use crate::fs::stamp::Stamp;
 use crate::ledger::{Entry, Ledger, LedgerError};
-use crate::stamp::Stamp;
 
 /// The most failed pictures that are remembered. Those beyond are tried again with a new ledger, and fail again.
 const MOST: usize = 1000;

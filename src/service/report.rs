@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{SAY, Watching};
+use crate::fs::paths::Shown;
 use crate::ledger;
-use crate::paths::Shown;
 
 impl Watching<'_> {
     /// Reports the service's state to the ledger, the metrics and the service manager.

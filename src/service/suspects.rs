@@ -9,9 +9,9 @@ use super::Watching;
 use super::notes::End;
 use crate::config::PictureSettings;
 use crate::error::Refusal;
+use crate::fs::paths::Shown;
 use crate::ledger::{Entry, MOST_STARTS};
-use crate::paths::Shown;
-use crate::service::settle::{Ending, Ready, Verdict};
+use crate::service::watch::settle::{Ending, Ready, Verdict};
 
 impl Watching<'_> {
     /// Returns whether nothing may be begun for now: a suspect is in progress, or is to be begun next and does not have the pipeline to

@@ -5,7 +5,11 @@
 //! listed. A folder is watched first and listed afterwards, so that nothing is missed in between.
 
 mod left_out;
+pub(crate) mod mounts;
+pub mod notifier;
 mod root;
+pub mod settle;
+pub mod writer;
 
 use std::collections::VecDeque;
 use std::fs::{self, Metadata};
@@ -19,15 +23,15 @@ use walkdir::WalkDir;
 
 use self::left_out::LeftOut;
 use self::root::{POLL, Root};
-use super::mounts::Mounts;
-use super::notifier::{NotWatched, Notifier, Signal};
-use super::settle::{Doubt, Seen, Settle};
-use super::writer::Writer;
-use crate::input::InputRoots;
-use crate::paths::{Identity, Shown, are_same};
+use crate::fs::input::InputRoots;
+use crate::fs::paths::{Identity, Shown, are_same};
+use crate::fs::stamp::Stamp;
 use crate::selection::{Choice, Links, Selection, is_hidden, is_of_folder_settings, promises_a_picture};
+use crate::service::watch::mounts::Mounts;
+use crate::service::watch::notifier::{NotWatched, Notifier, Signal};
+use crate::service::watch::settle::{Doubt, Seen, Settle};
+use crate::service::watch::writer::Writer;
 use crate::source::holes;
-use crate::stamp::Stamp;
 
 /// How often to check whether the watched folders themselves exist.
 const CHECK: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Buffer, Fit, Kind, PoolState, STEP, Slot, SlotError, SlotPool};
-use crate::schedule::{DeviceId, Request};
+use crate::slot::schedule::{DeviceId, Request};
 
 /// The slot of a picture that the CPU or a device could decode.
 pub enum Room {

@@ -135,8 +135,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::schedule::Attempts;
     use crate::slot::STEP;
+    use crate::slot::schedule::Attempts;
 
     /// A pool of `steps` steps with two slots.
     fn pool(steps: u64) -> Arc<SlotPool> {

@@ -1,7 +1,7 @@
 //! The devices whose slots are in the pool, and what they are doing.
 
 use super::{Buffer, Kind, PoolState, SlotId, SlotPool};
-use crate::schedule::{DeviceId, Standing};
+use crate::slot::schedule::{DeviceId, Standing};
 
 /// What a device does when one of its free slots gives up its memory.
 pub type Release = Box<dyn Fn(SlotId) + Send + Sync>;

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Buffer, Held, Kind, Memory, PoolState, Slot, SlotError, SlotPool};
-use crate::schedule::Request;
+use crate::slot::schedule::Request;
 
 /// The number of what was parked.
 pub type ParkedId = u64;
@@ -151,8 +151,8 @@ impl PoolState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Attempts;
     use crate::slot::STEP;
+    use crate::slot::schedule::Attempts;
 
     fn pool(memory: u64, slots: usize) -> Arc<SlotPool> {
         let pool = Arc::new(SlotPool::new(memory));

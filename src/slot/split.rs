@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Buffer, Fit, Kind, Member, PoolState, Slot, SlotError, SlotPool};
-use crate::schedule::{Attempts, DeviceId};
+use crate::slot::schedule::{Attempts, DeviceId};
 use equalize::planes::PLANES;
 
 /// The slots of one picture.

@@ -4,8 +4,8 @@ use std::mem;
 use std::sync::PoisonError;
 
 use super::{Kind, Member, PoolState, SlotPool};
-use crate::schedule::starts::Workers;
-use crate::schedule::{DeviceId, Standing};
+use crate::slot::schedule::starts::Workers;
+use crate::slot::schedule::{DeviceId, Standing};
 
 /// What has looked for a slot so far.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl PoolState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Attempts;
+    use crate::slot::schedule::Attempts;
     use std::sync::Arc;
 
     /// Returns whether such a start has come after a change.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::schedule::Attempts;
+use crate::slot::schedule::Attempts;
 use std::os::fd::AsFd;
 use std::time::Duration;
 

@@ -92,8 +92,8 @@ impl Drop for Workspace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Attempts;
     use crate::slot::STEP;
+    use crate::slot::schedule::Attempts;
 
     #[test]
     fn a_workspace_is_kept_for_the_next_picture_and_is_zero_again() {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::config::Times;
-use crate::record::{Digest, Record};
-use crate::stamp::{Stamp, ctime_ns, mtime_ns};
+use crate::fs::stamp::{Stamp, ctime_ns, mtime_ns};
+use crate::picture::record::{Digest, Record};
 
 /// An input, as far as it decides whether its output is up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::record::Origin;
+    use crate::picture::record::Origin;
 
     #[test]
     fn an_input_changed_when_it_came_or_was_written_and_never_in_the_future() {

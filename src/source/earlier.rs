@@ -4,9 +4,9 @@ use std::path::Path;
 
 use walkdir::WalkDir;
 
+use crate::fs::paths::{Shown, are_same};
 use crate::ledger;
-use crate::paths::{Shown, are_same};
-use crate::record::Record;
+use crate::picture::record::Record;
 
 /// The most files and folders that are looked at in an input folder.
 const LOOKED_AT: usize = 64;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::{FolderError, PictureSettings, Settings, Written, folder_file};
-use crate::paths::{Identity, Shown, root_of};
+use crate::fs::paths::{Identity, Shown, root_of};
+use crate::fs::stamp::{Stamp, ctime_ns};
 use crate::selection::FOLDER_SETTINGS;
-use crate::stamp::{Stamp, ctime_ns};
 
 /// The most folders that are remembered: what is forgotten is only read again.
 const MOST: usize = 1 << 16;

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{SeekFrom, seek};
 
 use super::filesystem::{FileSystem, Finding};
-use crate::input::open;
+use crate::fs::input::open;
 
 /// Returns whether an open file has holes, as far as its file system tells: many that other machines share tell of none. The file's position
 /// is its beginning afterwards.

@@ -10,9 +10,9 @@ use store::{Object, Version};
 
 use super::stdin::Spooled;
 use crate::config::PictureSettings;
-use crate::record::Digest;
+use crate::fs::stamp::Stamp;
+use crate::picture::record::Digest;
 use crate::selection::promises_a_picture;
-use crate::stamp::Stamp;
 use codec::{Format, Limits};
 
 /// One picture to process.

@@ -8,7 +8,7 @@ use std::{ffi::OsStr, fs::File};
 
 use super::stdin::STANDARD_INPUT;
 use crate::error::Error;
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 
 /// Returns the paths in a list, which is a file, or standard input (`-`).
 ///

@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::fs::paths::{Shown, are_same};
 use crate::ledger;
-use crate::paths::{Shown, are_same};
 
 /// The input folders, each with the name of its folder for outputs; empty without `--prefix-folder`.
 #[derive(Clone, Debug, Default)]

@@ -23,9 +23,9 @@ use super::prefix::Prefixes;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
 use crate::config::{Settings, Style};
 use crate::error::{Error, PictureError, Refusal};
-use crate::paths::{Identity, Shown};
+use crate::fs::paths::{Identity, Shown};
 use crate::selection::{Choice, Links, Selection, is_hidden};
-use crate::stop::Stop;
+use crate::source::stop::Stop;
 use codec::Limits;
 use found::{Candidate, Found};
 

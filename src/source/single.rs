@@ -15,8 +15,8 @@ use super::job::Job;
 use super::pair::Pair;
 use crate::config::{PictureSettings, Settings};
 use crate::error::{PictureError, Refusal};
+use crate::picture::record::Record;
 use crate::publish::PublishError;
-use crate::record::Record;
 
 /// Returns the job of making this output of this input; `None` if that was done with its `own` settings. `named` is whether a user named the
 /// input itself.

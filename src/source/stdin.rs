@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::{Error, PictureError};
-use crate::paths::Shown;
-use crate::stop::Stop;
+use crate::fs::paths::Shown;
+use crate::source::stop::Stop;
 use codec::{CodecError, Limits};
 
 /// The input that stands for standard input. A file of that name is `./-`.

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use equalize::{Depth, Layout, Pixel};
-use histeqd::worker::protocol::{Channel, FromWorker};
+use histeqd::device::worker::protocol::{Channel, FromWorker};
 use rustix::process::Signal;
 use serde_json::Value;
 

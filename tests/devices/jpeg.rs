@@ -3,9 +3,7 @@
 use std::fs;
 use std::process::Output;
 
-use codec::{
-    self, BaselineScan, CompressedJpeg, Cores, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target,
-};
+use codec::{self, BaselineScan, CompressedJpeg, Cores, Decoded, Limits, Sampling, Target};
 use equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
 use histeqd::slot::Memory;
 use lanes::{Engine, JPEG_BATCH, Recoded, Recoding, Unit, open};
@@ -22,21 +20,7 @@ const GPUS: [&str; 7] = ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg",
 /// The undamaged files that are left to the CPU.
 const PROCESSORS: [&str; 3] = ["progressive.jpg", "restart.jpg", "three-tables.jpg"];
 
-const TARGET: Target = Target {
-    format: None,
-    jpeg_quality: JpegQuality::Keep,
-    png_level: PngLevel::Fast,
-    eight_bit: false,
-    gray: false,
-    needs_rgb: false,
-    range: None,
-    window: None,
-    levels: codec::LevelCount::Full,
-    no_data: None,
-    splits: false,
-    segmentations: false,
-    derivation: None,
-};
+const TARGET: Target = Target::AS_STORED;
 
 macro_rules! files {
     ($($name:literal),*) => { [$(($name, include_bytes!(concat!("../data/jpeg/", $name)).as_slice())),*] };

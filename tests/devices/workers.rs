@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
-use histeqd::worker::protocol::{Channel, FromWorker, ToWorker};
+use histeqd::device::worker::protocol::{Channel, FromWorker, ToWorker};
 use rustix::process::Signal;
 use serde_json::Value;
 

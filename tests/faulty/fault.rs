@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use codec::CompressedJpeg;
-use histeqd::worker::Faults;
+use histeqd::device::worker::Faults;
 use lanes::{EngineError, LaneError};
 use rustix::process::{Signal, getpid, kill_process};
 

@@ -3,23 +3,12 @@
 //! ```
 //! use std::io::Write;
 //!
-//! use histeqd_codec::{Cores, Format, JpegQuality, LevelCount, Limits, PngLevel, Target, encode, open};
+//! use histeqd_codec::{Cores, Format, Limits, Target, encode, open};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let target = Target {
 //!     format: Some(Format::Png),
-//!     jpeg_quality: JpegQuality::Keep,
-//!     png_level: PngLevel::Balanced,
-//!     eight_bit: false,
-//!     gray: false,
-//!     needs_rgb: false,
-//!     range: None,
-//!     window: None,
-//!     levels: LevelCount::Full,
-//!     no_data: None,
-//!     splits: false,
-//!     segmentations: false,
-//!     derivation: None,
+//!     ..Target::AS_STORED
 //! };
 //! let limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
 //! let mut input = tempfile::NamedTempFile::new()?;

@@ -141,6 +141,23 @@ pub struct Target {
 }
 
 impl Target {
+    /// All as the file has it: its format, its samples, its levels.
+    pub const AS_STORED: Self = Self {
+        format: None,
+        jpeg_quality: JpegQuality::Keep,
+        png_level: PngLevel::Balanced,
+        eight_bit: false,
+        gray: false,
+        needs_rgb: false,
+        range: None,
+        window: None,
+        levels: LevelCount::Full,
+        no_data: None,
+        splits: false,
+        segmentations: false,
+        derivation: None,
+    };
+
     /// Returns the format of the output of a source in this format.
     pub(crate) fn format_for(&self, source: Format) -> Format {
         self.format.unwrap_or(source.written())

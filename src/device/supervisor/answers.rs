@@ -4,10 +4,10 @@ use crossbeam_channel::Sender;
 
 use super::worker::Worker;
 use super::{End, MAX_DECLINED, WorkerDevice};
-use crate::paths::Shown;
+use crate::device::task::{Content, Task};
+use crate::fs::paths::Shown;
+use crate::progress::timings::Stage;
 use crate::slot::SlotId;
-use crate::task::{Content, Task};
-use crate::timings::Stage;
 
 impl WorkerDevice {
     /// Passes on a slot that the worker has finished and that holds `content`; `unencoded`: why the worker did not encode it, if it should

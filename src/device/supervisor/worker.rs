@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::device::task::{Content, Task};
+use crate::device::worker::protocol::{Channel, ToWorker};
 use crate::slot::SlotId;
-use crate::task::{Content, Task};
-use crate::worker::protocol::{Channel, ToWorker};
 use lanes::Order;
 
 /// A running worker.

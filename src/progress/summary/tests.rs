@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::PictureError;
-use crate::timings::{Load, Times};
+use crate::progress::timings::{Load, Times};
 use codec::{CodecError, Format};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::Note;
-use crate::paths::Shown;
+use crate::fs::paths::Shown;
 use crate::selection::{Purpose, Reserved};
 
 /// What the user was told of: the reserved names, each by one file or folder: there may be a folder of the same name in every other.

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::Options;
-use crate::paths::Identity;
-use crate::service::settle::{Doubt, Seen};
-use crate::service::writer::Writer;
+use crate::fs::paths::Identity;
+use crate::fs::stamp::Stamp;
+use crate::service::watch::settle::{Doubt, Seen};
+use crate::service::watch::writer::Writer;
 use crate::source::filesystem::{FileSystem, Finding};
-use crate::stamp::Stamp;
 
 /// How often a folder without messages, such as one on a shared file system, is listed, unless the user sets an interval.
 pub(super) const POLL: Duration = Duration::from_secs(5);

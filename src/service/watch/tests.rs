@@ -1,6 +1,6 @@
 use super::root::WITHOUT_WATCHES;
 use super::*;
-use crate::service::settle::{Counts, Ending, Ready};
+use crate::service::watch::settle::{Counts, Ending, Ready};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::collections::HashSet;
 use std::fs::OpenOptions;

@@ -12,11 +12,11 @@ use super::found::{Candidate, Found};
 use super::objects;
 use crate::config::{Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
-use crate::paths::Identity;
+use crate::fs::paths::Identity;
 use crate::publish::ignores_case;
 use crate::source::pair::Pair;
 use crate::source::plan::{Plan, Skip};
-use crate::stop::Stop;
+use crate::source::stop::Stop;
 
 /// Turns candidates into jobs, skips and refusals.
 ///

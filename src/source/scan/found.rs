@@ -6,7 +6,7 @@ use std::sync::Arc;
 use store::Object;
 
 use crate::config::{FolderError, Naming, PictureSettings, Settings};
-use crate::paths::{Identity, root_of};
+use crate::fs::paths::{Identity, root_of};
 use crate::selection::{output_below, patterned};
 use crate::source::done::InputState;
 use crate::source::prefix::Prefixes;

@@ -11,11 +11,11 @@ use super::Search;
 use super::found::{Candidate, Found};
 use crate::config::{Existing, Settings, nearest};
 use crate::error::{Error, PictureError, Refusal};
-use crate::paths::{Identity, Shown};
+use crate::fs::paths::{Identity, Shown};
 use crate::selection::{Choice, is_hidden, promises_a_picture};
 use crate::source::done::InputState;
 use crate::source::plan::Skip;
-use crate::stop::Stop;
+use crate::source::stop::Stop;
 
 /// With no more outputs than this, each is asked for; with more, the output folder is listed first: a listing tells of a thousand at once.
 const ASKED: usize = 500;

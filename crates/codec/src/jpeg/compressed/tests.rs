@@ -208,21 +208,7 @@ fn position(file: &[u8], marker: u8) -> usize {
 
 /// Returns what is kept of a picture for writing it back, and its layout.
 fn opened(file: &[u8]) -> (Native, Layout) {
-    let target = super::super::Target {
-        format: None,
-        jpeg_quality: JpegQuality::Keep,
-        png_level: crate::PngLevel::Fast,
-        eight_bit: false,
-        gray: false,
-        needs_rgb: false,
-        range: None,
-        window: None,
-        levels: crate::LevelCount::Full,
-        no_data: None,
-        splits: false,
-        segmentations: false,
-        derivation: None,
-    };
+    let target = super::super::Target::AS_STORED;
     let source =
         super::super::Source::open(file, crate::jpeg::markers::Markers::scan(file).unwrap(), &target)
             .unwrap();

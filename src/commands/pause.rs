@@ -1,0 +1,42 @@
+//! `histeqd pause` and `histeqd resume`: have a running service begin no more pictures, and begin them again.
+
+use crate::cli::PauseCommand;
+use crate::commands::socket::{self, Answer};
+use crate::error::Error;
+use crate::fs::paths::Shown;
+use crate::ledger;
+use crate::progress::pictures;
+
+/// Has the service begin no more pictures; those in progress are finished. Returns what to tell the user.
+///
+/// # Errors
+/// When no service runs for the output folder, or it refuses.
+pub fn pause(command: &PauseCommand) -> Result<String, Error> {
+    let waiting = ask(command, "/pause")?;
+    Ok(format!("paused, with {waiting} waiting; `histeqd resume {}` goes on\n", Shown(&command.out)))
+}
+
+/// Has the service begin pictures again. Returns what to tell the user.
+///
+/// # Errors
+/// As for [`pause()`].
+pub fn resume(command: &PauseCommand) -> Result<String, Error> {
+    let waiting = ask(command, "/resume")?;
+    Ok(format!("resumed, with {waiting} waiting\n"))
+}
+
+/// Asks the service for a change. Returns how many pictures wait, in words.
+fn ask(command: &PauseCommand, url: &str) -> Result<String, Error> {
+    let folder = ledger::folder(&command.out, command.state.as_deref());
+    let refuses =
+        |why: &dyn std::fmt::Display| Error::CannotRun(format!("the running service refuses: {why}"));
+    match socket::ask(&folder, "POST", url, "") {
+        Ok(Some(Answer { status: 200, body })) => body.parse().map(pictures).map_err(|error| refuses(&error)),
+        Ok(Some(Answer { body, .. })) => Err(refuses(&body.trim_end())),
+        Err(error) => Err(refuses(&error)),
+        Ok(None) => Err(Error::CannotRun(format!(
+            "no service runs for {} (give --state if its ledger is elsewhere)",
+            Shown(&command.out)
+        ))),
+    }
+}

@@ -1,0 +1,139 @@
+//! `histeqd retry`: has pictures that failed for good tried again.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::RetryCommand;
+use crate::commands::socket::{self, Answer};
+use crate::commands::status;
+use crate::error::Error;
+use crate::fs::paths::Shown;
+use crate::ledger::{self, Ledger};
+use crate::selection::{Links, Selection};
+
+/// The longest pattern, in bytes: that of a path.
+const LONGEST_PATTERN: usize = 4096;
+/// The most wildcards in the globs together: each costs time and memory.
+const MOST_WILDCARDS: usize = 1000;
+
+/// Which of the failed pictures are meant.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// Names and paths as they are, for a name may look like a glob. Empty: all are meant.
+    names: Vec<PathBuf>,
+    globs: Option<Selection>,
+}
+
+impl Wanted {
+    /// Takes names, paths, or their ends, and globs for these; none means all pictures.
+    ///
+    /// # Errors
+    /// When a glob is invalid, or there are too many. The error is a sentence that says so.
+    pub(crate) fn new(patterns: &[String]) -> Result<Self, String> {
+        if patterns.iter().any(|pattern| pattern.len() > LONGEST_PATTERN) {
+            return Err(format!("a pattern is longer than {LONGEST_PATTERN} bytes, as no path is"));
+        }
+        let globs: Vec<_> = patterns.iter().filter(|pattern| wildcards(pattern) > 0).cloned().collect();
+        if globs.iter().map(|glob| wildcards(glob)).sum::<usize>() > MOST_WILDCARDS {
+            return Err(format!(
+                "the patterns have more than {MOST_WILDCARDS} wildcards; name fewer at a time"
+            ));
+        }
+        let globs =
+            if globs.is_empty() { None } else { Some(Selection::new(&globs, &[], Links::default())?) };
+        Ok(Self { names: patterns.iter().map(PathBuf::from).collect(), globs })
+    }
+
+    /// Returns whether a picture is meant.
+    pub(crate) fn has(&self, input: &Path) -> bool {
+        let ends = || {
+            let parts: Vec<_> = input.components().collect();
+            (0..parts.len()).map(move |first| parts[first..].iter().collect::<PathBuf>())
+        };
+        self.names.is_empty()
+            || self.names.iter().any(|name| input.ends_with(name))
+            || self.globs.as_ref().is_some_and(|globs| ends().any(|end| globs.takes_file(&end)))
+    }
+}
+
+/// Returns how many signs of a pattern have a meaning in globs.
+fn wildcards(pattern: &str) -> usize {
+    pattern.bytes().filter(|byte| b"*?[{\\".contains(byte)).count()
+}
+
+/// Has the pictures taken up again by the running service, or by the next one. Returns what to tell the user.
+///
+/// # Errors
+/// When there is no ledger, another run uses it, or none of the failed pictures is meant.
+pub fn retry(command: &RetryCommand) -> Result<String, Error> {
+    let folder = ledger::folder(command.out(), command.state.as_deref());
+    let patterns = patterns(command)?;
+    let wanted = Wanted::new(&patterns).map_err(Error::Usage)?;
+    let body = serde_json::to_string(&patterns).expect("texts");
+    let cannot =
+        |why: &dyn std::fmt::Display| Error::CannotRun(format!("the running service refuses: {why}"));
+    let (count, who) = match socket::ask(&folder, "POST", "/retry", &body) {
+        Ok(Some(Answer { status: 200, body })) => (body.parse().map_err(|error| cannot(&error))?, "now"),
+        Ok(Some(Answer { body, .. })) => return Err(cannot(&body.trim_end())),
+        Err(error) => return Err(cannot(&error)),
+        Ok(None) => {
+            Ledger::read(&folder)?.ok_or_else(|| status::no_ledger(&folder))?;
+            let (_lock, ledger, _) = ledger::take(command.out(), command.state.as_deref())?;
+            (ledger.forget_failed(|input| wanted.has(input))?, "by the next --watch or --resume")
+        }
+    };
+    match count {
+        0 if patterns.is_empty() => Ok("no picture has failed for good\n".into()),
+        0 => Err(Error::CannotRun(format!(
+            "none of the pictures that failed for good is named so; `histeqd status {}` lists the last ones",
+            Shown(command.out())
+        ))),
+        1 => Ok(format!("1 picture is tried again {who}\n")),
+        count => Ok(format!("{count} pictures are tried again {who}\n")),
+    }
+}
+
+/// Returns the patterns, and for those that are paths from here also the whole path.
+pub(crate) fn patterns(command: &RetryCommand) -> Result<Vec<String>, Error> {
+    let text = |path: &Path| {
+        let no_text = || Error::Usage(format!("{} is not UTF-8; use a glob", Shown(path)));
+        path.to_str().map(str::to_owned).ok_or_else(no_text)
+    };
+    let mut patterns = Vec::new();
+    for pattern in command.pictures() {
+        patterns.push(text(pattern)?);
+        if pattern.exists()
+            && let Ok(whole) = std::path::absolute(pattern)
+        {
+            patterns.push(text(&whole)?);
+        }
+    }
+    Ok(patterns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_are_meant_by_name_by_the_end_of_the_path_and_by_glob() {
+        let has = |patterns: &[&str], input: &str| {
+            let patterns: Vec<_> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+            Wanted::new(&patterns).unwrap().has(Path::new(input))
+        };
+        let input = "/srv/in/2024/a[1].PNG";
+        for pattern in ["a[1].PNG", "2024/a[1].PNG", input, "*.png", "2024/*", "in/**", "b.png\0"] {
+            assert_eq!(has(&[pattern], input), pattern != "b.png\0", "{pattern}");
+        }
+        assert!(has(&[], input));
+        assert!(!has(&["[1].PNG"], input) && !has(&["024/*"], input));
+        assert!(Wanted::new(&["[".into()]).is_err());
+    }
+
+    #[test]
+    fn patterns_that_would_take_long_are_refused() {
+        assert!(Wanted::new(&["*".repeat(900_000)]).unwrap_err().contains("longer than"));
+        assert!(Wanted::new(&vec!["*?".to_owned(); 600]).unwrap_err().contains("wildcards"));
+        let names: Vec<_> = (0..100_000).map(|number| format!("in/{number}.png")).collect();
+        assert!(Wanted::new(&names).unwrap().has(Path::new("/srv/in/7.png")));
+    }
+}

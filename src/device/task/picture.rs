@@ -1,0 +1,140 @@
+//! A picture on its way through the pipeline: before it is decoded, while devices have its pixels, and afterwards.
+
+use std::sync::Arc;
+
+use crossbeam_channel::Sender;
+
+use super::stack::Page;
+use crate::picture::luts::Luts;
+use crate::picture::remark::Remark;
+use crate::progress::timings::Clock;
+use crate::slot::rates::{Class, Way};
+use crate::slot::schedule::{Attempts, DeviceId};
+use crate::slot::{ParkedId, Slot};
+use crate::source::Job;
+use codec::{CompressedJpeg, Decoded};
+use equalize::{Method, Operation};
+use lanes::Order;
+
+/// What a picture goes through the pipeline for.
+#[derive(Clone, Debug)]
+pub enum Pass {
+    /// For all that is to be done with it.
+    Only,
+    /// To be counted, with others that will have the same LUTs.
+    Count,
+    /// To be given these LUTs. Its pixels may still be in memory.
+    Apply(Arc<Luts>, Option<ParkedId>),
+}
+
+/// A job in the pipeline, with its history so far.
+pub struct QueuedJob {
+    /// The picture's input and output.
+    pub job: Job,
+    /// The page of the input that it is about, if that has several.
+    pub page: Option<Page>,
+    /// What it goes through the pipeline for.
+    pub pass: Pass,
+    /// What became of the attempts so far, and thus which devices may still take it.
+    pub attempts: Attempts,
+    pub(crate) redo: Sender<QueuedJob>,
+}
+
+impl QueuedJob {
+    /// Returns whether a device already had the picture, or an earlier page of its file.
+    pub(crate) fn was_started(&self) -> bool {
+        self.attempts != Attempts::default() || self.page.is_some()
+    }
+
+    /// Has the page of the same file be opened that follows this one.
+    pub(crate) fn go_on_with(&self, page: Page) {
+        let Self { job, pass, redo, .. } = self;
+        let (job, page, pass, redo) = (job.clone(), Some(page), pass.clone(), redo.clone());
+        Self { job, page, pass, attempts: Attempts::default(), redo }.queue_again();
+    }
+
+    /// Frees the memory that an input from object storage takes, unless a page of it is still to be read.
+    pub(crate) fn let_go_of_input(&self) {
+        let is_last = self.page.as_ref().is_none_or(|page| page.index + 1 == page.stack.pages.len());
+        if let Some(object) = self.job.object.as_ref().filter(|_| is_last) {
+            object.let_go();
+        }
+    }
+
+    /// Sends it back to the decoders.
+    pub(crate) fn queue_again(self) {
+        let back = self.redo.clone();
+        // The queue is closed only if the decoders panicked; that panic then ends the run.
+        let _ = back.send(self);
+    }
+}
+
+/// A picture without its pixels, decoded or to be decoded by a device.
+pub struct Picture {
+    /// What the pixels are, and what the encoder will need.
+    pub decoded: Decoded,
+    /// The job that it belongs to.
+    pub work: QueuedJob,
+    /// Size of its input file in bytes.
+    pub bytes_in: u64,
+    /// Whether that file has holes.
+    pub has_holes: bool,
+    /// The pictures that it is compared with.
+    pub class: Class,
+    /// Who equalizes it, if the CPU decodes it as a whole.
+    pub way: Option<Way>,
+    /// Time spent in each stage since its decoding was last begun.
+    pub clock: Clock,
+}
+
+impl Picture {
+    /// Sends the job back to be decoded again, for the devices that the changed attempts admit.
+    pub(crate) fn redo(self, change: impl FnOnce(&mut Attempts)) {
+        let mut work = self.work;
+        change(&mut work.attempts);
+        work.queue_again();
+    }
+}
+
+/// What a task's slot holds at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Pixels, before or after the device's work.
+    Pixels,
+    /// The planes of a JPEG, in this many bytes, and its file behind them, for a device that may encode the picture too.
+    Planes(CompressedJpeg, u64),
+    /// A file that a device decodes, equalizes and encodes.
+    Compressed(CompressedJpeg),
+    /// What a device encoded, in this many bytes.
+    Encoded(u64),
+}
+
+/// A picture that the devices are done with.
+pub struct Processed {
+    /// Its pixels and counts, or what a device encoded.
+    pub slot: Slot,
+    /// Which of these the slot holds.
+    pub content: Content,
+    /// What the devices did.
+    pub order: Order,
+    /// The rest of the picture.
+    pub picture: Box<Picture>,
+    /// The devices that processed it.
+    pub devices: Vec<DeviceId>,
+}
+
+impl Processed {
+    /// Returns what is worth telling about what the device made of the picture, before it is encoded.
+    pub(crate) fn remark(&self) -> Option<Remark> {
+        let Order::Equalize(Operation { method: Method::Clahe(_), .. }) = self.order else { return None };
+        if self.content != Content::Pixels {
+            return None;
+        }
+        let Decoded { layout, byte_orders, .. } = &self.picture.decoded;
+        if self.picture.decoded.levels().are_fewer(layout.depth) {
+            return None;
+        }
+        let pixels = &self.slot.bytes()[..layout.bytes() as usize];
+        equalize::is_narrow(pixels, layout, byte_orders.to).then_some(Remark::NarrowRange)
+    }
+}

@@ -1,0 +1,109 @@
+//! A file of several pages, each of which goes through the pipeline like a picture. All of them make one output, or none does.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::picture::remark::Remark;
+use crate::progress::timings::Times;
+use crate::slot::schedule::DeviceId;
+use codec::{PageWriter, Pages};
+
+/// A page of a file that has several.
+#[derive(Clone)]
+pub struct Page {
+    /// The file's pages.
+    pub stack: Arc<Stack>,
+    /// Its number, from 0.
+    pub index: usize,
+}
+
+impl Page {
+    /// Returns the first page.
+    pub(crate) fn first(pages: Pages) -> Self {
+        let writer = pages.writer();
+        let state = Mutex::new(State { opened: 0, is_over: false, done: Done::default() });
+        Self { stack: Arc::new(Stack { pages, writer, state }), index: 0 }
+    }
+
+    /// Tells that the page has its slot, and the bytes that its samples will take in the output if that is known. Returns the page that is to
+    /// be opened next. Pages are opened one after the other, so that a page never waits for a slot that a later one has.
+    pub(crate) fn has_slot(&self, bytes: Option<u64>) -> Option<Self> {
+        let mut state = self.stack.lock();
+        if state.opened > self.index {
+            // It was sent back by a device.
+            return None;
+        }
+        state.opened += 1;
+        self.stack.writer.announce(bytes);
+        let index = self.index + 1;
+        (index < self.stack.pages.len()).then(|| Self { stack: Arc::clone(&self.stack), index })
+    }
+}
+
+/// What the pages of a file share.
+pub struct Stack {
+    /// Where they are.
+    pub pages: Pages,
+    /// What writes them.
+    pub writer: PageWriter,
+    state: Mutex<State>,
+}
+
+/// What tells one stack from another as long as both are under way: where it is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StackId(usize);
+
+struct State {
+    /// How many pages have been opened.
+    opened: usize,
+    /// Whether a page has failed, or all of them are given up.
+    is_over: bool,
+    done: Done,
+}
+
+/// What is to be told of the pages that were written.
+#[derive(Clone, Default)]
+pub(crate) struct Done {
+    pub(crate) pixels: u64,
+    pub(crate) devices: Vec<DeviceId>,
+    pub(crate) remarks: Vec<Remark>,
+    pub(crate) times: Times,
+}
+
+impl Stack {
+    /// Returns what tells it from other stacks that are under way.
+    pub fn id(self: &Arc<Self>) -> StackId {
+        StackId(Arc::as_ptr(self) as usize)
+    }
+
+    /// Gives up the file. Returns whether that is news.
+    pub(crate) fn give_up(&self) -> bool {
+        let mut state = self.lock();
+        let is_news = !state.is_over;
+        state.is_over = true;
+        is_news
+    }
+
+    /// Returns whether the file is given up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_over
+    }
+
+    /// Adds what is to be told of a page; returns all of it so far.
+    pub(crate) fn add(&self, page: Done) -> Done {
+        let mut state = self.lock();
+        let done = &mut state.done;
+        done.pixels += page.pixels;
+        done.times.add_all(&page.times);
+        done.devices.extend(page.devices);
+        done.devices.sort_unstable();
+        done.devices.dedup();
+        done.remarks.extend(page.remarks);
+        done.remarks.sort_unstable();
+        done.remarks.dedup();
+        done.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,289 @@
+//! The worker process: computes on one GPU (in tests, on the CPU), maps the main process's slots and equalizes the pictures in them. A GPU
+//! may have several workers, one for pixels and others for JPEGs.
+//!
+//! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
+//! socket closes, so no worker outlives the main process.
+
+mod faults;
+mod jpeg;
+mod pixels;
+pub mod protocol;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+use rustix::io::Errno;
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::error::{Error, Exit};
+use crate::fs::files;
+use crate::slot::{Memory, SlotId};
+use equalize::ByteOrders;
+pub use faults::{Faults, MakeFaults, NoFaults};
+use jpeg::{LentJpeg, Waiting};
+use lanes::{Checked, Engine, EngineError, Order, Unit, open};
+use pixels::{LaneContext, Lent};
+use protocol::{Channel, FromWorker, ToWorker, shorten};
+
+/// The program that workers run: this one, even if its file has been replaced since it was started.
+pub const PROGRAM: &str = "/proc/self/exe";
+
+/// The arguments with which it lists the GPUs instead of working.
+pub const LIST_ARGS: [&str; 2] = ["worker", "--list"];
+
+/// How a worker is started.
+#[derive(Clone, Debug)]
+pub struct WorkerArgs {
+    /// What the worker computes on.
+    pub unit: Unit,
+    /// The number of lanes it runs.
+    pub lanes: usize,
+    /// The GPU's UUID, by which it is found even if the GPUs have other indexes by then; `None` to go by the index.
+    pub uuid: Option<String>,
+    /// For a worker that only recodes JPEGs (decodes, equalizes and encodes them): a number that tells such workers of a unit apart.
+    pub jpeg: Option<u32>,
+}
+
+/// A worker process as the main process sees it.
+pub struct Process {
+    /// The process.
+    pub child: Child,
+    /// The main process's end of the channel.
+    pub channel: Channel,
+    /// When it was started.
+    pub started: Instant,
+}
+
+impl WorkerArgs {
+    /// Returns the device's name for messages.
+    pub fn name(&self) -> String {
+        let unit = match self.unit {
+            Unit::Gpu(ordinal) => format!("gpu{ordinal}"),
+            Unit::Cpu(number) => format!("cpu-worker{number}"),
+        };
+        self.jpeg.map_or(unit.clone(), |number| format!("{unit}-jpeg{number}"))
+    }
+
+    /// Starts the worker process; `life` is the number of workers that the device has had before.
+    ///
+    /// # Errors
+    /// If the system cannot create the socket or the process.
+    pub fn spawn(&self, life: u32) -> io::Result<Process> {
+        let (channel, theirs) = Channel::pair()?;
+        let started = Instant::now();
+        let child = Command::new(PROGRAM)
+            .arg0(format!("histeqd-{}", self.name()))
+            .args(self.to_command_line(life))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        Ok(Process { child, channel, started })
+    }
+
+    fn to_command_line(&self, life: u32) -> Vec<String> {
+        let (kind, number) = match self.unit {
+            Unit::Gpu(ordinal) => ("--gpu", ordinal),
+            Unit::Cpu(number) => ("--cpu", number),
+        };
+        let (number, lanes, life) = (number.to_string(), self.lanes.to_string(), life.to_string());
+        let mut line = vec!["worker", kind, &number, "--lanes", &lanes, "--life", &life];
+        line.extend(self.uuid.iter().flat_map(|uuid| ["--uuid", uuid]));
+        line.extend(self.jpeg.map(|_| "--jpeg"));
+        line.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Kills a process, and leaves waiting for its end, which may take the driver forever, to a thread.
+pub fn abandon(mut child: Child) {
+    // This can only fail if it has already ended.
+    let _ = child.kill();
+    // Without a thread, the process stays listed until this one ends.
+    let _ = thread::Builder::new().name("abandoned".to_owned()).spawn(move || child.wait());
+}
+
+/// Runs `histeqd worker`, the process number `life` of its device.
+///
+/// # Errors
+/// If a requested fault is malformed, or standard input is not the socket of a main process.
+pub fn main(args: &WorkerArgs, life: u32, faults: MakeFaults) -> Result<Exit, Error> {
+    rename();
+    let faults = faults(life).map_err(Error::Usage)?;
+    run(args, faults.as_ref()).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
+    Ok(Exit::Done)
+}
+
+/// Returns what `histeqd worker --list` prints: the GPUs as JSON, or why there are none.
+pub fn list() -> String {
+    rename();
+    serde_json::to_string(&lanes::list()).expect("a list of GPUs is JSON") + "\n"
+}
+
+/// Names this process, which was started via /proc/self/exe and would be listed as `exe`. Failing to does no harm.
+fn rename() {
+    let _ = rustix::thread::set_name(c"histeqd-worker");
+}
+
+/// Runs a worker until its main process closes the socket, which is this process's standard input.
+fn run(args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
+    end_with_parent()?;
+    let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let opened = faults
+        .refuse()
+        .and_then(|()| ignore_signals())
+        .and_then(|()| open(located(args.unit, args.uuid.as_deref())?, None));
+    match opened {
+        Ok(engine) => work(&channel, engine.as_ref(), args, faults),
+        Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
+    }
+}
+
+/// Returns the unit with the index that its GPU has now.
+fn located(unit: Unit, uuid: Option<&str>) -> Result<Unit, EngineError> {
+    match (unit, uuid) {
+        (Unit::Gpu(usual), Some(uuid)) => lanes::locate(uuid, usual).map(Unit::Gpu),
+        _ => Ok(unit),
+    }
+}
+
+/// Leaves signals to the main process, which ends its workers in order: one to the whole process group or service is meant for it.
+fn ignore_signals() -> Result<(), EngineError> {
+    ctrlc::set_handler(|| ()).map_err(|error| EngineError(format!("it cannot handle signals: {error}")))
+}
+
+/// Has the kernel kill this process when its parent dies. A closed socket ends only a worker that is waiting for messages; this also ends
+/// one that hangs in the driver.
+fn end_with_parent() -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
+}
+
+fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
+    let (lanes, jpeg) = (args.lanes, args.jpeg.is_some());
+    let (sender, receiver) = crossbeam_channel::unbounded();
+    let jpegs = Waiting::default();
+    let (made, lanes_made) = crossbeam_channel::bounded(lanes);
+    let (checked, making) = (Checked::default(), Mutex::default());
+    thread::scope(|scope| {
+        for number in 0..lanes {
+            let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
+            let context = LaneContext { engine, channel, faults, checked: &checked, making: &making };
+            let run = move || match jpeg {
+                false => context.run_lane(&receiver, &made),
+                true => context.run_jpeg_lane(jpegs, &made),
+            };
+            let started = thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run);
+            if let Err(error) = started {
+                refuse(channel, &format!("a thread cannot be started: {error}"));
+            }
+        }
+        // The first lane for JPEGs is enough to begin with.
+        let awaited = if jpeg { 1 } else { lanes };
+        for result in lanes_made.iter().take(awaited) {
+            if let Err(error) = result {
+                refuse(channel, &error.to_string());
+            }
+        }
+        channel.send(&FromWorker::Ready(engine.info()), None)?;
+        if lanes > awaited {
+            let tell = move || tell_of_missing(channel, lanes_made.iter().take(lanes - awaited));
+            // Without a thread, nobody is told.
+            let _ = thread::Builder::new().name("missing-lanes".to_owned()).spawn_scoped(scope, tell);
+        }
+        // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
+        std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
+    })
+}
+
+/// Reports the lanes that could not be created. The others do the work.
+fn tell_of_missing(channel: &Channel, made: impl Iterator<Item = Result<(), EngineError>>) {
+    for error in made.filter_map(Result::err) {
+        // If the main process is gone, nobody needs to know.
+        let note = format!("it works with fewer lanes, because one cannot be made: {error}");
+        let _ = channel.send(&FromWorker::Note(shorten(note)), None);
+    }
+}
+
+/// Reports why this process cannot work, and ends it: lanes that are waiting already cannot be joined.
+fn refuse(channel: &Channel, why: &str) -> ! {
+    // If the main process is gone, nobody needs the reason.
+    let _ = channel.send(&FromWorker::Refused(shorten(why.to_owned())), None);
+    std::process::exit(1)
+}
+
+/// Handles messages until the main process closes the socket.
+fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &Waiting) -> io::Result<()> {
+    let mut slots: HashMap<SlotId, Arc<Mutex<Memory>>> = HashMap::new();
+    let without_memory = || io::Error::other("a slot without memory");
+    let let_go = |slots: &mut HashMap<SlotId, Arc<Mutex<Memory>>>, slot| {
+        if let Some(memory) = slots.remove(&slot) {
+            engine.unpin(memory.lock().unwrap_or_else(PoisonError::into_inner).bytes_mut());
+        }
+    };
+    while let Some((message, fd)) = channel.receive()? {
+        match message {
+            ToWorker::Map { slot, bytes, generation } => {
+                let_go(&mut slots, slot);
+                match map(fd, bytes, generation, engine) {
+                    Ok(memory) => slots.insert(slot, Arc::new(Mutex::new(memory))),
+                    Err(error) => fail(channel, Some(slot), &error),
+                };
+            }
+            ToWorker::Unmap { slot } => let_go(&mut slots, slot),
+            ToWorker::Work { slot, layout, byte_orders, order } => {
+                let memory = slots.get(&slot).ok_or_else(without_memory)?;
+                let memory = Arc::clone(memory);
+                let lent = Lent { slot, memory, layout, byte_orders, order, encode: None };
+                lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+            }
+            ToWorker::Encode { slot, planes, jpeg, operation } => {
+                let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
+                let (layout, order, encode) = (jpeg.layout, Order::Equalize(operation), Some((jpeg, planes)));
+                let lent = Lent { slot, memory, layout, byte_orders: ByteOrders::NATIVE, order, encode };
+                lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+            }
+            ToWorker::Recode { slot, jpeg, operation } => {
+                let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
+                jpegs.push(LentJpeg { slot, memory, jpeg, operation });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Maps a slot's memory and pins it.
+fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) -> Result<Memory, EngineError> {
+    let without = || {
+        // The kernel drops a descriptor for which the process has no room.
+        let remedy = files::remedy(&Errno::MFILE.into()).unwrap_or_default();
+        EngineError(format!("a slot arrived without its file descriptor; {remedy}"))
+    };
+    let fd = fd.ok_or_else(without)?;
+    let mut memory = Memory::from_fd(fd, bytes as usize, generation)
+        .map_err(|error| EngineError(format!("a slot's memory cannot be mapped: {error}")))?;
+    engine.pin(memory.bytes_mut())?;
+    Ok(memory)
+}
+
+/// Reports a device failure and ends the process.
+fn fail(channel: &Channel, slot: Option<SlotId>, error: &EngineError) -> ! {
+    let _ = channel.send(&FromWorker::Failed { slot, reason: shorten(error.to_string()) }, None);
+    die()
+}
+
+/// Ends the process at once. An orderly exit would run CUDA's own clean-up, which can hang after an error, and which makes the other lanes
+/// fail while they can still report it.
+fn die() -> ! {
+    // This cannot fail: a process may always signal itself.
+    let _ = kill_process(getpid(), Signal::KILL);
+    loop {
+        thread::park();
+    }
+}

@@ -1,0 +1,405 @@
+//! Files and folders beneath a root folder, reached without following links: what a link leads to is not histeqd's to write.
+//!
+//! The roots are the folders that the user names: the output folder, those of `--after move:DIR`, `--failed` and `--state`. A root may itself
+//! be a link, or lie behind one. Beneath it every folder is opened relative to its root, so that nobody can put a link in its place between
+//! a check and the use, and no descriptor is kept, so that a folder that was removed, mounted or unmounted meanwhile is noticed.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{mkdirat, openat, openat2, renameat, statat, unlinkat};
+use rustix::io::Errno;
+
+use crate::fs::paths::Shown;
+
+/// A folder that is only used to reach what is in it needs no permission to be read.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Neither follows a link nor waits for the other end of a pipe.
+const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+/// The permissions of new folders and files, before the process's umask removes some of them.
+const NEW_FOLDER: Mode = Mode::from_raw_mode(0o777);
+const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
+
+/// What is in the way where a folder or a file should be. It is the source of the I/O errors of this module.
+#[derive(Debug, thiserror::Error)]
+pub enum Obstacle {
+    /// A link where a folder should be.
+    #[error(
+        "{} is a link, and links below {} are not followed; use mount --bind instead, or name the folder that it leads to \
+         itself, as another --out",
+        Shown(link),
+        Shown(root)
+    )]
+    Link {
+        /// The link.
+        link: PathBuf,
+        /// The folder that the user named.
+        root: PathBuf,
+    },
+    /// A link, a pipe or the like where a file should be.
+    #[error("{} is {what} and not a regular file; move it away", Shown(path))]
+    NotAFile {
+        /// Its path.
+        path: PathBuf,
+        /// What it is, with its article.
+        what: &'static str,
+    },
+}
+
+impl From<Obstacle> for io::Error {
+    fn from(obstacle: Obstacle) -> Self {
+        Self::other(obstacle)
+    }
+}
+
+/// An open folder: a root, or one beneath a root.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Folder {
+    /// Opens the folder `below` the folder `root`. An empty root is the current folder, and an empty `below` the root.
+    ///
+    /// # Errors
+    /// When it cannot be opened, for example because a part of `below` is a link.
+    pub(crate) fn open(root: &Path, below: &Path) -> io::Result<Self> {
+        let top = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+        let fd = openat(CWD, top, FOLDER, Mode::empty())?;
+        if below.as_os_str().is_empty() {
+            return Ok(Self { fd, path: top.to_owned() });
+        }
+        let opened = match openat2(&fd, below, FOLDER, Mode::empty(), resolve()) {
+            // A kernel before 5.6, or a sandbox that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => walk(fd, below),
+            opened => opened,
+        };
+        match opened {
+            Ok(fd) => Ok(Self { fd, path: root.join(below) }),
+            Err(errno) => Err(why_not(root, below, errno)),
+        }
+    }
+
+    /// Opens the folder of the file `path`, which lies beneath `root`. Returns the file's name too.
+    ///
+    /// # Errors
+    /// As of [`Folder::open`].
+    pub(crate) fn of<'p>(root: &Path, path: &'p Path) -> io::Result<(Self, &'p Path)> {
+        let (below, name) = split(root, path)?;
+        Ok((Self::open(root, below)?, name))
+    }
+
+    /// Opens the folder `below` the folder `root`, and creates it and the folders above it if they are missing. If `durable`, each that was
+    /// created is brought to the disk.
+    ///
+    /// # Errors
+    /// When it cannot be created or opened.
+    pub(crate) fn create(root: &Path, below: &Path, durable: bool) -> io::Result<Self> {
+        match Self::open(root, below) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        let (Some(above), Some(name)) = (below.parent(), below.file_name()) else {
+            create_root(root, durable)?;
+            return Self::open(root, below);
+        };
+        let above = Self::create(root, above, durable)?;
+        match mkdirat(&above, name, NEW_FOLDER) {
+            // Another thread was faster.
+            Err(Errno::EXIST) => {}
+            made => {
+                made?;
+                above.sync_if(durable)?;
+            }
+        }
+        Self::open(root, below)
+    }
+
+    /// Does the same as [`Folder::create`] for the folder of a file. Returns the file's name too.
+    ///
+    /// # Errors
+    /// When it cannot be created or opened.
+    pub(crate) fn create_of<'p>(root: &Path, path: &'p Path, durable: bool) -> io::Result<(Self, &'p Path)> {
+        let (below, name) = split(root, path)?;
+        Ok((Self::create(root, below, durable)?, name))
+    }
+
+    /// Creates a file, which must not exist yet, for reading and writing. `mode` are its permissions, before the process's umask removes
+    /// some of them.
+    ///
+    /// # Errors
+    /// When it exists or cannot be created.
+    pub(crate) fn create_new(&self, name: impl AsRef<Path>, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(openat(self, name.as_ref(), flags, Mode::from_raw_mode(mode))?.into())
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is not a regular file.
+    pub(crate) fn read(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        self.open_file(name, OFlags::RDONLY)
+    }
+
+    /// Opens a regular file for reading and writing, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be opened or created, or is not a regular file.
+    pub(crate) fn write(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        self.open_file(name, OFlags::RDWR | OFlags::CREATE)
+    }
+
+    fn open_file(&self, name: impl AsRef<Path>, flags: OFlags) -> io::Result<File> {
+        // Looked at first: some devices do something when they are opened. And again, for it may have been replaced meanwhile.
+        let name = name.as_ref();
+        self.must_be_a_file(name)?;
+        let file = File::from(openat(self, name, flags | FILE, NEW_FILE)?);
+        match not_a_file(FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode)) {
+            Some(what) => Err(Obstacle::NotAFile { path: self.path.join(name), what }.into()),
+            None => Ok(file),
+        }
+    }
+
+    /// Checks that there is a regular file under a name, or nothing, without opening it.
+    ///
+    /// # Errors
+    /// When there is something else, or that cannot be found out.
+    pub(crate) fn must_be_a_file(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        let name = name.as_ref();
+        let there = match statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(()),
+            there => there?,
+        };
+        match not_a_file(FileType::from_raw_mode(there.st_mode)) {
+            Some(what) => Err(Obstacle::NotAFile { path: self.path.join(name), what }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the metadata of what has a name; of the link, if it is one.
+    ///
+    /// # Errors
+    /// When there is nothing of that name, or that cannot be found out.
+    pub(crate) fn metadata(&self, name: impl AsRef<Path>) -> io::Result<Metadata> {
+        // Only a path is opened: that waits for nobody, and closing it releases no lock of this process on the file.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        File::from(openat(self, name.as_ref(), flags, Mode::empty())?).metadata()
+    }
+
+    /// Returns whether anything has a name, as far as that can be found out.
+    pub(crate) fn has(&self, name: impl AsRef<Path>) -> bool {
+        statat(self, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// Renames a file in the folder; one that has the new name is replaced.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    pub(crate) fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+        Ok(renameat(self, from.as_ref(), self, to.as_ref())?)
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    pub(crate) fn remove(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        Ok(unlinkat(self, name.as_ref(), AtFlags::empty())?)
+    }
+
+    /// Brings the folder's entries to the disk, as far as possible. A folder that may be written to but not read cannot be opened, and some
+    /// file systems cannot sync folders (they answer EINVAL or ENOTSUP); neither says anything about the files.
+    ///
+    /// # Errors
+    /// Any other I/O error.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match openat(self, ".", flags, Mode::empty()).and_then(rustix::fs::fsync) {
+            Err(Errno::ACCESS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
+    fn sync_if(&self, durable: bool) -> io::Result<()> {
+        if durable { self.sync() } else { Ok(()) }
+    }
+}
+
+fn resolve() -> ResolveFlags {
+    ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS
+}
+
+/// Opens the folder `below` another, one step after the other.
+fn walk(mut fd: OwnedFd, below: &Path) -> Result<OwnedFd, Errno> {
+    for step in below.components() {
+        let Component::Normal(name) = step else { return Err(Errno::XDEV) };
+        fd = openat(&fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    Ok(fd)
+}
+
+/// Returns why the folder `below` the folder `root` could not be opened: because of the first link on the way, if there is one.
+fn why_not(root: &Path, below: &Path, errno: Errno) -> io::Error {
+    // What a walk comes upon when it meets a link is no folder.
+    if matches!(errno, Errno::LOOP | Errno::NOTDIR) {
+        let mut link = root.to_owned();
+        for step in below.components() {
+            link.push(step);
+            if link.is_symlink() {
+                return Obstacle::Link { link, root: root.to_owned() }.into();
+            }
+        }
+    }
+    errno.into()
+}
+
+/// Splits the path of a file beneath `root` into the path of its folder below the root, and its name.
+fn split<'p>(root: &Path, path: &'p Path) -> io::Result<(&'p Path, &'p Path)> {
+    // What is relative lies beneath `.` too, though its path may not say so.
+    let beneath_current = root == Path::new(".") && path.is_relative();
+    let below = path.strip_prefix(root).ok().or_else(|| beneath_current.then_some(path));
+    let parts = below.and_then(|below| Some((below.parent()?, Path::new(below.file_name()?))));
+    parts.ok_or_else(|| {
+        let why = format!("{} is no name of a file below {}", Shown(path), Shown(root));
+        io::Error::new(ErrorKind::InvalidInput, why)
+    })
+}
+
+/// Creates a root and the folders above it that are missing.
+fn create_root(root: &Path, durable: bool) -> io::Result<()> {
+    let above = root.parent().unwrap_or(Path::new(""));
+    let made = match fs::create_dir(root) {
+        Err(error) if error.kind() == ErrorKind::NotFound && !above.as_os_str().is_empty() => {
+            create_root(above, durable)?;
+            fs::create_dir(root)
+        }
+        made => made,
+    };
+    match made {
+        // Another thread was faster.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && root.is_dir() => Ok(()),
+        made => {
+            made?;
+            Folder::open(above, Path::new(""))?.sync_if(durable)
+        }
+    }
+}
+
+/// Returns what something is, with its article; `None` for a regular file.
+fn not_a_file(kind: FileType) -> Option<&'static str> {
+    Some(match kind {
+        FileType::RegularFile => return None,
+        FileType::Symlink => "a link",
+        FileType::Directory => "a folder",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        _ => "a device",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::mknodat;
+
+    use super::*;
+
+    /// A root with a folder `a/b`, and beside the root a folder `elsewhere` with the same.
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("root");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::create_dir_all(place.path().join("elsewhere/b")).unwrap();
+        (place, root)
+    }
+
+    #[test]
+    fn a_link_on_the_way_is_named_and_not_followed_and_the_root_may_be_one() {
+        let (place, root) = place();
+        symlink("../elsewhere", root.join("out")).unwrap();
+        symlink("a", root.join("within")).unwrap();
+        symlink("root", place.path().join("alias")).unwrap();
+        for name in ["out", "within"] {
+            for below in [name.to_owned(), format!("{name}/b"), format!("{name}/b/new")] {
+                let why = Folder::create(&root, Path::new(&below), false).unwrap_err().to_string();
+                let link = root.join(name);
+                assert!(
+                    why.starts_with(&format!(
+                        "{} is a link, and links below {} ",
+                        link.display(),
+                        root.display()
+                    )),
+                    "{why}"
+                );
+                assert!(why.contains("mount --bind") && why.contains("--out"), "{why}");
+            }
+        }
+        assert!(!place.path().join("elsewhere/b/new").exists());
+        let alias = place.path().join("alias");
+        Folder::create(&alias, Path::new("a/b/new"), false).unwrap();
+        assert!(root.join("a/b/new").is_dir());
+    }
+
+    #[test]
+    fn old_kernels_find_the_same_step_by_step() {
+        let (_place, root) = place();
+        symlink("../elsewhere", root.join("out")).unwrap();
+        fs::write(root.join("file"), "").unwrap();
+        let open = || openat(CWD, &root, FOLDER, Mode::empty()).unwrap();
+        for below in ["a", "a/b", "a/./b"] {
+            walk(open(), Path::new(below)).unwrap();
+            openat2(open(), below, FOLDER, Mode::empty(), resolve()).unwrap();
+        }
+        for below in ["out", "out/b", "a/none", "file", "file/b", "..", "a/../../elsewhere", "/"] {
+            let told = |errno| why_not(&root, Path::new(below), errno).to_string();
+            let walked = walk(open(), Path::new(below)).unwrap_err();
+            let opened = openat2(open(), below, FOLDER, Mode::empty(), resolve()).unwrap_err();
+            assert_eq!(told(walked), told(opened), "{below}");
+        }
+    }
+
+    #[test]
+    fn only_regular_files_are_opened_and_nothing_is_waited_for() {
+        let (_place, root) = place();
+        let folder = Folder::open(&root, Path::new("a")).unwrap();
+        fs::write(root.join("victim"), "kept").unwrap();
+        symlink("../victim", root.join("a/link")).unwrap();
+        symlink("../nothing", root.join("a/dangling")).unwrap();
+        mknodat(CWD, root.join("a/pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let whats = [("link", "a link"), ("dangling", "a link"), ("pipe", "a pipe"), ("b", "a folder")];
+        for (name, what) in whats {
+            for opened in [folder.write(name), folder.read(name)] {
+                let why = opened.unwrap_err().to_string();
+                let path = root.join("a").join(name);
+                assert_eq!(why, format!("{} is {what} and not a regular file; move it away", path.display()));
+            }
+            assert_eq!(folder.create_new(name, 0o600).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        }
+        assert!(!root.join("nothing").exists());
+        folder.create_new("new", 0o600).unwrap();
+        folder.rename("new", "link").unwrap();
+        assert_eq!(fs::read(root.join("victim")).unwrap(), b"kept");
+        folder.write("link").unwrap();
+    }
+
+    #[test]
+    fn a_path_that_leaves_the_root_is_refused() {
+        let (_place, root) = place();
+        for path in [root.join("../elsewhere/b/file"), root.join("a/../../elsewhere/file"), root.join("..")] {
+            assert!(Folder::create_of(&root, &path, false).is_err(), "{}", path.display());
+        }
+        assert!(Folder::of(&root, Path::new("/etc/passwd")).is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! Tells one state of a file's content from another.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::fs::digest::Digest;
+
+/// The properties of a file that tell one state of its content from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// Length in bytes.
+    pub size: u64,
+    /// Time of the last change of the content, in nanoseconds since 1970. For an object whose store names its content, a number for that name.
+    pub mtime_ns: i64,
+    /// The inode number, or 0 where inode numbers do not last.
+    pub inode: u64,
+}
+
+impl Stamp {
+    /// Returns the stamp of a file; `lasting_inodes` says whether its file system keeps inode numbers.
+    pub fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
+        let inode = if lasting_inodes { metadata.ino() } else { 0 };
+        Self { size: metadata.len(), mtime_ns: mtime_ns(metadata), inode }
+    }
+
+    /// Returns the stamp of an object.
+    pub fn of_object(object: &store::Entry) -> Self {
+        let named = object.version.e_tag.as_ref().map(|name| Digest::of(name.as_bytes()).number());
+        Self { size: object.size, mtime_ns: named.unwrap_or(object.version.modified_ns), inode: 0 }
+    }
+
+    /// Returns when the content changed last.
+    pub(crate) fn modified(&self) -> SystemTime {
+        let since_1970 = Duration::from_nanos(self.mtime_ns.unsigned_abs());
+        if self.mtime_ns < 0 { UNIX_EPOCH - since_1970 } else { UNIX_EPOCH + since_1970 }
+    }
+
+    /// Returns whether the file at `path` is still in this state.
+    pub fn is_still_of(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|metadata| self.is_of(&metadata))
+    }
+
+    /// Returns whether this is the metadata of a file in this state.
+    pub(crate) fn is_of(&self, metadata: &Metadata) -> bool {
+        *self == Self::of(metadata, self.inode != 0)
+    }
+}
+
+/// Returns a file's modification time in nanoseconds since 1970, saturated if out of range.
+pub(crate) fn mtime_ns(metadata: &Metadata) -> i64 {
+    nanoseconds(metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// Returns when a file's inode changed last, for example by renaming the file, in the same way.
+pub(crate) fn ctime_ns(metadata: &Metadata) -> i64 {
+    nanoseconds(metadata.ctime(), metadata.ctime_nsec())
+}
+
+fn nanoseconds(seconds: i64, and: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_of_one_content_at_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&path, "content").unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        let (stamp, vague) = (Stamp::of(&metadata, true), Stamp::of(&metadata, false));
+        assert!(stamp.is_still_of(&path) && vague.is_still_of(&path));
+        fs::copy(&path, &copy).unwrap();
+        let copied = fs::File::options().append(true).open(&copy).unwrap();
+        copied.set_modified(metadata.modified().unwrap()).unwrap();
+        assert!(!stamp.is_still_of(&copy) && vague.is_still_of(&copy));
+        fs::write(&path, "more content").unwrap();
+        assert!(!stamp.is_still_of(&path) && !vague.is_still_of(&path));
+        fs::remove_file(&path).unwrap();
+        assert!(!stamp.is_still_of(&path));
+    }
+}

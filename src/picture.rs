@@ -1,0 +1,12 @@
+//! What is said of pictures and written beside them, without their pixels: of which kind they are, what was counted in them, the LUTs made of
+//! that, their masks, and the record on an output.
+//!
+//! It knows neither slots nor devices nor runs.
+
+pub mod counts;
+pub(crate) mod kind;
+pub mod luts;
+pub mod mask;
+pub mod record;
+pub mod reference;
+pub mod remark;

@@ -1,0 +1,45 @@
+//! LUTs that pictures are given, because they are made of the histograms of several.
+
+use std::collections::HashMap;
+
+use crate::picture::counts::Counts;
+use crate::picture::kind::Kind;
+use crate::picture::reference::Reference;
+use equalize::{Depth, Layout, Levels, Operation, lut};
+
+/// The LUTs of pictures of several kinds.
+#[derive(Debug)]
+pub struct Luts(HashMap<Kind, Vec<u8>>);
+
+impl Luts {
+    /// Makes LUTs for an operation of the sums of counts of each kind. There are none for pictures that are not like the reference, if there is
+    /// one.
+    pub fn of(sums: &Counts, operation: &Operation, reference: Option<&Reference>) -> Self {
+        let luts = |(kind, sums): (Kind, &[u64])| {
+            let operation = &Operation { levels: kind.levels(), ..*operation };
+            let counts = kind.equalized(sums, operation);
+            let reference = match reference {
+                Some(reference) => {
+                    reference.counts(&kind.layout(), kind.levels(), operation.per_channel).ok()?
+                }
+                None => &[],
+            };
+            Some((kind, self::luts(kind.depth(), counts, operation, reference)))
+        };
+        Self(sums.kinds().filter_map(luts).collect())
+    }
+
+    /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted.
+    pub(crate) fn of_layout(&self, layout: &Layout, levels: Levels) -> Option<&[u8]> {
+        self.0.get(&Kind::of(layout, levels)).map(Vec::as_slice)
+    }
+}
+
+fn luts(depth: Depth, counts: &[u64], operation: &Operation, reference: &[u64]) -> Vec<u8> {
+    let bytes = counts.len() * depth.bytes();
+    // Entries of 16 bits need an even address.
+    let mut room = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
+    let luts = &mut bytemuck::cast_slice_mut(&mut room)[..bytes];
+    lut::fill(operation, depth, counts, reference, luts);
+    luts.to_vec()
+}

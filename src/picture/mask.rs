@@ -1,0 +1,117 @@
+//! `--mask`: pictures that say which pixels of others count.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::fs::files::WithRemedy;
+use crate::fs::paths::Shown;
+use crate::fs::stamp::Stamp;
+use crate::picture::record::Digest;
+use codec::CodecError;
+
+/// Extensions of masks besides that of the picture: those of formats without loss.
+const EXTENSIONS: [&str; 5] = ["png", "tif", "tiff", "pgm", "bmp"];
+
+/// Where masks are, and what they are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Masks {
+    /// A folder with the tree of the input folders.
+    pub folder: PathBuf,
+    /// Whether pixels that do not count stay as they are.
+    pub keeps: bool,
+}
+
+/// Why a picture cannot have its mask.
+#[derive(Debug, thiserror::Error)]
+pub enum MaskError {
+    /// There is none.
+    #[error(
+        "there is no mask {}; a mask has the picture's name below --mask, perhaps with the extension png, tif, pgm or bmp",
+        Shown(.0)
+    )]
+    Missing(PathBuf),
+    /// It cannot be read.
+    #[error("its mask {} cannot be read: {}", Shown(path), WithRemedy(source))]
+    Read {
+        /// The mask.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// It cannot be decoded.
+    #[error("its mask {} cannot be used: {error}", Shown(path))]
+    Codec {
+        /// The mask.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: CodecError,
+    },
+    /// Its samples have no fixed black.
+    #[error("its mask {} has samples that are floats or long integers; use one of 8 or 16 bits", Shown(.0))]
+    NoLevels(PathBuf),
+    /// It has fewer pages than the picture.
+    #[error("its mask {} has {pages} pages, but not that of page {page}", Shown(path))]
+    Pages {
+        /// The mask.
+        path: PathBuf,
+        /// How many pages it has.
+        pages: usize,
+        /// The page of the picture, from 1.
+        page: usize,
+    },
+    /// It is of another size.
+    #[error("its mask {} is {}x{} pixels, and the picture is {}x{}", Shown(path), mask.0, mask.1, picture.0, picture.1)]
+    Size {
+        /// The mask.
+        path: PathBuf,
+        /// Its width and height.
+        mask: (u32, u32),
+        /// Those of the picture.
+        picture: (u32, u32),
+    },
+}
+
+impl MaskError {
+    /// Returns whether the same picture may get its mask at another time.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Missing(_) | Self::Read { .. } => true,
+            Self::Codec { error, .. } => error.may_be_incomplete() || matches!(error, CodecError::Io(_)),
+            Self::NoLevels(_) | Self::Pages { .. } | Self::Size { .. } => false,
+        }
+    }
+}
+
+impl Masks {
+    /// Returns what tells the mask of a picture from another, and from another state of it: its name, length and modification time. Nothing if there
+    /// is none. It takes one look at the file system if the mask has the picture's extension.
+    pub fn state_of(&self, inputs: &[PathBuf], input: &Path) -> Option<Digest> {
+        let (path, metadata) = self.look(inputs, input).ok()?;
+        // The folder may be mounted elsewhere on another machine, with other inode numbers.
+        let Stamp { size, mtime_ns, inode: _ } = Stamp::of(&metadata, false);
+        let extension = path.extension().unwrap_or_default().as_encoded_bytes();
+        let state = [&size.to_le_bytes(), &mtime_ns.to_le_bytes(), extension].concat();
+        Some(Digest::of(&state))
+    }
+
+    /// Returns the path of the mask of a picture below one of the input folders or among the input files.
+    ///
+    /// # Errors
+    /// [`MaskError::Missing`].
+    pub(crate) fn find(&self, inputs: &[PathBuf], input: &Path) -> Result<PathBuf, MaskError> {
+        self.look(inputs, input).map(|(path, _)| path)
+    }
+
+    fn look(&self, inputs: &[PathBuf], input: &Path) -> Result<(PathBuf, Metadata), MaskError> {
+        let folders = inputs.iter().filter_map(|folder| input.strip_prefix(folder).ok());
+        let below =
+            folders.filter(|below| !below.as_os_str().is_empty()).min_by_key(|below| below.as_os_str().len());
+        let name = below.or_else(|| input.file_name().map(Path::new)).unwrap_or(input);
+        let path = self.folder.join(name);
+        let others = EXTENSIONS.iter().map(|extension| path.with_extension(extension));
+        let mut all = [path.clone()].into_iter().chain(others);
+        let found = all.find_map(|path| fs::metadata(&path).ok().map(|metadata| (path, metadata)));
+        found.ok_or(MaskError::Missing(path))
+    }
+}

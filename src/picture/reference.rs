@@ -1,0 +1,272 @@
+//! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept, or a file of counts.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::fs::files::WithRemedy;
+use crate::fs::input::InputRoots;
+use crate::fs::paths::Shown;
+use crate::picture::counts::{Counts, CountsError};
+use crate::picture::kind::{Kind, kind_of};
+use crate::picture::record::Digest;
+use codec::{CodecError, Cores, Limits, Opened, Target};
+use equalize::{Layout, Levels, Scratch, count};
+
+/// Why a reference cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the reference {} {why}", Shown(path))]
+pub struct ReferenceError {
+    path: PathBuf,
+    why: Why,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Why {
+    #[error("cannot be read: {}", WithRemedy(.0))]
+    Read(#[from] io::Error),
+    #[error("is not a regular file")]
+    NotAFile,
+    #[error("cannot be used: {0}")]
+    Counts(#[from] CountsError),
+    #[error("cannot be used: {0}")]
+    Codec(#[from] CodecError),
+    #[error("needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory")]
+    LargerThanMemory { needed: u64, allowed: u64 },
+    #[error("has pages of different kinds; use one of them")]
+    PagesDiffer,
+    #[error("has no pixels that can be seen")]
+    Invisible,
+}
+
+/// Why a picture cannot get its levels from a reference.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unlike {
+    /// It has other levels.
+    #[error(
+        "it has {levels} levels, and the reference {} has {of_reference}; use a reference of the same depth and --levels, or convert one of the two",
+        Shown(reference)
+    )]
+    Levels {
+        /// Levels of its samples.
+        levels: usize,
+        /// The reference.
+        reference: PathBuf,
+        /// Levels of the reference's samples.
+        of_reference: usize,
+    },
+    /// The reference is a file of counts, none of which are of pictures like it.
+    #[error(
+        "the reference {} has no counts of pictures like it ({kind}); count some with `histeqd histogram --counts FILE`",
+        Shown(reference)
+    )]
+    Kind {
+        /// Its kind.
+        kind: String,
+        /// The reference.
+        reference: PathBuf,
+    },
+    /// Each of its channels is to be like that of a reference that has none.
+    #[error(
+        "it has colour, and the reference {} has none; use a reference with colour, or --color luma",
+        Shown(reference)
+    )]
+    Colours {
+        /// The reference.
+        reference: PathBuf,
+    },
+}
+
+/// The counts of a reference.
+pub struct Reference {
+    path: PathBuf,
+    content: Content,
+}
+
+/// What a reference is.
+enum Content {
+    Picture {
+        /// Of its first page.
+        layout: Layout,
+        levels: Levels,
+        /// Of all of its planes.
+        counts: Vec<u64>,
+    },
+    /// The sums of pictures of several kinds.
+    Counts(Counts),
+}
+
+/// The longest beginning of a file that tells whether it is one of counts.
+const HEAD: u64 = 64;
+
+impl Reference {
+    /// Reads a file of counts; or reads a picture and counts all of its pages and frames, as pictures are decoded for this target and within these
+    /// limits. Decoding may take `memory` bytes. What is read has to lie in `roots`.
+    ///
+    /// # Errors
+    /// [`ReferenceError`].
+    pub fn read(
+        path: &Path,
+        target: &Target,
+        limits: &Limits,
+        memory: u64,
+        roots: &InputRoots,
+    ) -> Result<Self, Box<ReferenceError>> {
+        // Whatever pictures become, it is not written.
+        let is_written_as_jpeg = target.format.is_none_or(|format| format == codec::Format::Jpeg);
+        let needs_rgb = target.needs_rgb || !is_written_as_jpeg;
+        let target = Target { format: None, eight_bit: false, needs_rgb, ..*target };
+        let read = || {
+            if !fs::metadata(path)?.is_file() {
+                return Err(Why::NotAFile);
+            }
+            let mut head = Vec::new();
+            roots.open_named(path)?.take(HEAD).read_to_end(&mut head)?;
+            if Counts::are_in(&head) {
+                return Ok(Content::Counts(Counts::read(path, roots)?));
+            }
+            let (layout, levels, counts) = count_pages(path, &target, limits, memory, roots)?;
+            Ok(Content::Picture { layout, levels, counts })
+        };
+        let wrong = |why| Box::new(ReferenceError { path: path.to_owned(), why });
+        let content = read().map_err(wrong)?;
+        let is_visible = |counts: &[u64]| counts.iter().any(|&count| count > 0);
+        let counts_any = match &content {
+            Content::Picture { layout, counts, .. } => is_visible(count::of_equalized(counts, layout, false)),
+            Content::Counts(counts) => counts.kinds().any(|(_, counts)| is_visible(counts)),
+        };
+        if counts_any { Ok(Self { path: path.to_owned(), content }) } else { Err(wrong(Why::Invisible)) }
+    }
+
+    /// Checks that a picture of this layout can be like the reference, as far as its layout tells.
+    ///
+    /// # Errors
+    /// If the picture has another depth or other channels than the reference.
+    pub fn check(&self, layout: &Layout, per_channel: bool) -> Result<(), Unlike> {
+        let by_channel = per_channel && layout.pixel.colour_channels() > 1;
+        match &self.content {
+            Content::Picture { layout: own, .. } if own.depth != layout.depth => {
+                Err(self.has_others_than(layout, Levels::All))
+            }
+            Content::Picture { layout: own, .. } if by_channel && own.pixel.colour_channels() == 1 => {
+                Err(Unlike::Colours { reference: self.path.clone() })
+            }
+            Content::Picture { .. } => Ok(()),
+            Content::Counts(sums) => {
+                let fits =
+                    |(kind, _): (Kind, _)| kind.depth() == layout.depth && (kind.has_colour() || !by_channel);
+                if sums.kinds().any(fits) { Ok(()) } else { Err(self.has_none_of(layout, Levels::All)) }
+            }
+        }
+    }
+
+    /// Returns the counts for a picture of this layout with so many levels, as [`equalize::equalize_like`] takes them. Gray and luma are alike,
+    /// but of sums of both those of the picture's own kind are taken.
+    ///
+    /// # Errors
+    /// If the picture has other levels or other channels than the reference.
+    pub fn counts(&self, layout: &Layout, levels: Levels, per_channel: bool) -> Result<&[u64], Unlike> {
+        self.check(layout, per_channel)?;
+        let has_colour = layout.pixel.colour_channels() > 1;
+        let by_channel = per_channel && has_colour;
+        match &self.content {
+            Content::Picture { layout: own, levels: of_own, counts } => {
+                if levels.number(layout.depth) != of_own.number(own.depth) {
+                    return Err(self.has_others_than(layout, levels));
+                }
+                Ok(count::of_equalized(counts, own, by_channel))
+            }
+            Content::Counts(sums) => {
+                let fits = |kind: &Kind| {
+                    (kind.depth(), kind.levels().number(layout.depth))
+                        == (layout.depth, levels.number(layout.depth))
+                        && (kind.has_colour() || !by_channel)
+                };
+                let fitting = || sums.kinds().filter(|(kind, _)| fits(kind));
+                let own = fitting().find(|(kind, _)| kind.has_colour() == has_colour);
+                let (kind, counts) =
+                    own.or_else(|| fitting().next()).ok_or_else(|| self.has_none_of(layout, levels))?;
+                Ok(count::of_equalized(counts, &kind.layout(), by_channel))
+            }
+        }
+    }
+
+    fn has_none_of(&self, layout: &Layout, levels: Levels) -> Unlike {
+        Unlike::Kind { kind: kind_of(layout, levels), reference: self.path.clone() }
+    }
+
+    fn has_others_than(&self, layout: &Layout, levels: Levels) -> Unlike {
+        let of_reference = match &self.content {
+            Content::Picture { layout, levels, .. } => levels.number(layout.depth),
+            Content::Counts(_) => return self.has_none_of(layout, levels),
+        };
+        let levels = levels.number(layout.depth);
+        Unlike::Levels { levels, reference: self.path.clone(), of_reference }
+    }
+
+    /// Returns what tells it from other references.
+    pub fn digest(&self) -> Digest {
+        match &self.content {
+            Content::Picture { counts, .. } => {
+                let bytes: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+                Digest::of(&bytes)
+            }
+            Content::Counts(sums) => Digest::of(sums.to_json().as_bytes()),
+        }
+    }
+}
+
+impl fmt::Debug for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reference").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// The layout of a picture, how many levels it has, and the counts of all of its planes.
+type Counted = (Layout, Levels, Vec<u64>);
+
+/// Counts all pages of a file, which have to be of one kind; returns what the first is like, with the sums of the counts.
+fn count_pages(
+    path: &Path,
+    target: &Target,
+    limits: &Limits,
+    memory: u64,
+    roots: &InputRoots,
+) -> Result<Counted, Why> {
+    let (mut buffer, mut scratch) = (Vec::new(), Scratch::default());
+    let mut file = roots.open_named(path)?;
+    let mut first = codec::open(&mut file, &mut buffer, limits, target)?;
+    let pages = first.take_pages();
+    let (layout, levels, mut sums) = count_page(first, memory, &mut scratch)?;
+    let Some(pages) = pages else { return Ok((layout, levels, sums)) };
+    for index in 1..pages.len() {
+        let (mut file, place) = (roots.open_named(path)?, (&pages, index));
+        let page = codec::open_page(&mut codec::Unbounded, &mut file, &mut buffer, limits, target, place)?;
+        let (other, of_other, counts) = count_page(page, memory, &mut scratch)?;
+        if (other.pixel, other.depth, of_other) != (layout.pixel, layout.depth, levels) {
+            return Err(Why::PagesDiffer);
+        }
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    Ok((layout, levels, sums))
+}
+
+/// Decodes a picture or page and counts all of its planes.
+fn count_page(opened: Opened<'_>, allowed: u64, scratch: &mut Scratch) -> Result<Counted, Why> {
+    let bytes = opened.slot_bytes();
+    let needed = (bytes as u64).saturating_add(opened.heap_bytes());
+    if needed > allowed {
+        return Err(Why::LargerThanMemory { needed, allowed });
+    }
+    // Aligned for samples of 16 bits.
+    let (mut slot, words) = (Vec::<u64>::new(), bytes.div_ceil(size_of::<u64>()));
+    slot.try_reserve_exact(words).map_err(|_| CodecError::OutOfMemory { bytes: Some(needed) })?;
+    slot.resize(words, 0);
+    let slot = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot)[..bytes];
+    let decoded = opened.decode(slot, Vec::new(), &Cores::none())?;
+    let (layout, levels) = (decoded.layout, decoded.levels());
+    let mut counts = vec![0; count::length(&layout)];
+    count::count(&slot[..layout.bytes() as usize], &layout, &mut counts, scratch);
+    Ok((layout, levels, counts))
+}

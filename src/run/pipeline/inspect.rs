@@ -1,0 +1,86 @@
+//! A dry run: headers are read, nothing is decoded, and nothing is written.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Builder};
+use std::vec;
+
+use super::load::Loader;
+use super::{Run, contained};
+use crate::device::task::Pass;
+use crate::error::{Error, PictureError};
+use crate::picture::remark::Remark;
+use crate::progress::Event;
+use crate::source::Job;
+
+/// Pictures that are inspected before any of them is reported. They are reported in the order of the list.
+const BLOCK: usize = 1024;
+
+/// A job, and whether it would be done.
+type Inspected = (Job, Result<(), PictureError>);
+
+impl Run<'_> {
+    /// Reads the headers of these pictures, and tells which would be done and which would fail. Damage behind a header, and what is in the
+    /// way of an output, shows only in the run itself.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn inspect(&self, jobs: Vec<Job>) -> Result<(), Error> {
+        let mut jobs = jobs.into_iter();
+        while jobs.len() > 0 && !self.stop.asked() {
+            let block: Vec<Job> = jobs.by_ref().take(BLOCK).collect();
+            for (job, inspected) in self.inspect_block(block)? {
+                match inspected {
+                    Ok(()) => self.tell_of(job),
+                    Err(error) => self.events.tell(Event::failure(job, error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn inspect_block(&self, block: Vec<Job>) -> Result<Vec<Inspected>, Error> {
+        let threads = self.settings.threads.min(block.len());
+        let jobs = Mutex::new(block.into_iter());
+        let mut inspected: Vec<_> = thread::scope(|scope| {
+            let spawn = |number| {
+                Builder::new()
+                    .name(format!("inspect-{number}"))
+                    .spawn_scoped(scope, || self.inspect_all(&jobs))
+                    .map_err(Error::thread)
+            };
+            let threads: Vec<_> = (0..threads).map(spawn).collect::<Result<_, Error>>()?;
+            let each = threads.into_iter().map(|thread| thread.join().expect("panics are contained"));
+            Ok::<_, Error>(each.flatten().collect())
+        })?;
+        inspected.sort_by_key(|(job, _)| job.number);
+        Ok(inspected)
+    }
+
+    fn inspect_all(&self, jobs: &Mutex<vec::IntoIter<Job>>) -> Vec<Inspected> {
+        let mut buffer = Vec::new();
+        let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let mut inspected = Vec::new();
+        while let Some(mut job) = next().filter(|_| !self.stop.asked()) {
+            let settings = Arc::clone(&job.settings);
+            let order = self.order_of(&settings, &Pass::Only);
+            let loader = Loader { run: self, settings: &settings, order };
+            let result = contained(|| loader.read_header(&mut job, &mut buffer));
+            if let Some(object) = &job.object {
+                object.let_go();
+            }
+            inspected.push((job, result));
+        }
+        inspected
+    }
+
+    fn tell_of(&self, job: Job) {
+        let Job { input, output, remakes, settings, .. } = job;
+        if remakes {
+            self.events.tell(Event::Remade { input: input.clone() });
+        }
+        if settings.is_of_folder {
+            self.events.tell(Event::Remarked { input: input.clone(), remark: Remark::FolderSettings });
+        }
+        self.events.tell(Event::Would { input, output });
+    }
+}

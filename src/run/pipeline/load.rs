@@ -1,0 +1,454 @@
+//! How a picture gets into its slots: decoded by the CPU, or still compressed for a device that decodes it.
+
+use std::fs::File;
+use std::mem;
+
+use super::Run;
+use super::masks::mask_of;
+use crate::config::{JpegChoice, PictureSettings, Settings};
+use crate::device::task::{Content, Page, Pass, Picture, QueuedJob};
+use crate::error::{PictureError, Refusal};
+use crate::fs::input::InputRoots;
+use crate::fs::stamp::Stamp;
+use crate::picture::kind::kind_of;
+use crate::picture::luts::Luts;
+use crate::progress::timings::{Clock, Stage};
+use crate::run::together;
+use crate::slot::rates::{Class, Way};
+use crate::slot::schedule::{Attempts, Request, starts};
+use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked};
+use crate::source::Job;
+use crate::source::holes::has_holes;
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
+use equalize::{Method, planes};
+use lanes::Order;
+
+/// The slot or slots of a picture, before they are filled.
+enum Place {
+    /// For its pixels, which the CPU decodes.
+    Pixels(Slots),
+    /// For its planes, which the CPU decodes and a device encodes.
+    Planes(Slot, CompressedJpeg),
+    /// For its file, which a device decodes.
+    Compressed(Slot, CompressedJpeg),
+}
+
+/// A picture in its slots.
+pub(super) struct Loaded {
+    pub(super) slots: Slots,
+    pub(super) content: Content,
+    pub(super) class: Class,
+    pub(super) decoded: Decoded,
+    pub(super) bytes_in: u64,
+    pub(super) has_holes: bool,
+}
+
+impl Loaded {
+    /// Returns who equalizes the picture, if the CPU decoded it and one device gets all of it.
+    pub(super) fn way(&self) -> Option<Way> {
+        let is_compared = self.slots.planes.is_empty() && !matches!(self.content, Content::Compressed(_));
+        is_compared.then(|| if self.slots.whole.memory().is_private() { Way::Cpu } else { Way::Worker })
+    }
+}
+
+/// What [`Loaded`] is made of.
+type Filled = (Slots, Content, Decoded);
+
+/// Opens a job's input, and notes its stamp; returns its size too.
+fn open_input(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(File, u64), PictureError> {
+    if let Some(object) = &job.object {
+        let length = object.entry().size;
+        if length > limits.max_bytes {
+            return Err(too_long(length, limits).into());
+        }
+        let file = object.open().map_err(PictureError::of_store)?;
+        job.stamp = Some(Stamp::of_object(object.entry()));
+        return Ok((file, length));
+    }
+    if let Some(spooled) = &job.spooled {
+        let file = spooled.open().map_err(PictureError::Read)?;
+        let length = file.metadata().map_err(PictureError::Read)?.len();
+        return Ok((file, length));
+    }
+    let file = roots.open(&job.input).map_err(PictureError::of_input)?;
+    let metadata = file.metadata().map_err(PictureError::Read)?;
+    if !metadata.is_file() {
+        return Err(Refusal::NotAFile.into());
+    }
+    // The file may be replaced before its output is published; the stamp then tells.
+    job.stamp.get_or_insert_with(|| Stamp::of(&metadata, job.lasting_inodes));
+    Ok((file, metadata.len()))
+}
+
+fn too_long(length: u64, limits: &Limits) -> CodecError {
+    CodecError::too_long(format!("an object of {length} bytes"), limits.max_bytes)
+}
+
+impl Budget for Held {
+    fn hold(&mut self, bytes: u64) -> Result<(), u64> {
+        Self::hold(self, bytes).map_err(|error| match error {
+            SlotError::LargerThanMemory { allowed, .. } => allowed,
+            // These concern only pictures that hold something or take a slot.
+            SlotError::GivenUp | SlotError::System { .. } => 0,
+        })
+    }
+
+    fn buffer(&mut self) -> Vec<u8> {
+        Self::buffer(self)
+    }
+}
+
+/// Bytes of capacity that a decoding thread's own buffer may have. That of a longer file is lent to it.
+pub(super) const OWN_BUFFER: usize = 1 << 20;
+
+/// Loads pictures for what they go through the pipeline for.
+#[derive(Clone, Copy)]
+pub(super) struct Loader<'r> {
+    pub(super) run: &'r Run<'r>,
+    /// Their own settings.
+    pub(super) settings: &'r PictureSettings,
+    /// What devices do with them.
+    pub(super) order: Order,
+}
+
+/// What is known of a picture that waits for others, beside its pixels.
+struct ParkedPicture {
+    decoded: Decoded,
+    class: Class,
+    bytes_in: u64,
+    has_holes: bool,
+}
+
+impl Loader<'_> {
+    /// Returns what a device has to know to do the picture alone, if a device may do it.
+    fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
+        let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
+        if wanted { opened.compressed(&self.settings.target) } else { None }
+    }
+
+    /// Waits for the slots of a picture. Which ones it gets decides whether the CPU or a device decodes and encodes it.
+    fn take_place(&self, opened: &Opened<'_>, held: &Held, attempts: &Attempts) -> Result<Place, SlotError> {
+        let Some(jpeg) = self.compressed(opened) else {
+            return self.take_slots(opened, held, attempts).map(Place::Pixels);
+        };
+        let request = self.request(opened, attempts);
+        let needs = Needs {
+            pixels: self.bytes_of_pixels(opened),
+            behind: (opened.planes_bytes() - opened.slot_bytes()) as u64 + jpeg.bytes,
+            // The encoder of the planes reads the file once more.
+            aside: self.bytes_aside(opened) + jpeg.bytes,
+            compressed: jpeg.slot_bytes(),
+            compressed_aside: opened.metadata_heap_bytes(),
+        };
+        let insist = self.run.settings.jpeg == JpegChoice::Gpu;
+        Ok(match self.run.machine.pool.take_either(needs, held.bytes(), request, insist)? {
+            Room::Pixels(slot) => Place::Pixels(slot.into()),
+            Room::Planes(slot) => Place::Planes(slot, jpeg),
+            Room::Compressed(slot) => Place::Compressed(slot, jpeg),
+        })
+    }
+
+    /// Notes what the picture is going to take, for those who decide whether GPUs start.
+    fn foresee(&self, opened: &Opened<'_>) {
+        let (Order::Equalize(operation) | Order::Apply(operation)) = self.order else { return };
+        let (layout, format) = (opened.layout(), opened.format());
+        let is_compressed = self.compressed(opened).is_some();
+        let least = match is_compressed {
+            true => starts::least_time_of_jpeg(&layout),
+            false => starts::least_time(
+                [format, self.settings.target.format.unwrap_or(format)],
+                &layout,
+                operation.method,
+            ),
+        };
+        self.run.machine.rates.foresee(least, is_compressed);
+    }
+
+    /// Returns what decides on the picture's device.
+    fn request<'r>(&self, opened: &Opened<'_>, attempts: &'r Attempts) -> Request<'r> {
+        let class = Class::new(opened.format(), &opened.layout());
+        Request { attempts, worth: self.run.machine.rates.worth(class) }
+    }
+
+    /// Waits for slots for the pixels of a picture.
+    fn take_slots(&self, opened: &Opened<'_>, held: &Held, attempts: &Attempts) -> Result<Slots, SlotError> {
+        let (bytes, aside, held) = (self.bytes_of_pixels(opened), self.bytes_aside(opened), held.bytes());
+        match planes::layout(&opened.layout()).filter(|_| self.run.settings.split_channels) {
+            Some(plane) => {
+                self.run.machine.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), held, attempts)
+            }
+            None => {
+                let request = self.request(opened, attempts);
+                self.run.machine.pool.take(bytes, aside, held, request).map(Slots::from)
+            }
+        }
+    }
+
+    /// Returns the bytes that the decoder and the devices need in the slot of a picture.
+    fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
+        self.order.slot_bytes(&opened.layout()).max((self.lead(opened) + opened.slot_bytes()) as u64)
+    }
+
+    /// Bytes that decoder and lane need beside the slot.
+    fn bytes_aside(&self, opened: &Opened<'_>) -> u64 {
+        opened.heap_bytes() + self.order.scratch_bytes(&opened.layout())
+    }
+
+    /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
+    fn lead(&self, opened: &Opened<'_>) -> usize {
+        if self.order.needs_pixels_alone() { opened.lead() } else { 0 }
+    }
+
+    /// Checks that the devices can do the picture as it is ordered.
+    fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
+        let frames = opened.frames();
+        if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
+            reference.check(&opened.layout(), operation.per_channel)?;
+        }
+        let is_adaptive =
+            self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
+        if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
+    }
+
+    /// Returns the counts of the reference for a picture; none if the order needs none.
+    fn reference_for(&self, decoded: &Decoded) -> Result<&[u64], Refusal> {
+        let (layout, levels) = (&decoded.layout, decoded.levels());
+        match (&self.settings.reference, self.order.operation()) {
+            (Some(reference), Some(operation)) => {
+                Ok(reference.counts(layout, levels, operation.per_channel)?)
+            }
+            _ => Ok(&[]),
+        }
+    }
+
+    /// Fills in what the devices are given beside the pixels of a picture.
+    fn give(&self, slot: &mut [u8], decoded: &Decoded) -> Result<(), Refusal> {
+        if let Order::Equalize(_) | Order::Count { .. } = self.order {
+            let reference = bytemuck::cast_slice(self.reference_for(decoded)?);
+            self.order.given(slot, &decoded.layout).copy_from_slice(reference);
+        }
+        Ok(())
+    }
+
+    /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
+    pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
+        self.holding(buffer, |held, buffer| {
+            let (limits, target) = (&self.run.settings.limits, &self.settings.target);
+            let (mut file, _) = open_input(job, limits, &self.run.settings.roots)?;
+            let opened = codec::open_within(held, &mut file, buffer, limits, target);
+            let opened = self.masked(opened.map_err(|why| self.with_memory(why))?, job, 0, held)?;
+            self.check_order(&opened)?;
+            let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
+            Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
+        })
+    }
+
+    /// Has an error about a picture's size name `--memory` too, if that would be in its way next.
+    fn with_memory(&self, error: CodecError) -> CodecError {
+        let (_, allowed) = self.run.machine.pool.memory();
+        error.within_memory(allowed)
+    }
+
+    /// Decodes a picture into slots, or copies its file there if a device decodes it.
+    pub(super) fn load(
+        &self,
+        work: &mut QueuedJob,
+        buffer: &mut Vec<u8>,
+        clock: &mut Clock,
+    ) -> Result<Loaded, PictureError> {
+        self.holding(buffer, |held, buffer| self.load_holding(held, work, buffer, clock))
+    }
+
+    /// Does something with a picture that holds memory meanwhile, from the beginning whenever the picture has to give that up.
+    fn holding<T>(
+        &self,
+        buffer: &mut Vec<u8>,
+        mut act: impl FnMut(&mut Held, &mut Vec<u8>) -> Result<T, PictureError>,
+    ) -> Result<T, PictureError> {
+        loop {
+            let mut held = Held::nothing(&self.run.machine.pool);
+            let result = act(&mut held, buffer);
+            if buffer.capacity() > OWN_BUFFER {
+                held.keep(mem::take(buffer));
+            }
+            if !matches!(result, Err(PictureError::Slot(SlotError::GivenUp))) {
+                return result;
+            }
+        }
+    }
+
+    /// Loads a picture with what it holds of its file until it has its slots.
+    fn load_holding(
+        &self,
+        held: &mut Held,
+        work: &mut QueuedJob,
+        buffer: &mut Vec<u8>,
+        clock: &mut Clock,
+    ) -> Result<Loaded, PictureError> {
+        if let Pass::Apply(luts, parked) = &mut work.pass
+            && let Some((content, pixels)) = parked.take().and_then(|id| self.run.machine.pool.unpark(id))
+            && let Ok(picture) = content.downcast()
+        {
+            return self.load_parked((*picture, pixels), luts, &work.attempts, clock);
+        }
+        let working = self.run.machine.cores.work();
+        let (limits, target) = (&self.run.settings.limits, &self.settings.target);
+        let (mut file, bytes_in) = open_input(&mut work.job, limits, &self.run.settings.roots)?;
+        let has_holes = has_holes(&file);
+        let opened = match &work.page {
+            Some(Page { stack, index }) => {
+                codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))
+            }
+            None => codec::open_within(held, &mut file, buffer, limits, target),
+        };
+        let mut opened = opened.map_err(|why| self.with_memory(why))?;
+        if let Some(pages) = opened.take_pages() {
+            self.run.machine.rates.expect(pages.len() - 1);
+            work.page = Some(Page::first(pages));
+        }
+        let page = work.page.as_ref().map_or(0, |page| page.index);
+        let opened = self.masked(opened, &work.job, page, held)?;
+        if work.page.is_none() && matches!(work.pass, Pass::Count) && together::is_alone(&work.job) {
+            // It is all of its group.
+            work.pass = Pass::Only;
+        }
+        let this = Self { order: self.run.order_of(self.settings, &work.pass), ..*self };
+        this.load_opened(opened, held, work, (bytes_in, has_holes), working, clock)
+    }
+
+    /// Has pixels of a picture not count if it has a mask.
+    fn masked<'o>(
+        &self,
+        opened: Opened<'o>,
+        job: &Job,
+        page: usize,
+        held: &mut Held,
+    ) -> Result<Opened<'o>, PictureError> {
+        let Settings { inputs, limits, .. } = self.run.settings;
+        let Some(masks) = &self.settings.masks else { return Ok(opened) };
+        let mask = mask_of(masks, (inputs, &job.input), page, &opened, limits, held)?;
+        Ok(opened.with_mask(mask))
+    }
+
+    /// Loads a picture that has been opened.
+    fn load_opened(
+        &self,
+        opened: Opened<'_>,
+        held: &Held,
+        work: &mut QueuedJob,
+        (bytes_in, has_holes): (u64, bool),
+        working: impl Drop,
+        clock: &mut Clock,
+    ) -> Result<Loaded, PictureError> {
+        self.check_order(&opened)?;
+        clock.mark(Stage::Decode);
+        drop(working);
+        let class = Class::new(opened.format(), &opened.layout());
+        self.foresee(&opened);
+        let place = self.take_place(&opened, held, &work.attempts)?;
+        let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
+        if let Some(next) = next {
+            work.go_on_with(next);
+        }
+        let _working = self.run.machine.cores.work();
+        clock.mark(Stage::Slot);
+        let (mut slots, content, decoded) = match place {
+            Place::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, held, &work.attempts)?,
+            Place::Planes(slot, jpeg) => {
+                let content = Content::Planes(jpeg, opened.planes_bytes() as u64);
+                self.decode(opened, slot.into(), content)?
+            }
+            Place::Pixels(slots) => self.decode(opened, slots, Content::Pixels)?,
+        };
+        if let Pass::Apply(luts, _) = &work.pass {
+            self.give_luts(&mut slots.whole, &decoded, luts)?;
+        }
+        clock.mark(Stage::Decode);
+        Ok(Loaded { slots, content, class, decoded, bytes_in, has_holes })
+    }
+
+    /// Puts the LUTs for a picture behind its pixels.
+    fn give_luts(&self, slot: &mut Slot, decoded: &Decoded, luts: &Luts) -> Result<(), PictureError> {
+        let layout = &decoded.layout;
+        let Some(luts) = luts.of_layout(layout, decoded.levels()) else {
+            self.reference_for(decoded)?;
+            if self.settings.luts.is_some() {
+                return Err(Refusal::Uncounted { kind: kind_of(layout, decoded.levels()) }.into());
+            }
+            // Pictures of its kind were counted, so its file is another one now.
+            return Err(PictureError::Changed);
+        };
+        self.order.given(slot.bytes_mut(), layout).copy_from_slice(luts);
+        Ok(())
+    }
+
+    /// Loads a picture whose pixels are still in memory.
+    fn load_parked(
+        &self,
+        (picture, pixels): (ParkedPicture, Unparked),
+        luts: &Luts,
+        attempts: &Attempts,
+        clock: &mut Clock,
+    ) -> Result<Loaded, PictureError> {
+        let ParkedPicture { decoded, class, bytes_in, has_holes } = picture;
+        let machine = self.run.machine;
+        let layout = decoded.layout;
+        let aside = decoded.heap_bytes(&self.settings.target) + self.order.scratch_bytes(&layout);
+        let request = Request { attempts, worth: machine.rates.worth(class) };
+        let mut slot = machine.pool.take_parked(pixels, self.order.slot_bytes(&layout), aside, request)?;
+        clock.mark(Stage::Slot);
+        self.give_luts(&mut slot, &decoded, luts)?;
+        clock.mark(Stage::Decode);
+        Ok(Loaded { slots: slot.into(), content: Content::Pixels, class, decoded, bytes_in, has_holes })
+    }
+
+    /// Copies the file into the slot, for a device that decodes it; decodes it here if it turns out not to be for such a device.
+    fn copy_file(
+        &self,
+        opened: Opened<'_>,
+        mut slot: Slot,
+        jpeg: CompressedJpeg,
+        held: &Held,
+        attempts: &Attempts,
+    ) -> Result<Filled, PictureError> {
+        match opened.pass_on(slot.bytes_mut()) {
+            Ok(decoded) => {
+                slot.keep_aside(decoded.metadata_heap_bytes(&self.settings.target));
+                Ok((slot.into(), Content::Compressed(jpeg), decoded))
+            }
+            Err(opened) => {
+                drop(slot);
+                let slots = self.take_slots(&opened, held, attempts)?;
+                self.decode(*opened, slots, Content::Pixels)
+            }
+        }
+    }
+
+    /// Decodes a picture into its slots, as this content.
+    fn decode(&self, opened: Opened<'_>, mut slots: Slots, content: Content) -> Result<Filled, PictureError> {
+        // The CPU's lanes would convert byte orders no faster than the codecs do.
+        let is_for_worker = !slots.whole.memory().is_private();
+        let opened = if is_for_worker { opened.keep_byte_orders() } else { opened };
+        let workspace = slots.whole.workspace(opened.workspace());
+        slots.whole.begin_at(self.lead(&opened));
+        let slot = slots.whole.bytes_mut();
+        let decoded = match content {
+            Content::Planes(..) => opened.decode_planes(slot, workspace)?,
+            _ => opened.decode(slot, workspace, &self.run.machine.cores)?,
+        };
+        self.give(slots.whole.bytes_mut(), &decoded)?;
+        let scratch = self.order.scratch_bytes(&decoded.layout);
+        slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
+        Ok((slots, content, decoded))
+    }
+}
+
+/// Keeps the pixels of a picture that waits for others in memory, if there is room.
+pub(super) fn park(run: &Run<'_>, slot: Slot, picture: Picture) -> (QueuedJob, Option<ParkedId>) {
+    let Picture { decoded, work, class, bytes_in, has_holes, .. } = picture;
+    let pixels = decoded.layout.bytes();
+    let beside = decoded.heap_bytes(&work.job.settings.target);
+    let content = || Box::new(ParkedPicture { decoded, class, bytes_in, has_holes }) as Box<_>;
+    let parked = run.machine.pool.park(slot, pixels, beside, content);
+    (work, parked)
+}

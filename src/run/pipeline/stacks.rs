@@ -1,0 +1,130 @@
+//! The outputs of files of several pages, while their pages come.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::device::task::{Page, Picture, Processed, Stack, StackId};
+use crate::error::PictureError;
+use crate::publish::{Pending, PublishError, Sealed, Unpublished};
+use codec::Cores;
+
+/// What an outlet made of a picture or page.
+#[derive(Debug)]
+pub enum Taken<'a> {
+    /// It is there, and so are all other pages of its file; the output is to be published if there is one.
+    Whole(Option<Pending<'a>>),
+    /// Other pages of its file are to come.
+    Page,
+}
+
+/// The outputs whose pages have not all come yet.
+#[derive(Default)]
+pub(super) struct StackOutputs<'a> {
+    open: Mutex<HashMap<StackId, Arc<StackOutput<'a>>>>,
+}
+
+/// An output that is written page by page.
+struct StackOutput<'a> {
+    file: File,
+    /// Holds pages that come before their turn.
+    spill: File,
+    /// `None` once it is complete.
+    pending: Mutex<Option<Pending<'a>>>,
+}
+
+impl<'a> StackOutput<'a> {
+    fn new((mut pending, spill): (Pending<'a>, File)) -> Result<Self, PublishError> {
+        let file = pending.file().try_clone().map_err(|source| pending.unwritten(source))?;
+        Ok(Self { file, spill, pending: Mutex::new(Some(pending)) })
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Option<Pending<'a>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a> StackOutputs<'a> {
+    /// Writes a page that the devices are done with. `begin` starts the output and a file that holds pages for a while.
+    pub(super) fn write(
+        &self,
+        page: &Page,
+        finished: &mut Processed,
+        cores: &Cores,
+        begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
+    ) -> Result<Taken<'a>, PictureError> {
+        let output = self.output_of(&page.stack, begin)?;
+        let Processed { slot, picture, .. } = finished;
+        let Picture { decoded, work, .. } = &mut **picture;
+        let target = &work.job.settings.target;
+        decoded.reduce_depth(slot.bytes_mut(), target);
+        let files = (&output.file, &output.spill);
+        let written = page.stack.writer.write(page.index, decoded, slot.bytes_mut(), target, cores, files);
+        let blame = |source| match &*output.pending() {
+            Some(pending) => pending.unwritten(source),
+            None => unreachable!("only the last page completes the output"),
+        };
+        if written.map_err(|error| PictureError::of_encoder(error, blame))?.is_none() {
+            return Ok(Taken::Page);
+        }
+        self.give_up(&page.stack);
+        Ok(Taken::Whole(output.pending().take()))
+    }
+
+    /// Forgets the output of a stack; if it is not complete, nothing of it is left.
+    pub(super) fn give_up(&self, stack: &Arc<Stack>) {
+        self.lock().remove(&stack.id());
+    }
+
+    fn output_of(
+        &self,
+        stack: &Arc<Stack>,
+        begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
+    ) -> Result<Arc<StackOutput<'a>>, PublishError> {
+        let mut open = self.lock();
+        if let Some(output) = open.get(&stack.id()) {
+            return Ok(Arc::clone(output));
+        }
+        let output = Arc::new(StackOutput::new(begin()?)?);
+        open.insert(stack.id(), Arc::clone(&output));
+        Ok(output)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<StackId, Arc<StackOutput<'a>>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The outputs of files each page of which goes into a file of its own, while the pages come.
+#[derive(Default)]
+pub(super) struct PageOutputs<'a> {
+    /// Of each file the pages that are there, with their numbers.
+    open: Mutex<HashMap<StackId, Vec<(usize, Sealed<'a>)>>>,
+}
+
+impl<'a> PageOutputs<'a> {
+    /// Takes a page that is encoded into this output.
+    pub(super) fn take(&self, page: &Page, output: Unpublished<'a>) -> Result<Taken<'a>, PictureError> {
+        let sealed = output.seal()?;
+        let mut open = self.lock();
+        let pages = open.entry(page.stack.id()).or_default();
+        pages.push((page.index, sealed));
+        if pages.len() < page.stack.pages.len() {
+            return Ok(Taken::Page);
+        }
+        let mut pages = open.remove(&page.stack.id()).unwrap_or_default();
+        pages.sort_unstable_by_key(|(index, _)| *index);
+        Ok(Taken::Whole(Some(Pending::Files(pages.into_iter().map(|(_, page)| page).collect()))))
+    }
+
+    /// Forgets the pages of a file, of which nothing is left.
+    pub(super) fn give_up(&self, stack: &Arc<Stack>) {
+        let pages = self.lock().remove(&stack.id());
+        // They are removed from the disk without holding up others.
+        drop(pages);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<StackId, Vec<(usize, Sealed<'a>)>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,296 @@
+//! `--together`: pictures that get the same LUTs, made of the histograms of all of them, so that their brightness stays comparable.
+//!
+//! Every picture of a group goes through the pipeline twice: first it is counted, and once all are, the LUTs are applied to each. In between,
+//! its pixels stay in memory as long as there is room ([`crate::slot::SlotPool::park`]); otherwise it is decoded again. A picture that fails
+//! does not count, and the others go on. If any is left out because the run stops, none of its group is done.
+
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::config::{Existing, Settings, TogetherChoice};
+use crate::device::task::{Page, Pass, QueuedJob, StackId};
+use crate::error::Error;
+use crate::fs::input;
+use crate::picture::counts::Counts;
+use crate::picture::luts::Luts;
+use crate::picture::record::Digest;
+use crate::slot::ParkedId;
+use crate::source::stop::Stop;
+use crate::source::{self, Job, Plan, Skip};
+use equalize::{Layout, Levels};
+
+/// Lists the pictures to process. As a group is counted whole, pictures that are done already are done again if any of their group is not.
+///
+/// # Errors
+/// As for [`source::scan()`].
+pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
+    let plan = scan(settings, stop)?;
+    let is_complete = plan.skipped.iter().all(|(_, why)| *why != Skip::AlreadyDone);
+    let to_do: HashSet<_> = plan.jobs.iter().filter_map(GroupKey::of).collect();
+    if to_do.is_empty() || is_complete {
+        return Ok(plan);
+    }
+    let alone = plan.jobs.into_iter().filter(|job| GroupKey::of(job).is_none());
+    let mut alone: HashMap<_, _> = alone.map(|job| (job.output.clone(), job)).collect();
+    let mut again = settings.clone();
+    again.existing = Existing::Overwrite;
+    let mut all = scan(&again, stop)?;
+    for job in mem::take(&mut all.jobs) {
+        let to_do = match GroupKey::of(&job) {
+            Some(key) if to_do.contains(&key) => Ok(job),
+            Some(_) => Err(job.input),
+            None => alone.remove(&job.output).ok_or(job.input),
+        };
+        match to_do {
+            Ok(job) => all.jobs.push(Job { number: all.jobs.len(), ..job }),
+            Err(input) => all.skipped.push((input, Skip::AlreadyDone)),
+        }
+    }
+    Ok(all)
+}
+
+/// Lists the pictures, with their series where these matter.
+fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
+    let mut plan = source::scan(settings, stop)?;
+    let of_series = plan.jobs.iter_mut().filter(|job| job.settings.together == TogetherChoice::Series);
+    for job in of_series.take_while(|_| !stop.asked()) {
+        let file = input::open(&job.input).ok();
+        job.series = file.and_then(|mut file| codec::series_of(&mut file, &settings.limits)).map(Into::into);
+    }
+    Ok(plan)
+}
+
+/// Returns whether a picture has nothing in common with those of other files.
+pub(crate) fn is_alone(job: &Job) -> bool {
+    GroupKey::of(job).is_none()
+}
+
+/// What tells a group of several files from others: pictures with other settings have other LUTs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct GroupKey {
+    settings: Digest,
+    common: Common,
+}
+
+/// What the files of a group have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Common {
+    Folder(PathBuf),
+    Series(Arc<str>),
+}
+
+impl GroupKey {
+    /// Returns the group of a job among those of several files; `None` if it is one by itself.
+    fn of(job: &Job) -> Option<Self> {
+        let common = match job.settings.together {
+            TogetherChoice::Page | TogetherChoice::File => return None,
+            TogetherChoice::Folder => Common::Folder(job.input.parent().unwrap_or(Path::new("")).to_owned()),
+            TogetherChoice::Series => Common::Series(Arc::clone(job.series.as_ref()?)),
+            TogetherChoice::All => Common::Folder(job.settings.together_in.clone()),
+        };
+        Some(Self { settings: job.settings.digest(), common })
+    }
+}
+
+/// A picture that has been counted.
+struct Counted {
+    work: QueuedJob,
+    /// Its pixels, if they are in memory.
+    parked: Option<ParkedId>,
+}
+
+/// The pictures of a group, and the sums of their counts so far.
+#[derive(Default)]
+struct Group {
+    /// How many have yet to be counted, or to fail.
+    left: usize,
+    /// Whether any was left out.
+    is_broken: bool,
+    /// How stored values are rescaled, of each in another way than of those before.
+    rescales: Vec<Option<[f64; 2]>>,
+    counts: Counts,
+    counted: Vec<Counted>,
+}
+
+impl Group {
+    fn of(pictures: usize) -> Self {
+        Self { left: pictures, ..Self::default() }
+    }
+
+    /// Takes over the pictures of a file, which is one of the group.
+    fn merge(&mut self, file: Self) {
+        self.left -= 1;
+        self.is_broken |= file.is_broken;
+        file.rescales.iter().for_each(|rescale| self.note_rescale(*rescale));
+        self.counts.merge(&file.counts);
+        self.counted.extend(file.counted);
+    }
+
+    /// Notes how stored values of one of its pictures are rescaled.
+    fn note_rescale(&mut self, rescale: Option<[f64; 2]>) {
+        if !self.rescales.contains(&rescale) {
+            self.rescales.push(rescale);
+        }
+    }
+
+    /// Returns whether it is a file that is a group by itself.
+    fn is_alone(&self) -> bool {
+        self.counted.iter().all(|counted| GroupKey::of(&counted.work.job).is_none())
+    }
+
+    /// Has its pictures go on with the LUTs of all, unless any was left out.
+    fn complete(self) -> Complete {
+        let Self { is_broken, rescales, counts, counted, .. } = self;
+        if rescales.len() > 1 {
+            let refused = counted.into_iter().map(|counted| counted.work).collect();
+            return Complete { refused, ..Complete::default() };
+        }
+        let Some(first) = counted.first().filter(|_| !is_broken) else {
+            let left_out = counted.into_iter().map(|counted| counted.work).collect();
+            return Complete { left_out, ..Complete::default() };
+        };
+        let settings = &first.work.job.settings;
+        let luts = Arc::new(Luts::of(&counts, &settings.operation, settings.reference.as_deref()));
+        let second =
+            |Counted { work, parked }| QueuedJob { pass: Pass::Apply(Arc::clone(&luts), parked), ..work };
+        Complete { go_on: counted.into_iter().map(second).collect(), ..Complete::default() }
+    }
+}
+
+/// What becomes of pictures when a group is complete.
+#[derive(Default)]
+pub struct Complete {
+    /// To be queued again, for the second pass.
+    pub go_on: Vec<QueuedJob>,
+    /// Refused, because equal levels of the group are other values.
+    pub refused: Vec<QueuedJob>,
+    /// Left out, because another picture of the group was.
+    pub left_out: Vec<QueuedJob>,
+}
+
+/// The groups of a run.
+#[derive(Default)]
+pub struct Groups {
+    state: Mutex<State>,
+}
+
+/// The groups that are not complete.
+#[derive(Default)]
+struct State {
+    groups: HashMap<GroupKey, Group>,
+    /// Files of several pages.
+    files: HashMap<StackId, Group>,
+    /// Whether no group will be complete any more.
+    is_abandoned: bool,
+}
+
+impl Groups {
+    /// Makes the groups of these jobs.
+    pub fn of(jobs: &[Job]) -> Self {
+        let mut state = State::default();
+        for key in jobs.iter().filter_map(GroupKey::of) {
+            state.groups.entry(key).or_default().left += 1;
+        }
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Adds the counts of a picture ([`equalize::count::count`]), which is then to be queued again. Its stored values may be rescaled.
+    pub fn add(
+        &self,
+        work: QueuedJob,
+        (layout, levels): (&Layout, Levels),
+        rescale: Option<[f64; 2]>,
+        counts: &[u64],
+        parked: Option<ParkedId>,
+    ) -> Complete {
+        let mut state = self.lock();
+        let (job, page) = (work.job.clone(), work.page.clone());
+        if page.as_ref().is_some_and(|page| page.stack.is_over()) {
+            return Complete::default();
+        }
+        let key = GroupKey::of(&job);
+        if state.is_abandoned && key.is_some() {
+            return Complete { left_out: vec![work], ..Complete::default() };
+        }
+        let group = match (&page, key) {
+            (Some(page), _) => state.file(page),
+            (None, Some(key)) => state.group(key),
+            (None, None) => unreachable!("a file of one page that is for itself is not counted"),
+        };
+        group.note_rescale(rescale);
+        group.counts.add(layout, levels, counts);
+        group.counted.push(Counted { work, parked });
+        Self::leave(state, &job, page.as_ref())
+    }
+
+    /// Goes on without a picture, or the file whose page it is: one that failed, or one that is left out, which `breaks` its group.
+    pub fn go_on_without(&self, job: &Job, page: Option<&Page>, breaks: bool) -> Complete {
+        let mut state = self.lock();
+        if let Some(page) = page {
+            state.files.remove(&page.stack.id());
+        }
+        let Some(key) = GroupKey::of(job).filter(|_| !state.is_abandoned) else { return Complete::default() };
+        state.group(key).is_broken |= breaks;
+        Self::leave(state, job, None)
+    }
+
+    /// Leaves out all that have been counted and wait for other files, now and later. A file that is a group by itself and was begun is
+    /// finished.
+    pub fn abandon(&self) -> Complete {
+        let mut state = self.lock();
+        state.is_abandoned = true;
+        let State { groups, files, .. } = &mut *state;
+        let (alone, parts) = mem::take(files).into_iter().partition(|(_, file)| file.is_alone());
+        *files = alone;
+        let parts: HashMap<_, _> = parts;
+        let all = groups.drain().map(|(_, group)| group).chain(parts.into_values());
+        let left_out = all.flat_map(|group| group.counted).map(|counted| counted.work).collect();
+        Complete { left_out, ..Complete::default() }
+    }
+
+    /// Notes that a picture of its group is counted or gone; returns what follows if it was the last one.
+    fn leave(mut state: MutexGuard<'_, State>, job: &Job, page: Option<&Page>) -> Complete {
+        let key = GroupKey::of(job);
+        if let Some(page) = page {
+            let group = state.file(page);
+            group.left -= 1;
+            if group.left > 0 {
+                return Complete::default();
+            }
+            let file = state.files.remove(&page.stack.id()).unwrap_or_default();
+            match key.clone() {
+                Some(key) => state.group(key).merge(file),
+                None => {
+                    drop(state);
+                    return file.complete();
+                }
+            }
+        } else if let Some(key) = key.clone() {
+            state.group(key).left -= 1;
+        }
+        let Some(key) = key else { return Complete::default() };
+        if state.groups.get(&key).is_none_or(|group| group.left > 0) {
+            return Complete::default();
+        }
+        let group = state.groups.remove(&key).unwrap_or_default();
+        drop(state);
+        group.complete()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn file(&mut self, page: &Page) -> &mut Group {
+        let pages = page.stack.pages.len();
+        self.files.entry(page.stack.id()).or_insert_with(|| Group::of(pages))
+    }
+
+    fn group(&mut self, key: GroupKey) -> &mut Group {
+        self.groups.entry(key).or_insert_with(|| Group::of(1))
+    }
+}

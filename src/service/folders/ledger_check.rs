@@ -1,0 +1,51 @@
+//! Looks at the ledger regularly, on a thread of its own, because all of it is read.
+
+use std::io;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use crate::ledger::{Damage, Ledger};
+
+/// How often it is looked at.
+const PAUSE: Duration = Duration::from_secs(20);
+/// The check of a large ledger may take no more than one part in so many of the time.
+const SHARE: u32 = 20;
+
+/// The thread that looks.
+pub(crate) struct LedgerCheck {
+    /// Closed to end the thread.
+    _end: Sender<()>,
+    found: Receiver<Damage>,
+}
+
+impl LedgerCheck {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the thread cannot be created.
+    pub(crate) fn start(folder: PathBuf) -> io::Result<Self> {
+        let (end, ended) = bounded::<()>(0);
+        let (tell, found) = bounded(1);
+        // Never joined: a file system that hangs may block it forever.
+        thread::Builder::new().name("ledger-check".into()).spawn(move || {
+            let mut pause = PAUSE;
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                let begun = Instant::now();
+                if let Some(damage) = Ledger::damage(&folder) {
+                    // If there is an older finding, that one will do.
+                    let _ = tell.try_send(damage);
+                }
+                pause = PAUSE.max(begun.elapsed() * SHARE);
+            }
+        })?;
+        Ok(Self { _end: end, found })
+    }
+
+    /// Returns what was found since the last call.
+    pub(crate) fn found(&self) -> Option<Damage> {
+        self.found.try_recv().ok()
+    }
+}

@@ -1,0 +1,8 @@
+//! What the service tells without being asked: its log, its metrics and health, its account of itself, notifications.
+
+pub(crate) mod account;
+pub(crate) mod activity;
+pub(crate) mod health;
+pub(crate) mod log;
+pub(crate) mod metrics;
+pub(crate) mod notifications;

@@ -1,0 +1,105 @@
+//! The service's log: lines on standard error, with the journal's levels if the journal reads them.
+
+use std::fmt;
+use std::path::Path;
+
+use rustix::fs::fstat;
+use tracing::{Event, Level, Subscriber, info, warn};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::config::{Settings, Style};
+use crate::fs::paths::{Shown, absolute};
+use crate::source::folder_settings::FolderNote;
+use crate::words::Words;
+
+/// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
+pub(crate) fn start(style: Style) {
+    let level = match style {
+        Style::Quiet => "warn",
+        Style::Normal => "info",
+        Style::Verbose => "debug",
+    };
+    let usual = || EnvFilter::new(format!("histeqd={level}"));
+    let filter = EnvFilter::try_from_env("HISTEQD_LOG").unwrap_or_else(|_| usual());
+    let lines = Lines { journal: leads_to_journal() };
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // They would go to standard error too, by a macro that panics if writing there fails.
+        .log_internal_errors(false)
+        .event_format(lines);
+    // A second service in the same process, as in tests, uses the first one's log.
+    let _ = subscriber.try_init();
+}
+
+/// Returns the log's first line: which version runs, with which settings, and on which devices.
+pub(crate) fn first_line(settings: &Settings) -> String {
+    let shown = |path: &Path| Shown(&absolute(path)).to_string();
+    format!(
+        "histeqd {}: {}; output {}; devices {}, {} threads; configuration file {}",
+        env!("CARGO_PKG_VERSION"),
+        settings.in_brief(),
+        shown(&settings.out),
+        settings.devices,
+        settings.threads,
+        settings.config_file.as_deref().map_or_else(|| "none".to_owned(), shown),
+    )
+}
+
+/// Logs what is to be told about the settings of a folder.
+pub(crate) fn folder_note(note: FolderNote) {
+    match note {
+        FolderNote::Says(text) => info!("settings of a folder: {text}"),
+        FolderNote::Idle(text) => warn!("{text}"),
+        FolderNote::Unusable(why) => warn!("the pictures of a folder wait: {why}"),
+    }
+}
+
+struct Lines {
+    journal: bool,
+}
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut to: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let level = *event.metadata().level();
+        if self.journal {
+            write!(to, "<{}>", priority(level))?;
+        } else {
+            SystemTime.format_time(&mut to)?;
+            write!(to, " {level:>5} ")?;
+        }
+        let mut words = String::new();
+        context.format_fields(Writer::new(&mut words), event)?;
+        writeln!(to, "{}", Words(&words))
+    }
+}
+
+/// Returns whether standard error is the journal, whose device and inode number systemd gives (systemd.exec(5)). A child whose output goes
+/// elsewhere inherits the variable.
+fn leads_to_journal() -> bool {
+    let Ok(journal) = std::env::var("JOURNAL_STREAM") else { return false };
+    fstat(std::io::stderr()).is_ok_and(|stderr| journal == format!("{}:{}", stderr.st_dev, stderr.st_ino))
+}
+
+/// Returns the syslog priority of a level.
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}

@@ -1,0 +1,287 @@
+//! Metrics for Prometheus.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::device::machine::Machine;
+use crate::ledger::{Outcome, ServiceReport};
+use crate::progress::timings::Times;
+use crate::slot::device_state::DeviceState;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Picture {
+    result: &'static str,
+    device: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Device {
+    device: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Waiting {
+    phase: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InStage {
+    stage: &'static str,
+}
+
+/// Returns a histogram with buckets from 0.1 ms to 13 s, each twice as large as the one before.
+fn stage_seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.0001, 2.0, 18))
+}
+
+/// All metrics. The loop writes them and the HTTP server reads them; those of the machine are updated whenever they are read.
+pub(crate) struct Metrics {
+    registry: Registry,
+    machine: Arc<Machine>,
+    pictures: Family<Picture, Counter>,
+    bytes_in: Family<Device, Counter>,
+    bytes_out: Family<Device, Counter>,
+    pixels: Family<Device, Counter>,
+    seconds: Histogram,
+    stages: Family<InStage, Histogram, fn() -> Histogram>,
+    files: Family<Waiting, Gauge>,
+    up: Family<Device, Gauge>,
+    failures: Family<Device, Counter>,
+    busy: Family<Device, Counter<f64, AtomicU64>>,
+    slots: Family<Device, Gauge>,
+    slots_taken: Family<Device, Gauge>,
+    memory: Gauge,
+    memory_taken: Gauge,
+    held: Gauge,
+    paused: Gauge,
+    missing: Gauge,
+    last_success: Gauge<f64, AtomicU64>,
+}
+
+impl Metrics {
+    /// Creates all metrics, at zero.
+    pub(crate) fn new(machine: Arc<Machine>) -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("histeqd"),
+            machine,
+            pictures: Family::default(),
+            bytes_in: Family::default(),
+            bytes_out: Family::default(),
+            pixels: Family::default(),
+            seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            stages: Family::new_with_constructor(stage_seconds),
+            files: Family::default(),
+            up: Family::default(),
+            failures: Family::default(),
+            busy: Family::default(),
+            slots: Family::default(),
+            slots_taken: Family::default(),
+            memory: Gauge::default(),
+            memory_taken: Gauge::default(),
+            held: Gauge::default(),
+            paused: Gauge::default(),
+            missing: Gauge::default(),
+            last_success: Gauge::default(),
+        };
+        metrics.register();
+        metrics.begin_at_zero();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let to = &mut self.registry;
+        to.register("pictures", "Pictures by result and device", self.pictures.clone());
+        to.register("input_bytes", "Bytes of the inputs of pictures done", self.bytes_in.clone());
+        to.register("output_bytes", "Bytes of the outputs of pictures done", self.bytes_out.clone());
+        to.register("pixels", "Pixels of pictures done", self.pixels.clone());
+        to.register_with_unit(
+            "picture",
+            "Time of a picture in the pipeline, from its job to its output",
+            Unit::Seconds,
+            self.seconds.clone(),
+        );
+        to.register_with_unit("stage", "Time of a picture in one stage", Unit::Seconds, self.stages.clone());
+        to.register("files", "Files not yet finished or put away, by phase", self.files.clone());
+        to.register(
+            "held",
+            "Whether new pictures are held back because outputs cannot be written",
+            self.held.clone(),
+        );
+        to.register("paused", "Whether somebody paused the service", self.paused.clone());
+        to.register("inboxes_missing", "Watched folders that are not there", self.missing.clone());
+        to.register_with_unit(
+            "last_success_timestamp",
+            "When the last picture was done, since 1970",
+            Unit::Seconds,
+            self.last_success.clone(),
+        );
+        self.register_machine();
+    }
+
+    /// Shows counters before they first count: of one that begins with 1, Prometheus sees no increase.
+    fn begin_at_zero(&self) {
+        for result in ["failed", "skipped", "retried"] {
+            self.pictures.get_or_create(&Picture { result, device: String::new() }).inc_by(0);
+        }
+    }
+
+    fn register_machine(&mut self) {
+        let to = &mut self.registry;
+        to.register("device_up", "Whether a device works now", self.up.clone());
+        to.register("device_failures", "How often a device failed; it is tried again", self.failures.clone());
+        to.register_with_unit(
+            "device_busy",
+            "Time during which a GPU had at least one picture",
+            Unit::Seconds,
+            self.busy.clone(),
+        );
+        to.register("slots", "Pictures that a device can have at once", self.slots.clone());
+        to.register("slots_in_use", "Pictures that a device has", self.slots_taken.clone());
+        to.register_with_unit(
+            "picture_memory",
+            "Memory that pictures have",
+            Unit::Bytes,
+            self.memory_taken.clone(),
+        );
+        to.register_with_unit(
+            "picture_memory_limit",
+            "Memory that pictures may have, --memory",
+            Unit::Bytes,
+            self.memory.clone(),
+        );
+    }
+
+    /// Counts a picture that was done.
+    pub(crate) fn done(&self, outcome: &Outcome<'_>, bytes_in: u64, seconds: f64, times: &Times) {
+        let Outcome { device, pixels, bytes_out } = *outcome;
+        let label = Device { device: device.to_owned() };
+        self.pictures.get_or_create(&Picture { result: "done", device: device.to_owned() }).inc();
+        self.bytes_in.get_or_create(&label).inc_by(bytes_in);
+        self.bytes_out.get_or_create(&label).inc_by(bytes_out);
+        self.pixels.get_or_create(&label).inc_by(pixels);
+        self.seconds.observe(seconds);
+        for (stage, time) in times.each() {
+            self.stages.get_or_create(&InStage { stage: stage.name() }).observe(time.as_secs_f64());
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.last_success.set(now.as_secs_f64());
+    }
+
+    /// Counts a picture that failed for good.
+    pub(crate) fn failed(&self) {
+        self.without_device("failed");
+    }
+
+    /// Counts a file that is not a picture.
+    pub(crate) fn skipped(&self) {
+        self.without_device("skipped");
+    }
+
+    /// Counts a picture that failed and will be tried again.
+    pub(crate) fn retried(&self) {
+        self.without_device("retried");
+    }
+
+    fn without_device(&self, result: &'static str) {
+        self.pictures.get_or_create(&Picture { result, device: String::new() }).inc();
+    }
+
+    /// Sets the gauges to the service's current state.
+    pub(crate) fn gauge(&self, service: &ServiceReport) {
+        let phases = [
+            ("incomplete", service.incomplete),
+            ("waiting", service.waiting),
+            ("running", service.running),
+            ("pausing", service.pausing),
+            ("leaving", service.leaving),
+        ];
+        for (phase, count) in phases {
+            self.files.get_or_create(&Waiting { phase }).set(count as i64);
+        }
+        self.held.set(i64::from(service.held.is_some()));
+        self.paused.set(i64::from(service.paused));
+        self.missing.set(service.missing.len() as i64);
+    }
+
+    /// Returns the machine that the gauges are read from.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Returns the states of the machine's devices.
+    pub(crate) fn devices(&self) -> Vec<DeviceState> {
+        self.machine.devices.states()
+    }
+
+    fn ask_machine(&self) {
+        for (device, slots) in self.machine.devices() {
+            let label = Device { device: device.name };
+            self.up.get_or_create(&label).set(i64::from(device.up));
+            self.failures.get_or_create(&label).inner().store(device.failures, Ordering::Relaxed);
+            if let Some(busy) = device.busy {
+                self.busy
+                    .get_or_create(&label)
+                    .inner()
+                    .store(busy.as_secs_f64().to_bits(), Ordering::Relaxed);
+            }
+            self.slots.get_or_create(&label).set(slots.all as i64);
+            self.slots_taken.get_or_create(&label).set(slots.taken as i64);
+        }
+        let (taken, limit) = self.machine.pool.memory();
+        self.memory_taken.set(taken.cast_signed());
+        self.memory.set(limit.cast_signed());
+    }
+
+    /// Returns all metrics in the OpenMetrics text format.
+    pub(crate) fn text(self: &Arc<Self>) -> String {
+        self.ask_machine();
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::timings::Stage;
+    use std::time::Duration;
+
+    #[test]
+    fn what_happened_can_be_read() {
+        let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20, 1))));
+        assert!(metrics.text().contains("histeqd_pictures_total{result=\"failed\",device=\"\"} 0"));
+        let mut times = Times::default();
+        times.add(Stage::Decode, Duration::from_millis(3));
+        metrics.done(&Outcome { device: "GPU 0", pixels: 30, bytes_out: 20 }, 10, 0.01, &times);
+        metrics.failed();
+        metrics.gauge(&ServiceReport {
+            waiting: 7,
+            held: Some("no room".into()),
+            ..ServiceReport::default()
+        });
+        let text = metrics.text();
+        for line in [
+            "histeqd_pictures_total{result=\"done\",device=\"GPU 0\"} 1",
+            "histeqd_pictures_total{result=\"failed\",device=\"\"} 1",
+            "histeqd_output_bytes_total{device=\"GPU 0\"} 20",
+            "histeqd_picture_seconds_count 1",
+            "histeqd_files{phase=\"waiting\"} 7",
+            "histeqd_held 1",
+            "histeqd_stage_seconds_sum{stage=\"decode\"} 0.003",
+            "histeqd_stage_seconds_count{stage=\"publish\"} 1",
+            "histeqd_picture_memory_limit_bytes 1048576",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What pictures cost in this run: the processor time of each kind, by who equalized them, and what those to come are going to cost.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use codec::Format;
+use equalize::{Depth, Layout};
+
+/// Who equalizes a picture that the CPU decodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The CPU, which then encodes it too.
+    Cpu,
+    /// A worker. The cores decode it into memory that the worker maps; they encode it from there, unless the worker does.
+    Worker,
+}
+
+/// Pictures whose processor time is compared: those of one format, one depth and about one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Class {
+    format: Format,
+    depth: Depth,
+    /// The logarithm to base 4 of the number of pixels.
+    size: u32,
+}
+
+impl Class {
+    /// Returns the class of a picture in a file of this format.
+    pub fn new(format: Format, layout: &Layout) -> Self {
+        Self { format, depth: layout.depth, size: layout.pixels().max(1).ilog2() / 2 }
+    }
+}
+
+/// Processor time per byte of pixels, averaged over the latest pictures.
+#[derive(Clone, Copy, Debug, Default)]
+struct Average {
+    nanoseconds: f64,
+    pictures: u32,
+}
+
+impl Average {
+    /// The share of the newest picture in the average, once there are enough. The first pictures in new memory cost more than those that
+    /// follow, so the average has to forget them soon.
+    const SHARE: f64 = 1.0 / 16.0;
+    /// So many pictures make an average that is worth comparing.
+    const ENOUGH: u32 = 16;
+
+    fn add(&mut self, nanoseconds: f64) {
+        self.pictures = self.pictures.saturating_add(1);
+        let share = (1.0 / f64::from(self.pictures)).max(Self::SHARE);
+        self.nanoseconds += (nanoseconds - self.nanoseconds) * share;
+    }
+
+    fn get(&self) -> Option<f64> {
+        (self.pictures >= Self::ENOUGH).then_some(self.nanoseconds)
+    }
+}
+
+/// What one class costs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Costs {
+    cpu: Average,
+    worker: Average,
+    /// How many pictures have asked for the worth of this class.
+    asked: u32,
+    /// The number of the last picture of this class.
+    last: usize,
+}
+
+impl Costs {
+    /// Returns what a worker saves, in nanoseconds per byte; `None` as long as that is unknown.
+    fn saved(&self) -> Option<f64> {
+        Some(self.cpu.get()? - self.worker.get()?)
+    }
+}
+
+/// One picture in so many goes the other way than it should, to see whether the costs are still the same.
+const RETRIED: u32 = 128;
+
+/// A class counts for the worth of others until so many pictures have come after its last.
+const RECENT: usize = 256;
+
+/// What was measured so far.
+#[derive(Debug, Default)]
+pub struct Rates(Mutex<Measured>);
+
+#[derive(Debug, Default)]
+struct Measured {
+    classes: HashMap<Class, Costs>,
+    pictures: usize,
+    /// How many pages there are besides the first of each file.
+    further_pages: usize,
+    /// The processor time of all pictures.
+    time: Duration,
+    foreseen: Foreseen,
+}
+
+/// What the pictures whose headers were read take of a core at least, as far as that is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Foreseen {
+    pictures: u32,
+    /// Of those that a GPU could decode.
+    compressed: Duration,
+    others: Duration,
+}
+
+impl Measured {
+    /// Returns the most that a worker saves with the pictures that come at present.
+    fn most_saved(&self) -> f64 {
+        let recent = self.classes.values().filter(|costs| costs.last + RECENT > self.pictures);
+        recent.filter_map(Costs::saved).fold(0.0, f64::max)
+    }
+
+    fn worth(&mut self, class: Class) -> f64 {
+        let most = self.most_saved();
+        let Some(costs) = self.classes.get_mut(&class) else { return 1.0 };
+        costs.asked = costs.asked.wrapping_add(1);
+        let worth = match (costs.saved(), costs.worker.get()) {
+            (Some(saved), _) if saved > 0.0 => saved / most.max(saved),
+            (Some(_), _) => 0.0,
+            // Only the CPU's costs are not known yet.
+            (None, Some(_)) => return 0.0,
+            (None, None) => return 1.0,
+        };
+        match costs.asked.is_multiple_of(RETRIED) {
+            true if worth > 0.0 => 0.0,
+            true => 1.0,
+            false => worth,
+        }
+    }
+}
+
+impl Rates {
+    fn lock(&self) -> MutexGuard<'_, Measured> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a picture of so many bytes, which took this much time of the cores. `way` is `None` where that is not to be compared: a device
+    /// decoded it, or several had parts of it.
+    pub fn add(&self, class: Class, way: Option<Way>, bytes: u64, time: Duration) {
+        let mut measured = self.lock();
+        measured.pictures += 1;
+        measured.time += time;
+        let Some(way) = way else { return };
+        let pictures = measured.pictures;
+        let costs = measured.classes.entry(class).or_default();
+        costs.last = pictures;
+        let average = match way {
+            Way::Cpu => &mut costs.cpu,
+            Way::Worker => &mut costs.worker,
+        };
+        average.add(time.as_nanos() as f64 / bytes.max(1) as f64);
+    }
+
+    /// Returns what a worker saves with the next picture of a class: see [`Request::worth`](crate::slot::schedule::Request::worth). Handing it over
+    /// and taking it back may take the cores as long as all of the work.
+    pub fn worth(&self, class: Class) -> f64 {
+        self.lock().worth(class)
+    }
+
+    /// Adds a picture whose header was read, and which takes a core at least so long. `is_compressed`: whether a GPU could decode it.
+    pub fn foresee(&self, least: Duration, is_compressed: bool) {
+        let foreseen = &mut self.lock().foreseen;
+        foreseen.pictures = foreseen.pictures.saturating_add(1);
+        let sum = if is_compressed { &mut foreseen.compressed } else { &mut foreseen.others };
+        *sum = sum.saturating_add(least);
+    }
+
+    /// Notes that a file has so many pages besides its first.
+    pub fn expect(&self, further_pages: usize) {
+        self.lock().further_pages += further_pages;
+    }
+
+    /// Returns how many pictures of so many files are left, as far as their pages are known.
+    pub fn left_of(&self, files: usize) -> usize {
+        let measured = self.lock();
+        files.saturating_add(measured.further_pages).saturating_sub(measured.pictures)
+    }
+
+    /// Returns how long a picture takes a core at least, on average, by what is known of those whose headers were read; without the time of
+    /// those that a GPU could decode, unless they are to count.
+    pub fn foreseen(&self, with_compressed: bool) -> Duration {
+        let Foreseen { pictures, compressed, others } = self.lock().foreseen;
+        let counted = if with_compressed { others.saturating_add(compressed) } else { others };
+        counted / pictures.max(1)
+    }
+
+    /// Returns the processor time that a picture took on average.
+    pub fn average(&self) -> Duration {
+        let measured = self.lock();
+        measured.time / u32::try_from(measured.pictures.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many pictures were measured.
+    pub fn pictures(&self) -> usize {
+        self.lock().pictures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equalize::Pixel;
+
+    fn class(side: u32) -> Class {
+        let layout = Layout { width: side, height: side, pixel: Pixel::Gray, depth: Depth::Eight };
+        Class::new(Format::Pnm, &layout)
+    }
+
+    fn add(rates: &Rates, way: Way, nanoseconds: u64, pictures: usize) {
+        (0..pictures)
+            .for_each(|_| rates.add(class(100), Some(way), 10, Duration::from_nanos(10 * nanoseconds)));
+    }
+
+    #[test]
+    fn pictures_are_kept_from_workers_that_save_nothing_but_for_a_few() {
+        let rates = Rates::default();
+        assert_eq!(rates.worth(class(100)), 1.0, "nothing is known");
+        add(&rates, Way::Worker, 7, 15);
+        assert_eq!(rates.worth(class(100)), 1.0, "too little is known");
+        add(&rates, Way::Worker, 7, 1);
+        assert_eq!(rates.worth(class(100)), 0.0, "the other way is not known");
+        add(&rates, Way::Cpu, 5, 16);
+        assert_eq!((0..256).filter(|_| rates.worth(class(100)) > 0.0).count(), 2);
+        assert_eq!(rates.worth(class(1000)), 1.0, "other pictures");
+        assert_eq!(rates.pictures(), 32);
+    }
+
+    #[test]
+    fn worth_is_relative_to_the_pictures_of_which_there_are_some() {
+        let rates = Rates::default();
+        let add_to = |side, way, nanoseconds: u64| {
+            let time = Duration::from_nanos(10 * nanoseconds);
+            (0..20).for_each(|_| rates.add(class(side), Some(way), 10, time));
+        };
+        [(100, Way::Cpu, 9), (100, Way::Worker, 1), (1000, Way::Cpu, 5), (1000, Way::Worker, 3)]
+            .into_iter()
+            .for_each(|(side, way, nanoseconds)| add_to(side, way, nanoseconds));
+        assert_eq!([rates.worth(class(100)), rates.worth(class(1000))], [1.0, 0.25]);
+        (0..20).for_each(|_| add_to(1000, Way::Cpu, 5));
+        assert_eq!(rates.worth(class(1000)), 1.0);
+    }
+
+    #[test]
+    fn what_is_foreseen_is_spread_over_all_pictures() {
+        let (rates, second) = (Rates::default(), Duration::from_secs(1));
+        assert_eq!([rates.foreseen(true), rates.average()], [Duration::ZERO; 2]);
+        [(4, true), (2, false), (0, false)]
+            .into_iter()
+            .for_each(|(least, is)| rates.foresee(second * least, is));
+        assert_eq!([true, false].map(|with| rates.foreseen(with)), [second * 2, second * 2 / 3]);
+        [1, 2].into_iter().for_each(|time| rates.add(class(100), None, 10, second * time));
+        assert_eq!(rates.average(), second * 3 / 2);
+        assert_eq!([1, 5].map(|files| rates.left_of(files)), [0, 3]);
+        rates.expect(9);
+        assert_eq!([1, usize::MAX].map(|files| rates.left_of(files)), [8, usize::MAX - 2]);
+    }
+
+    #[test]
+    fn what_new_memory_costs_is_forgotten() {
+        let rates = Rates::default();
+        add(&rates, Way::Cpu, 5, 100);
+        add(&rates, Way::Worker, 20, 40);
+        assert_eq!(rates.worth(class(100)), 0.0);
+        add(&rates, Way::Worker, 4, 60);
+        assert_eq!(rates.worth(class(100)), 1.0);
+    }
+}
