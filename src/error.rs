@@ -412,6 +412,11 @@ impl Error {
         ))
     }
 
+    /// Converts the error of a trace that cannot be written to this file.
+    pub(crate) fn trace((path, source): (PathBuf, io::Error)) -> Self {
+        Self::Unwritten { what: format!("the trace {}", Shown(&path)), source }
+    }
+
     /// Returns whether there is nobody to tell: the reader of the output went away, as `head` does when it has enough.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Unwritten { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)

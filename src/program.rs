@@ -19,7 +19,7 @@ use crate::config::Settings;
 use crate::device::worker;
 use crate::device::worker::MakeFaults;
 use crate::error::{Error, Exit};
-use crate::progress::{Summary, painted};
+use crate::progress::{Summary, painted, trace};
 use crate::publish::Publisher;
 use crate::source::stop::Stop;
 use crate::{cli, device, histogram, run, service};
@@ -87,6 +87,7 @@ fn print(text: &str) -> Result<Exit, Error> {
 }
 
 fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
+    trace::start(true).map_err(Error::trace)?;
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));
     on_signals(&stop, &publisher, None)?;

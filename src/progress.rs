@@ -3,6 +3,7 @@
 mod paint;
 mod summary;
 pub mod timings;
+pub mod trace;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};

@@ -100,7 +100,7 @@ pub struct Control {
 /// # Errors
 /// When the service cannot start or cannot go on, for example because another process took over its output folder.
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
-    log::start(settings.report.style);
+    log::start(settings.report.style)?;
     info!("{}", log::first_line(settings));
     warn_of_overwrite(settings);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));

@@ -6,6 +6,7 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
+use tracing::trace_span;
 
 use super::Device;
 use crate::device::task::Task;
@@ -58,13 +59,14 @@ fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64, equalized:
         task.mark(Stage::Queue);
         let working = cores.work();
         let (layout, byte_orders, order) = (task.layout, task.byte_orders, task.order);
+        let span = trace_span!("equalize").entered();
         let before = thread_time();
         let slot = task.slot.bytes_mut();
         lane.carry_out(slot, &layout, byte_orders, &order).expect("the CPU does not fail");
         let time = thread_time() - before;
         taken.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
         task.took(time);
-        drop(working);
+        drop((span, working));
         task.mark(Stage::Device);
         if equalized.send(task).is_err() {
             return;

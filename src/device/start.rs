@@ -79,6 +79,11 @@ impl<'scope> Starter<'scope, '_> {
         Ok(cpu)
     }
 
+    /// Returns whether all workers start at once and stay, whatever comes: a service's first folder is to be as fast as its next.
+    fn keeps_ready(&self) -> bool {
+        self.context.settings.watch
+    }
+
     /// Starts the workers that the user wants.
     fn chosen(self, cpu: Arc<CpuDevice>) -> Result<(), Error> {
         let Context { settings, events, .. } = self.context;
@@ -113,8 +118,8 @@ impl<'scope> Starter<'scope, '_> {
     fn available(&self, cpu: Arc<CpuDevice>) {
         let Context { settings, pool, devices, events, .. } = self.context;
         let outlook = Outlook::new(self.context, cpu);
-        // A service keeps GPUs ready, whatever comes; channels that are to be split over devices need some.
-        let always = settings.watch || settings.split_channels;
+        // Channels that are to be split over devices need some.
+        let always = self.keeps_ready() || settings.split_channels;
         if !always && !outlook.wait_until_it_pays(true) {
             return;
         }
@@ -204,8 +209,7 @@ impl<'scope> Starter<'scope, '_> {
         let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1;
         for (number, &unit) in units.all.iter().enumerate() {
             let first = if units.decode { Some(self.decoders(number, unit, units)?) } else { None };
-            // A service keeps GPUs ready, whatever comes.
-            let start = if settings.watch { Start::Now } else { Start::Lanes(number, first) };
+            let start = if self.keeps_ready() { Start::Now } else { Start::Lanes(number, first) };
             let id = self.worker(&for_pixels(unit), slots, start, units, self.context.required.clone())?;
             if units.encode {
                 pool.encodes(id);
@@ -220,7 +224,8 @@ impl<'scope> Starter<'scope, '_> {
         let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
         let required = || if insisted { self.context.required.clone() } else { RequiredDevices::default() };
         let mut add = |n| {
-            let start = Start::Engines(n * units.all.len() + number);
+            let start =
+                if self.keeps_ready() { Start::Now } else { Start::Engines(n * units.all.len() + number) };
             self.worker(&for_jpegs(unit, n), 0, start, units, required())
         };
         let ids = (0..ENGINES_EACH).map(&mut add).collect::<Result<Vec<DeviceId>, _>>()?;

@@ -21,9 +21,11 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
+use tracing::trace_span;
 
 use crate::error::{Error, Exit};
 use crate::fs::files;
+use crate::progress::trace;
 use crate::slot::{Memory, SlotId};
 use equalize::ByteOrders;
 pub use faults::{Faults, MakeFaults, NoFaults};
@@ -115,6 +117,7 @@ pub fn abandon(mut child: Child) {
 /// If a requested fault is malformed, or standard input is not the socket of a main process.
 pub fn main(args: &WorkerArgs, life: u32, faults: MakeFaults) -> Result<Exit, Error> {
     rename();
+    trace::start(false).map_err(Error::trace)?;
     let faults = faults(life).map_err(Error::Usage)?;
     run(args, faults.as_ref()).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)
@@ -265,6 +268,7 @@ fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) ->
         let remedy = files::remedy(&Errno::MFILE.into()).unwrap_or_default();
         EngineError(format!("a slot arrived without its file descriptor; {remedy}"))
     };
+    let _span = trace_span!("map and pin a slot").entered();
     let fd = fd.ok_or_else(without)?;
     let mut memory = Memory::from_fd(fd, bytes as usize, generation)
         .map_err(|error| EngineError(format!("a slot's memory cannot be mapped: {error}")))?;

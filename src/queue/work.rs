@@ -56,7 +56,7 @@ pub fn work(
     stop: &Stop,
     publisher: &Publisher,
 ) -> Result<Exit, Error> {
-    log::start(command.style());
+    log::start(command.style())?;
     let roots = Arc::new(Roots::of(&command.roots)?);
     let place = &command.queue.queue;
     let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;

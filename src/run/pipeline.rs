@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use tracing::trace_span;
 
 use crate::config::{Durability, Settings};
 use crate::device::machine::Machine;
@@ -273,8 +274,9 @@ impl Run<'_> {
             let working = self.machine.cores.work();
             let before = thread_time();
             let remark = finished.remark();
+            let span = trace_span!("encode").entered();
             let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, &self.machine.cores));
-            drop(working);
+            drop((span, working));
             // The scratch buffer counts towards the memory bound only while its picture has a slot.
             if scratch.capacity() > SCRATCH_KEPT {
                 scratch = Vec::new();
@@ -340,6 +342,7 @@ impl Run<'_> {
     fn publish(&self, taken: EncodedPicture<'_>) {
         let EncodedPicture { output, job, pixels, bytes_in, device, remarks, mut clock } = taken;
         clock.mark(Stage::Queue);
+        let _span = trace_span!("publish").entered();
         if !job.is_unchanged() {
             return self.fail(job, PictureError::Changed);
         }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memmap2::{Advice, MmapMut, MmapOptions, RemapOptions};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
+use tracing::trace_span;
 
 use aligned::{AlignedMap, HUGE_PAGE};
 
@@ -83,6 +84,7 @@ impl Memory {
         if *has_pages {
             return Ok(());
         }
+        let _span = trace_span!("pages of a slot").entered();
         let take = |start: usize, bytes: usize| {
             // A signal interrupts it, and a file system without room is a machine without memory.
             retry_on_intr(|| fallocate(&*file, FallocateFlags::empty(), start as u64, bytes as u64))

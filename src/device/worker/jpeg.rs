@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
+use tracing::trace_span;
 
 use super::fail;
 use super::pixels::{LaneContext, report};
@@ -78,6 +79,7 @@ impl LaneContext<'_> {
     pub(super) fn run_jpeg_lane(&self, waiting: &Waiting, made: &Sender<Result<(), EngineError>>) {
         let made_lane = {
             let _only = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+            let _span = trace_span!("make a lane").entered();
             self.engine.jpeg_lane()
         };
         let Some(mut lane) = report(made, made_lane) else { return };
@@ -104,6 +106,7 @@ impl LaneContext<'_> {
         if self.checked.has(&luma, ByteOrders::NATIVE, &order) {
             return Ok(());
         }
+        let _span = trace_span!("self-test").entered();
         self.checked.check(self.engine.lane()?.as_mut(), &luma, ByteOrders::NATIVE, &order)
     }
 
@@ -121,6 +124,7 @@ impl LaneContext<'_> {
         for picture in &mut batch {
             self.faults.strike(picture.slot, &mut || lane.trap())?;
         }
+        let _span = trace_span!("batch").entered();
         lane.recode(&mut batch)?;
         Ok(batch.into_iter().map(|picture| picture.answer).collect())
     }

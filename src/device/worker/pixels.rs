@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
+use tracing::trace_span;
 
 use super::fail;
 use super::faults::Faults;
@@ -49,7 +50,9 @@ pub(super) fn report<L>(made: &Sender<Result<(), EngineError>>, lane: Result<L, 
 impl LaneContext<'_> {
     /// Runs a lane: reports whether it could be created, then carries out what is lent.
     pub(super) fn run_lane(&self, lent: &Receiver<Lent>, made: &Sender<Result<(), EngineError>>) {
-        let Some(mut lane) = report(made, self.engine.lane()) else { return };
+        let Some(mut lane) = report(made, trace_span!("make a lane").in_scope(|| self.engine.lane())) else {
+            return;
+        };
         for lent in lent {
             let slot = lent.slot;
             let answer = match lent.carry_out(lane.as_mut(), self) {
@@ -76,6 +79,7 @@ impl Lent {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = memory.bytes_mut();
         let bytes = order.slot_bytes(layout) as usize;
+        let _span = trace_span!("carry out").entered();
         context.faults.strike(&mut slot[..bytes], &mut || lane.trap())?;
         context.checked.check(lane, layout, byte_orders, order)?;
         let (Some((jpeg, planes)), Order::Equalize(operation)) = (&self.encode, order) else {

@@ -22,6 +22,7 @@ use crate::source::holes::has_holes;
 use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
 use equalize::{Method, planes};
 use lanes::Order;
+use tracing::trace_span;
 
 /// The slot or slots of a picture, before they are filled.
 enum Place {
@@ -141,6 +142,7 @@ impl Loader<'_> {
             compressed_aside: opened.metadata_heap_bytes(),
         };
         let insist = self.run.settings.jpeg == JpegChoice::Gpu;
+        let _span = trace_span!("wait for a slot").entered();
         Ok(match self.run.machine.pool.take_either(needs, held.bytes(), request, insist)? {
             Room::Pixels(slot) => Place::Pixels(slot.into()),
             Room::Planes(slot) => Place::Planes(slot, jpeg),
@@ -256,6 +258,7 @@ impl Loader<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
+        let _span = trace_span!("load").entered();
         self.holding(buffer, |held, buffer| self.load_holding(held, work, buffer, clock))
     }
 

@@ -5,19 +5,26 @@ use std::path::Path;
 
 use rustix::fs::fstat;
 use tracing::{Event, Level, Subscriber, info, warn};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::{Settings, Style};
+use crate::error::Error;
 use crate::fs::paths::{Shown, absolute};
+use crate::progress::trace;
 use crate::source::folder_settings::FolderNote;
 use crate::words::Words;
 
 /// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
-pub(crate) fn start(style: Style) {
+///
+/// # Errors
+/// When the trace that is asked for cannot be written.
+pub(crate) fn start(style: Style) -> Result<(), Error> {
     let level = match style {
         Style::Quiet => "warn",
         Style::Normal => "info",
@@ -26,14 +33,16 @@ pub(crate) fn start(style: Style) {
     let usual = || EnvFilter::new(format!("histeqd={level}"));
     let filter = EnvFilter::try_from_env("HISTEQD_LOG").unwrap_or_else(|_| usual());
     let lines = Lines { journal: leads_to_journal() };
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // They would go to standard error too, by a macro that panics if writing there fails.
         .log_internal_errors(false)
-        .event_format(lines);
+        .event_format(lines)
+        .with_filter(filter);
+    let trace = trace::layer(true).map_err(Error::trace)?;
     // A second service in the same process, as in tests, uses the first one's log.
-    let _ = subscriber.try_init();
+    let _ = tracing_subscriber::registry().with(log).with(trace).try_init();
+    Ok(())
 }
 
 /// Returns the log's first line: which version runs, with which settings, and on which devices.

@@ -8,6 +8,7 @@ use super::kernels::Kernels;
 use super::nvjpeg::NvJpeg;
 use crate::gpu_info::GpuInfo;
 use crate::lane::EngineError;
+use tracing::trace_span;
 
 /// The number of lanes that a GPU's free memory is divided among.
 const MAX_LANES: u64 = 4;
@@ -30,12 +31,15 @@ impl GpuEngine {
     /// # Errors
     /// If there is no such GPU, or it cannot be used.
     pub(crate) fn open(ordinal: u32, lane_memory: Option<u64>) -> Result<Self, EngineError> {
+        let starting = trace_span!("start the driver").entered();
         driver::load().map_err(EngineError)?;
         let device = Device::get(ordinal)?;
         let info = describe(device, ordinal)?;
         if let Some(reason) = info.refused {
             return Err(EngineError(reason));
         }
+        drop(starting);
+        let _span = trace_span!("make a context").entered();
         let context = Context::new(device)?;
         let share = driver::free_memory()? / 10 * 9 / MAX_LANES;
         let lane_memory = lane_memory.map_or(share, |bytes| bytes.min(share));
@@ -44,7 +48,8 @@ impl GpuEngine {
 
     /// Returns nvJPEG, started in the current context, which must be this engine's; or why it is unavailable.
     pub(super) fn nvjpeg(&self) -> Result<&NvJpeg, String> {
-        let nvjpeg = self.nvjpeg.get_or_init(|| NvJpeg::open(self.info.driver_cuda));
+        let open = || trace_span!("start nvJPEG").in_scope(|| NvJpeg::open(self.info.driver_cuda));
+        let nvjpeg = self.nvjpeg.get_or_init(open);
         nvjpeg.as_ref().map_err(String::clone)
     }
 

@@ -15,6 +15,7 @@ use super::scan_check::ScanCheck;
 use crate::lane::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding};
 use codec::{BaselineScan, CompressedJpeg};
 use equalize::ByteOrders;
+use tracing::trace_span;
 
 /// A lane's share of device memory is divided by this to get the part for files and planes: nvJPEG needs some for itself.
 const SHARE_OF_PICTURES: u64 = 4;
@@ -136,7 +137,7 @@ impl<'e> NvJpegLane<'e> {
         if going.is_empty() {
             return Ok(());
         }
-        match self.begin(batch, &mut going, bytes) {
+        match trace_span!("check").in_scope(|| self.begin(batch, &mut going, bytes)) {
             Ok(whole) => leave_damaged(batch, &mut going, &whole),
             Err(LaneError::Device(error)) => return Err(error),
             Err(declined) => {
@@ -144,9 +145,12 @@ impl<'e> NvJpegLane<'e> {
                 return Ok(());
             }
         }
-        self.decode(batch, &mut going)?;
-        self.each(batch, &mut going, Self::equalize_and_encode)?;
-        self.wait()?;
+        trace_span!("decode").in_scope(|| self.decode(batch, &mut going))?;
+        trace_span!("equalize and encode").in_scope(|| {
+            self.each(batch, &mut going, Self::equalize_and_encode)?;
+            self.wait().map_err(EngineError::from)
+        })?;
+        let _span = trace_span!("retrieve").entered();
         self.each(batch, &mut going, Self::retrieve)?;
         Ok(self.wait()?)
     }
@@ -257,6 +261,7 @@ fn leave_damaged(batch: &mut [Recoding<'_>], going: &mut Vec<Going>, whole: &[bo
 
 /// Makes nvJPEG's states for a batch, which take little memory until they are used.
 fn states<'e>(jpeg: &'e NvJpeg, stream: &Stream) -> Result<(Decoder<'e>, Vec<JpegStates<'e>>), EngineError> {
+    let _span = trace_span!("make states").entered();
     let text = |error: JpegError| EngineError(error.to_string());
     let states = (0..JPEG_BATCH).map(|_| JpegStates::new(jpeg, stream)).collect::<Result<_, _>>();
     Ok((Decoder::new(jpeg).map_err(text)?, states.map_err(text)?))
