@@ -239,7 +239,7 @@ impl<'scope> Starter<'scope, '_> {
         let early = units.early.take(args);
         let start = if early.is_some() { Start::Now } else { start };
         let args = WorkerArgs { uuid: uuid(args.unit, units.found), ..args.clone() };
-        let (id, device) = WorkerDevice::new(args, slots, (start, early), required, &self.context);
+        let (id, device) = WorkerDevice::new(args, slots, start, early, required, &self.context);
         self.context.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
         device.supervise_in(self.scope, self.equalized.clone()).map_err(Error::thread)?;
         Ok(id)
