@@ -15,9 +15,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 
-use super::{Context, Device, RequiredDevices};
+use super::required::RequiredDevices;
+use super::{Context, Device};
 use crate::device::backoff::Backoff;
 use crate::device::task::{Content, Task};
 use crate::device::worker::protocol::{Channel, FromWorker};
@@ -99,7 +100,7 @@ struct Lives {
 
 /// How a worker's life ended.
 enum End {
-    /// The pipeline is done.
+    /// Nothing more is to be done.
     Closed,
     /// It refused to work when it started.
     Refused(String),
@@ -122,7 +123,7 @@ impl Link {
 impl WorkerDevice {
     /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `early`: its worker, if that
     /// runs already. `required`: what becomes of the run if the worker cannot start.
-    pub fn new(
+    pub(super) fn new(
         args: WorkerArgs,
         slots: usize,
         start: Start,
@@ -130,7 +131,7 @@ impl WorkerDevice {
         required: RequiredDevices,
         context: &Context<'_>,
     ) -> (DeviceId, Arc<Self>) {
-        let pool = context.pool;
+        let pool = &context.machine.pool;
         let (release, released) = crossbeam_channel::unbounded();
         // Without the device, no worker has the slot mapped.
         let id = pool.join_worker(slots, Box::new(move |slot| release.send(slot).unwrap_or_default()));
@@ -157,21 +158,17 @@ impl WorkerDevice {
     ///
     /// # Errors
     /// If the system cannot start a thread.
-    pub fn supervise_in<'scope>(
-        self: Arc<Self>,
-        scope: &'scope Scope<'scope, '_>,
-        equalized: Sender<Task>,
-    ) -> io::Result<()> {
+    pub fn supervise_in<'scope>(self: Arc<Self>, scope: &'scope Scope<'scope, '_>) -> io::Result<()> {
         let builder = std::thread::Builder::new().name(format!("supervise-{}", self.name));
-        builder.spawn_scoped(scope, move || self.supervise(&equalized)).map(drop)
+        builder.spawn_scoped(scope, move || self.supervise()).map(drop)
     }
 
-    fn supervise(&self, equalized: &Sender<Task>) {
+    fn supervise(&self) {
         if !self.is_wanted() {
             return;
         }
         for life in 0.. {
-            let end = self.live(life, equalized);
+            let end = self.live(life);
             self.reclaim();
             let reason = match end {
                 End::Closed => return,
@@ -223,7 +220,7 @@ impl WorkerDevice {
     }
 
     /// Runs one worker from start to end, whichever way it ends.
-    fn live(&self, life: u32, equalized: &Sender<Task>) -> End {
+    fn live(&self, life: u32) -> End {
         let early = self.early.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Process { mut child, channel, started } = match early.map_or_else(|| self.args.spawn(life), Ok) {
             Ok(process) => process,
@@ -233,7 +230,7 @@ impl WorkerDevice {
             }
         };
         let end = match self.begin(&channel) {
-            Ok(()) => self.serve(&channel, started, equalized),
+            Ok(()) => self.serve(&channel, started),
             Err(end) => end,
         };
         self.leave_alone();
@@ -273,7 +270,7 @@ impl WorkerDevice {
     }
 
     /// Handles the worker's messages until it ends or must be ended.
-    fn serve(&self, channel: &Channel, mut start: Instant, equalized: &Sender<Task>) -> End {
+    fn serve(&self, channel: &Channel, mut start: Instant) -> End {
         let (mut declined, mut turn) = (0, Instant::now());
         loop {
             let took = std::mem::replace(&mut turn, Instant::now()).elapsed();
@@ -309,11 +306,9 @@ impl WorkerDevice {
                 }
                 FromWorker::Refused(reason) => return End::Refused(reason),
                 FromWorker::Done { slot, encoded } => {
-                    self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded), None, equalized)
+                    self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded), None)
                 }
-                FromWorker::Equalized { slot, reason } => {
-                    self.done(slot, Content::Pixels, Some(&reason), equalized)
-                }
+                FromWorker::Equalized { slot, reason } => self.done(slot, Content::Pixels, Some(&reason)),
                 FromWorker::Declined { slot, reason } => match self.declined(slot, &reason, &mut declined) {
                     Ok(()) => continue,
                     Err(end) => return end,

@@ -2,8 +2,6 @@
 
 use std::collections::hash_map::Entry;
 
-use crossbeam_channel::Sender;
-
 use super::worker::Worker;
 use super::{End, MAX_DECLINED, WorkerDevice};
 use crate::device::task::{Content, Task};
@@ -14,13 +12,7 @@ use crate::slot::SlotId;
 impl WorkerDevice {
     /// Passes on a slot that the worker has finished and that holds `content`; `unencoded`: why the worker did not encode it, if it should
     /// have.
-    pub(super) fn done(
-        &self,
-        slot: SlotId,
-        content: Content,
-        unencoded: Option<&str>,
-        equalized: &Sender<Task>,
-    ) -> Result<(), End> {
+    pub(super) fn done(&self, slot: SlotId, content: Content, unencoded: Option<&str>) -> Result<(), End> {
         let mut task = self.returned(slot, |task| match (task.content, content) {
             (Content::Pixels | Content::Planes(..), Content::Pixels) => true,
             (Content::Compressed(_) | Content::Planes(..), Content::Encoded(bytes)) => {
@@ -33,7 +25,8 @@ impl WorkerDevice {
         }
         task.content = content;
         task.mark(Stage::Device);
-        equalized.send(task).map_err(|_| End::Closed)
+        task.pass_on();
+        Ok(())
     }
 
     /// Passes on a slot whose content the worker leaves to others; `in_a_row`: how many slots of pixels it has left so since it last

@@ -3,7 +3,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::device::task::{Pass, Picture, QueuedJob};
+use crate::device::task::{InputFile, Pass, Picture, QueuedJob};
 use crate::device::worker::protocol::ToWorker;
 use crate::progress::timings::Clock;
 use crate::slot::Slot;
@@ -48,21 +48,24 @@ fn slot_of(device: &WorkerDevice, bytes: u64) -> Slot {
     device.pool.take(bytes, 0, 0, &attempts).unwrap()
 }
 
-/// A task of four gray pixels, and where its picture goes to be decoded again.
-fn task(slot: Slot) -> (Task, Receiver<QueuedJob>) {
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(b"P5 2 2 255\n0123").unwrap();
-    std::io::Seek::rewind(&mut file).unwrap();
+/// A task of four gray pixels, where its picture goes to be decoded again, and where the task goes once it is done.
+fn task(slot: Slot) -> (Task, Receiver<QueuedJob>, Receiver<Task>) {
+    let mut content = tempfile::tempfile().unwrap();
+    content.write_all(b"P5 2 2 255\n0123").unwrap();
+    std::io::Seek::rewind(&mut content).unwrap();
     let (mut buffer, mut pixels) = (Vec::new(), [0; 64]);
     let (job, limits) = (Job::for_tests("in/a.pgm", 15), Limits { max_pixels: 99, max_bytes: 99 });
-    let opened = codec::open(&mut file, &mut buffer, &limits, &job.settings.target).unwrap();
+    let opened = codec::open(&mut content, &mut buffer, &limits, &job.settings.target).unwrap();
     let class = Class::new(opened.format(), &opened.layout());
     let decoded = opened.decode(&mut pixels, Vec::new(), &Cores::none()).unwrap();
     let (redo, again) = crossbeam_channel::unbounded();
     let work = QueuedJob { job, page: None, pass: Pass::Only, attempts: Attempts::default(), redo };
     let clock = Clock::start();
-    let picture = Picture { decoded, work, bytes_in: 15, has_holes: false, class, way: None, clock };
-    (Task::whole(slot, Content::Pixels, Order::Count { equalize: None }, Box::new(picture)), again)
+    let file = InputFile { bytes: 15, has_holes: false };
+    let picture = Picture { decoded, work, file, class, way: None, clock };
+    let (equalized, finished) = crossbeam_channel::unbounded();
+    let order = Order::Count { equalize: None };
+    (Task::whole(slot, Content::Pixels, order, Box::new(picture), &equalized), again, finished)
 }
 
 #[test]
@@ -70,9 +73,8 @@ fn a_worker_that_is_not_needed_any_more_leaves_no_process() {
     let (process, theirs) = idle();
     let own = Path::new("/proc").join(process.child.id().to_string());
     let device = Arc::new(device(Some(process), 1 << 20));
-    let (equalized, _finished) = crossbeam_channel::unbounded();
     std::thread::scope(|scope| {
-        Arc::clone(&device).supervise_in(scope, equalized).unwrap();
+        Arc::clone(&device).supervise_in(scope).unwrap();
         theirs.send(&FromWorker::Ready(None), None).unwrap();
         while !device.state().up {
             std::thread::sleep(TICK);
@@ -126,10 +128,9 @@ fn a_slot_of_which_the_worker_says_what_cannot_be_is_nobody_elses_until_it_is_de
     device.begin(&process.channel).ok().unwrap();
     device.ready(None, process.started);
     let slot = slot_of(&device, 4);
-    let (task, again) = task(slot);
+    let (task, again, finished) = task(slot);
     device.submit(task);
-    let (equalized, finished) = crossbeam_channel::unbounded();
-    let answer = device.done(0, Content::Encoded(3), None, &equalized);
+    let answer = device.done(0, Content::Encoded(3), None);
     assert!(matches!(answer, Err(End::Failed(why)) if why.contains("something else with slot 0")));
     assert_eq!(device.pool.slots()[device.id].taken, 1, "it may still write there");
     assert!(again.is_empty() && finished.is_empty());
