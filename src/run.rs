@@ -1,21 +1,21 @@
 //! A run over folders: a plan is made, its pictures go through the [`pipeline`] into an outlet, and a [`Summary`] is left.
 //!
-//! It owns what one run needs, from the plan to the summary. It knows nothing of services and queues, which call `process` for jobs of
+//! It owns what one run needs, from the plan to the summary. It knows nothing of services and queues, which make a [`pipeline::Run`] of
 //! their own.
 
+pub(crate) mod lasting;
 pub mod pipeline;
 pub(crate) mod resume;
 pub mod together;
 
 use crate::config::{Naming, Settings};
-use crate::device::RequiredDevices;
 use crate::device::machine::Machine;
 use crate::error::Error;
 use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::{self, Publisher};
 use crate::source::stop::Stop;
-use crate::source::{self, Batches, Job, Plan};
-use pipeline::{Outlet, OutputBucket, OutputFolder, Purpose, Run, StandardOutput};
+use crate::source::{self, Batches, Job, Plan, Workload};
+use pipeline::{Encoder, Outlet, Purpose, Run};
 use resume::Resume;
 use together::Groups;
 
@@ -24,22 +24,15 @@ use together::Groups;
 /// # Errors
 /// Any failure of the run as a whole. Failures of single pictures are in the summary instead.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
-    let encoder = OutputFolder::new(settings, &settings.out, publisher);
-    let standard_output = StandardOutput::default();
-    let to_standard_output = settings.naming == Naming::StandardOutput;
-    let bucket = OutputBucket::new(settings)?;
-    let outlet: &dyn Outlet = match &bucket {
-        Some(bucket) => bucket,
-        None if to_standard_output => &standard_output,
-        None => &encoder,
-    };
+    let encoder = Encoder::new(settings, &settings.out, publisher)?;
     let work = || {
         let mut plan = together::plan(settings, stop)?;
         let folders = settings.inputs.iter().filter(|input| input.is_dir());
         plan.notes.extend(folders.filter_map(|folder| source::signs_of_outputs(folder, &settings.out)));
-        run_into(outlet, Purpose::Equalize, plan, settings, stop)
+        run_into(&encoder, Purpose::Equalize, plan, settings, stop)
     };
-    if settings.dry_run || to_standard_output || bucket.is_some() {
+    let has_folder = settings.naming != Naming::StandardOutput && !store::is_url(&settings.out);
+    if settings.dry_run || !has_folder {
         return work();
     }
     // Below the folder of a single output may be anything.
@@ -62,7 +55,9 @@ pub(crate) fn run_into(
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     // A plan that is not complete is no plan.
     let jobs = if stop.asked() { Vec::new() } else { announce(plan, &events) };
-    let done = process(outlet, purpose, jobs, settings, stop, (&events, resume.as_ref()));
+    let machine = Machine::new(settings.memory, settings.threads);
+    let run = Run { purpose, ..Run::new(settings, outlet, &machine, stop, &events) };
+    let done = process(run, jobs, resume.as_ref());
     drop(events);
     let told = reporter.finish();
     if let (Err(_), Ok(summary)) = (&done, &told) {
@@ -80,43 +75,16 @@ pub(crate) fn run_into(
     Ok(Summary { resumed: settings.resume, single, selective, commas, ..summary })
 }
 
-/// Does these jobs, tells what becomes of them, and has `resume` record it if that is given.
-///
-/// # Errors
-/// Any failure of the run as a whole.
-pub(crate) fn process(
-    outlet: &dyn Outlet,
-    purpose: Purpose,
-    mut jobs: Vec<Job>,
-    settings: &Settings,
-    stop: &Stop,
-    (events, resume): (&Events, Option<&Resume>),
-) -> Result<(), Error> {
+/// Does these jobs, and has `resume` record what becomes of them if that is given.
+fn process(run: Run<'_>, mut jobs: Vec<Job>, resume: Option<&Resume>) -> Result<(), Error> {
+    let Run { settings, stop, events, .. } = run;
     if !settings.dry_run {
         source::balance_tail(&mut jobs, settings.threads);
     }
-    let fetched = jobs.iter().filter(|job| job.bytes <= settings.limits.max_bytes);
-    store::announce(&settings.storage, fetched.filter_map(|job| job.object.as_ref()));
-    let machine = Machine::new(settings.memory, settings.threads);
-    let (pictures, jpeg_bytes) = (jobs.len(), source::jpeg_bytes(&jobs));
-    let required = RequiredDevices::new(stop.clone());
-    let have_pages = jobs.iter().any(|job| codec::may_have_pages(&job.input));
-    let groups = Groups::of(&jobs);
-    let run = Run {
-        settings,
-        purpose,
-        groups: &groups,
-        outlet,
-        machine: &machine,
-        pictures,
-        have_pages,
-        jpeg_bytes,
-        stop,
-        required,
-        events,
-    };
+    source::fetch_ahead(&jobs, settings);
+    let run = Run { groups: Groups::of(&jobs), workload: Workload::of(&jobs), ..run };
     match resume {
-        _ if pictures == 0 => Ok(()),
+        _ if jobs.is_empty() => Ok(()),
         _ if settings.dry_run => run.inspect(jobs),
         None => run.process(Batches::of(jobs, settings.threads)),
         Some(resume) => resume.keep(stop, events, |events| {

@@ -42,7 +42,6 @@ use tracing::{info, warn};
 
 use crate::commands::retry::Wanted;
 use crate::config::{PictureSettings, Service, Settings, Written};
-use crate::device::RequiredDevices;
 use crate::device::machine::Machine;
 use crate::error::Error;
 use crate::fs::stamp::Stamp;
@@ -50,8 +49,7 @@ use crate::ledger::{self, LedgerError, LockError, Pruned};
 use crate::picture::record::Digest;
 use crate::progress::{Event, Events};
 use crate::publish::Publisher;
-use crate::run::pipeline::{OutputFolder, Purpose, Run};
-use crate::run::together::Groups;
+use crate::run::pipeline::{Encoder, Run};
 use crate::source::folder_settings::FolderSettings;
 use crate::source::stop::Stop;
 use crate::source::{Job, Prefixes, signs_of_outputs};
@@ -145,7 +143,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let stop = control.stop.clone();
     let ledger = (output_access, check);
     let watching = Watching::new(settings, control, folders, ledger, jobs, asked)?;
-    let encoder = OutputFolder::new(settings, &out, publisher);
+    let encoder = Encoder::new(settings, &out, publisher)?;
     let done = thread::scope(|scope| {
         let watching = thread::Builder::new()
             .name("watch".into())
@@ -156,20 +154,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
             .spawn_scoped(scope, || tidy(written_to(settings), &stop))
             .map_err(Error::thread)?;
         let jobs = starting(given, &health);
-        let groups = Groups::default();
-        let run = Run {
-            settings,
-            purpose: Purpose::Equalize,
-            groups: &groups,
-            outlet: &encoder,
-            machine: &machine,
-            pictures: usize::MAX,
-            have_pages: true,
-            jpeg_bytes: u64::MAX,
-            stop: &stop,
-            required: RequiredDevices::new(stop.clone()),
-            events: &events,
-        };
+        let run = Run::new(settings, &encoder, &machine, &stop, &events);
         let done = run.process(jobs);
         drop(events);
         // Whatever ended the pipeline, the tidy thread has to end too.

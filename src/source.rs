@@ -18,7 +18,8 @@ pub mod stdin;
 pub mod stop;
 
 pub use earlier::signs_of_outputs;
-pub use job::{Batches, Job, balance_tail, jpeg_bytes};
+pub(crate) use job::fetch_ahead;
+pub use job::{Batches, Job, Workload, balance_tail};
 pub use pages::page_output;
 pub use plan::{Plan, Skip};
 pub use prefix::Prefixes;

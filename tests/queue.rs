@@ -459,3 +459,35 @@ fn a_server_may_ask_for_a_key_and_for_tls() {
     run(&line, &[key, authority]).exits(0);
     assert_eq!(place.read("out/a.pgm"), BRIGHT);
 }
+
+/// Returns the processes that a process started, but for zombies, and the number of zombies.
+fn children(pid: u32) -> (Vec<String>, usize) {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    let all: String = tasks.map(|task| of_task(task) + " ").collect();
+    let stat = |child: &&str| fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    let (zombies, running): (Vec<&str>, Vec<&str>) =
+        all.split_whitespace().partition(|child| stat(child).contains(") Z "));
+    (running.into_iter().map(str::to_owned).collect(), zombies.len())
+}
+
+#[test]
+fn workers_of_devices_outlive_a_change_of_settings() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm", "in/c.pgm"]);
+    let Some(server) = Server::start(&place, &[]) else { return };
+    let (queue, root) = (server.queue("scans"), place.path(""));
+    let line = format!("work --queue {queue} --root {} --devices cpu-workers:1 -j 1 -v", root.display());
+    let service = Service::spawn(&place, &mut place.histeqd(&line));
+    wait("the worker process", || service.log().contains("ready after"));
+    let begun = children(service.pid());
+    assert!(begun.0.len() == 1 && begun.1 == 0, "{begun:?}");
+    for (folder, arguments) in [("global", ""), ("clahe", "--method clahe"), ("again", "--strength 0.5")] {
+        submit(&place, &queue, &format!("in --out {folder} {arguments}")).exits(0);
+        wait("the pictures", || outputs(&place, folder).len() == 3);
+        expect_as_local(&place, folder, arguments);
+        assert_eq!(children(service.pid()), begun, "{}", service.log());
+    }
+    let done = status(&place, &queue)["workers"][0]["devices"].clone();
+    assert!(done["cpu-worker0"].as_u64().unwrap() > 0, "{done}");
+    assert_eq!(service.stop(), Some(0));
+}

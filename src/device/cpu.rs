@@ -23,8 +23,7 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    /// Starts `lanes` lanes, which keep `cores` busy and send what they finish to `equalized`. At most `slots` tasks can be under way at
-    /// once.
+    /// Starts `lanes` lanes, which keep `cores` busy. At most `slots` tasks can be under way at once.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -33,16 +32,14 @@ impl CpuDevice {
         lanes: usize,
         slots: usize,
         cores: &Arc<Cores>,
-        equalized: &Sender<Task>,
     ) -> std::io::Result<Self> {
         let (work, tasks) = crossbeam_channel::bounded(slots);
         let taken = Arc::<AtomicU64>::default();
         for number in 0..lanes {
-            let (tasks, cores, equalized) = (tasks.clone(), Arc::clone(cores), equalized.clone());
-            let taken = Arc::clone(&taken);
+            let (tasks, cores, taken) = (tasks.clone(), Arc::clone(cores), Arc::clone(&taken));
             std::thread::Builder::new()
                 .name(format!("lane-cpu-{number}"))
-                .spawn_scoped(scope, move || run_lane(&tasks, &cores, &taken, &equalized))?;
+                .spawn_scoped(scope, move || run_lane(&tasks, &cores, &taken))?;
         }
         Ok(Self { work: Mutex::new(Some(work)), taken })
     }
@@ -53,7 +50,7 @@ impl CpuDevice {
     }
 }
 
-fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64, equalized: &Sender<Task>) {
+fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64) {
     let mut lane = CpuLane::default();
     for mut task in tasks {
         task.mark(Stage::Queue);
@@ -68,9 +65,7 @@ fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64, equalized:
         task.took(time);
         drop((span, working));
         task.mark(Stage::Device);
-        if equalized.send(task).is_err() {
-            return;
-        }
+        task.pass_on();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use crate::device::Devices;
+use super::Devices;
 use crate::fs::files;
 use crate::progress::timings::{Load, Meter};
 use crate::slot::device_state::DeviceState;
@@ -14,7 +14,7 @@ use crate::slot::rates::Rates;
 use crate::slot::{SlotPool, SlotUse, limit_heap_retention};
 use codec::Cores;
 
-/// The slots, the cores and the devices of a run.
+/// The slots, the cores and the devices of a run, or of the runs of a service.
 pub struct Machine {
     /// The slots of all devices.
     pub pool: Arc<SlotPool>,
@@ -40,14 +40,14 @@ impl Machine {
         self.devices.states().into_iter().zip(self.pool.slots())
     }
 
-    /// Returns how busy the machine was since the meter was started, with `threads` threads and `publishers` more that wait for the disk. To be called once the workers have ended.
-    pub(crate) fn load(&self, meter: &Meter, threads: usize, publishers: usize) -> Load {
+    /// Returns how busy the machine was since the meter was started, with `threads` threads. To be called once the workers have ended.
+    pub(super) fn load(&self, meter: &Meter, threads: usize) -> Load {
         let (seconds, processor) = meter.read();
         let cores = available_parallelism().map_or(threads, NonZero::get).max(threads);
         let states = self.devices.states();
         let workers = states.iter().map(|state| state.processor).sum::<Duration>().as_secs_f64();
         let busy = |state: DeviceState| Some((state.name, state.busy?.as_secs_f64()));
         let devices: BTreeMap<_, _> = states.into_iter().filter_map(busy).collect();
-        Load { seconds, threads, cores, publishers, processor, workers, devices }
+        Load { seconds, threads, cores, publishers: 0, processor, workers, devices }
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Context;
 use super::cpu::CpuDevice;
+use super::machine::Machine;
 use crate::progress::timings::Meter;
 use crate::slot::schedule::starts::{ENGINES, LANES, Workers, lanes_take_much, time_at_rate, time_on_cores};
 
@@ -40,7 +41,7 @@ impl<'a> Outlook<'a> {
     }
 
     fn left(&self) -> usize {
-        self.context.rates.left_of(self.context.pictures)
+        self.context.machine.rates.left_of(self.context.workload.pictures)
     }
 
     fn on_cores(&self, each: Duration) -> Duration {
@@ -50,7 +51,7 @@ impl<'a> Outlook<'a> {
     /// Returns how long the rest takes at least if the CPU does it. `decodes`: whether what is foreseen of JPEGs that a GPU could decode
     /// counts.
     fn without_workers(&self, decodes: bool) -> Duration {
-        let rates = self.context.rates;
+        let rates = &self.context.machine.rates;
         let foreseen = rates.foreseen(decodes);
         if rates.pictures() == 0 && foreseen.is_zero() {
             let (seconds, _) = self.meter.read();
@@ -61,7 +62,7 @@ impl<'a> Outlook<'a> {
 
     /// Returns whether a GPU pays, as long as only the CPU works. `decodes`: whether GPUs decode JPEGs, as far as that is known.
     fn pays(&self, decodes: bool) -> bool {
-        let Context { pool, rates, .. } = self.context;
+        let Machine { pool, rates, .. } = self.context.machine;
         let rest = self.without_workers(decodes);
         if decodes && pool.has_compressed() && ENGINES.pays_at_all(rest) {
             return true;
@@ -80,12 +81,16 @@ impl<'a> Outlook<'a> {
     fn more(&self, wanted: Workers, settled: Workers, gpus: usize, rest: Duration) -> Workers {
         let more = wanted.with_more(settled, gpus, rest);
         // How many are for JPEGs is decided when there are some.
-        if self.context.pool.has_compressed() { more } else { Workers { engines: wanted.engines, ..more } }
+        if self.context.machine.pool.has_compressed() {
+            more
+        } else {
+            Workers { engines: wanted.engines, ..more }
+        }
     }
 
     /// Waits until a GPU pays; `false` if the work is finished before.
     pub(super) fn wait_until_it_pays(&self, decodes: bool) -> bool {
-        while !self.context.devices.finder.cancelled_within(INTERVAL) {
+        while !self.context.machine.devices.finder.cancelled_within(INTERVAL) {
             if self.pays(decodes) {
                 return true;
             }
@@ -95,7 +100,7 @@ impl<'a> Outlook<'a> {
 
     /// Wants more workers as they pay, until the work is finished.
     pub(super) fn follow(&self, gpus: usize) {
-        let Context { pool, devices, rates, .. } = self.context;
+        let Machine { pool, devices, rates, .. } = self.context.machine;
         let mut rate = Rate::new(Workers::default());
         while !devices.finder.cancelled_within(INTERVAL) {
             let (wanted, settled) = (pool.wanted(), pool.settled());

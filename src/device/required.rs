@@ -7,7 +7,7 @@ use crate::source::stop::Stop;
 
 /// Whether the run must fail if a device cannot be used, and the reason once that has happened.
 #[derive(Clone, Default)]
-pub struct RequiredDevices(Arc<Mutex<Requirement>>);
+pub(super) struct RequiredDevices(Arc<Mutex<Requirement>>);
 
 #[derive(Default)]
 struct Requirement {
@@ -18,7 +18,7 @@ struct Requirement {
 
 impl RequiredDevices {
     /// Begins without insisting: a device that cannot be used is only noted. Once the user insists, such a device stops the run by `stop`.
-    pub fn new(stop: Stop) -> Self {
+    pub(super) fn new(stop: Stop) -> Self {
         Self(Arc::new(Mutex::new(Requirement { stop, ..Requirement::default() })))
     }
 
@@ -46,7 +46,7 @@ impl RequiredDevices {
     }
 
     /// Returns why the run was ended, if it was.
-    pub fn failure(&self) -> Option<Error> {
+    pub(super) fn failure(&self) -> Option<Error> {
         self.lock().failure.clone().map(Error::CannotRun)
     }
 }

@@ -1,4 +1,4 @@
-//! The start of a run's devices: the CPU at once, the workers of GPUs when they are wanted.
+//! The start of devices: the CPU at once, the workers of GPUs when they are wanted.
 //!
 //! CUDA takes a third of a second to start in each process, and the driver lets few processes start at a time. So the first workers of
 //! GPUs that are expected start while another process still asks which GPUs there are; those for JPEGs start before those for pixels, if
@@ -7,22 +7,22 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{Builder, Scope};
-
-use crossbeam_channel::Sender;
+use std::thread::{self, Builder, Scope};
 
 use super::choose::{choose, nvjpeg, some, usable, without_nvjpeg};
 use super::cpu::CpuDevice;
 use super::early::EarlyWorkers;
 use super::find;
+use super::machine::Machine;
 use super::outlook::Outlook;
+use super::required::RequiredDevices;
 use super::supervisor::WorkerDevice;
-use super::{Context, Device, RequiredDevices};
+use super::{Context, Device};
 use crate::config::{DeviceChoice, JpegChoice, Style};
 use crate::device::task;
-use crate::device::task::Task;
 use crate::device::worker::WorkerArgs;
 use crate::error::Error;
+use crate::progress::timings::{Load, Meter};
 use crate::slot::schedule::DeviceId;
 use crate::slot::schedule::starts::{ENGINES_EACH, Workers, time_of_jpegs};
 use crate::slot::{Kind, Start};
@@ -39,43 +39,59 @@ const JPEG_LANES: usize = 3;
 const SMALL_SLOTS: usize = 30;
 const MAX_SMALL_SLOTS: usize = 256;
 
-/// Starts the CPU, which can work at once, and the other devices that the user wants, which join when they are ready. What is equalized is
-/// sent to `equalized`.
+/// Starts the devices, does `work` with them, and ends them; returns how busy the machine was meanwhile. The CPU can work at once, and the other
+/// devices that the user wants join when they are ready.
 ///
 /// # Errors
-/// If the user insists on a GPU that cannot be used, or the system cannot start a thread.
-pub fn start<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    context: Context<'scope>,
-    equalized: &Sender<Task>,
-) -> Result<(), Error> {
-    let starter = Starter { scope, context, equalized: equalized.clone() };
-    let cpu = starter.cpu()?;
-    starter.chosen(cpu)
+/// If the user insists on a GPU that cannot be used, or the system cannot start a thread; otherwise those of `work`.
+pub fn while_started(context: Context<'_>, work: impl FnOnce() -> Result<(), Error>) -> Result<Load, Error> {
+    let Context { settings, machine, stop, .. } = context;
+    // Whoever hears the events waits for the last sender, and the devices hold some.
+    let _cleared = OnDrop(|| machine.devices.clear());
+    let (meter, required) = (Meter::start(), RequiredDevices::new(stop.clone()));
+    thread::scope(|scope| {
+        // The scope waits for the devices' threads, even if the work panics.
+        let _closed = OnDrop(|| machine.devices.close());
+        let starter = Starter { scope, context, required: required.clone() };
+        let cpu = starter.cpu()?;
+        starter.chosen(cpu)?;
+        work()
+    })?;
+    required.failure().map_or_else(|| Ok(machine.load(&meter, settings.threads)), Err)
 }
 
-/// Starts devices for a run.
+/// Does something when it is dropped, whichever way that comes.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Starts devices.
 struct Starter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     context: Context<'scope>,
-    equalized: Sender<Task>,
+    /// What becomes of the work if a worker cannot start.
+    required: RequiredDevices,
 }
 
 impl<'scope> Starter<'scope, '_> {
     /// Starts the CPU.
     fn cpu(&self) -> Result<Arc<CpuDevice>, Error> {
-        let Context { settings, pool, cores, threads, .. } = self.context;
-        let split_channels = settings.split_channels;
-        let lanes = if split_channels { settings.threads } else { threads };
+        let Context { settings, workload, machine, .. } = self.context;
+        let (pool, split_channels) = (&machine.pool, settings.split_channels);
+        let lanes = if split_channels { settings.threads } else { workload.occupies(settings.threads) };
         // Per lane, one slot that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more
         // pages.
         let slots = (2 * lanes).max(if split_channels { task::SLOTS_OF_SPLIT } else { 1 });
         let id = pool.join_cpu(slots);
         let small = if split_channels { 0 } else { (SMALL_SLOTS * lanes).min(MAX_SMALL_SLOTS) };
         pool.add(id, small, Kind::Small);
-        let cpu = CpuDevice::start(self.scope, lanes, slots + small, cores, &self.equalized);
+        let cpu = CpuDevice::start(self.scope, lanes, slots + small, &machine.cores);
         let cpu = Arc::new(cpu.map_err(Error::thread)?);
-        self.context.devices.add(id, Arc::clone(&cpu) as Arc<dyn Device>);
+        machine.devices.add(id, Arc::clone(&cpu) as Arc<dyn Device>);
         Ok(cpu)
     }
 
@@ -91,9 +107,9 @@ impl<'scope> Starter<'scope, '_> {
             DeviceChoice::Cpu => Ok(()),
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
-                self.context.pool.wait_for_workers(true);
-                self.context.pool.want(Workers::ALL);
-                self.context.required.demand();
+                self.context.machine.pool.wait_for_workers(true);
+                self.context.machine.pool.want(Workers::ALL);
+                self.required.demand();
                 // These workers decline to decode JPEGs, and to encode planes.
                 let (encode, decode) = (settings.jpeg != JpegChoice::Cpu, settings.jpeg == JpegChoice::Gpu);
                 let mut units =
@@ -101,7 +117,7 @@ impl<'scope> Starter<'scope, '_> {
                 self.workers(&mut units)
             }
             DeviceChoice::Auto if settings.jpeg == JpegChoice::Gpu => {
-                self.required(cpu, true, |found| some(usable(found, events)))
+                self.insisted(cpu, true, |found| some(usable(found, events)))
             }
             DeviceChoice::Auto => Builder::new()
                 .name("find-gpus".to_owned())
@@ -109,14 +125,14 @@ impl<'scope> Starter<'scope, '_> {
                 .map(drop)
                 .map_err(Error::thread),
             // The channels of one picture are to be spread over all GPUs, which have to be there for that.
-            DeviceChoice::All => self.required(cpu, settings.split_channels, |found| choose(found, None)),
-            DeviceChoice::Listed(names) => self.required(cpu, true, |found| choose(found, Some(names))),
+            DeviceChoice::All => self.insisted(cpu, settings.split_channels, |found| choose(found, None)),
+            DeviceChoice::Listed(names) => self.insisted(cpu, true, |found| choose(found, Some(names))),
         }
     }
 
     /// Starts usable GPUs as they pay. GPUs that cannot be used are reported, and the CPU does the work.
     fn available(&self, cpu: Arc<CpuDevice>) {
-        let Context { settings, pool, devices, events, .. } = self.context;
+        let Context { settings, machine: Machine { pool, devices, .. }, events, .. } = self.context;
         let outlook = Outlook::new(self.context, cpu);
         // Channels that are to be split over devices need some.
         let always = self.keeps_ready() || settings.split_channels;
@@ -146,16 +162,16 @@ impl<'scope> Starter<'scope, '_> {
     }
 
     /// Starts the GPUs that the user insists on. `alone`: the CPU leaves all first attempts to them.
-    fn required(
+    fn insisted(
         self,
         cpu: Arc<CpuDevice>,
         alone: bool,
         choose: impl FnOnce(&[GpuInfo]) -> Result<Vec<Unit>, Error>,
     ) -> Result<(), Error> {
-        let Context { settings, jpeg_bytes, pool, devices, required, .. } = self.context;
+        let Context { settings, workload, machine: Machine { pool, devices, .. }, .. } = self.context;
         let expected = find::expected(&settings.devices);
         // No picture is opened before the GPUs are found, so what is known of them is the length of their files.
-        let rest = time_of_jpegs(jpeg_bytes, settings.threads);
+        let rest = time_of_jpegs(workload.jpeg_bytes, settings.threads);
         let Workers { engines, .. } = Workers::default().with_more(Workers::default(), expected.len(), rest);
         pool.want(Workers { engines: engines.max(1), ..Workers::ALL });
         let early = self.early(&expected, settings.jpeg == JpegChoice::Gpu || engines > 0);
@@ -170,7 +186,7 @@ impl<'scope> Starter<'scope, '_> {
             )));
         }
         pool.wait_for_workers(alone);
-        required.demand();
+        self.required.demand();
         self.with_decoders(&chosen, &found, early)?;
         let outlook = Outlook::new(self.context, cpu);
         let follow = move || outlook.follow(chosen.len());
@@ -180,8 +196,8 @@ impl<'scope> Starter<'scope, '_> {
 
     /// Starts the workers that are wanted of the GPUs that are likely to be used: for JPEGs if there are some, otherwise for pixels.
     fn early(&self, expected: &[u32], jpegs: bool) -> EarlyWorkers {
-        let Context { settings, pool, .. } = self.context;
-        self.context.devices.have_workers.store(!expected.is_empty(), Ordering::Relaxed);
+        let Context { settings, machine: Machine { pool, devices, .. }, .. } = self.context;
+        devices.have_workers.store(!expected.is_empty(), Ordering::Relaxed);
         let (units, wanted) = (expected.iter().copied().map(Unit::Gpu), pool.wanted());
         match jpegs && settings.jpeg != JpegChoice::Cpu {
             true => {
@@ -202,7 +218,7 @@ impl<'scope> Starter<'scope, '_> {
 
     /// Adds the workers of these units.
     fn workers(&self, units: &mut Units<'_>) -> Result<(), Error> {
-        let Context { settings, pool, .. } = self.context;
+        let Context { settings, machine: Machine { pool, .. }, .. } = self.context;
         // GPUs that do not all start may have to do with one.
         let sharing = pool.wanted().lanes.clamp(1, units.all.len().max(1));
         // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
@@ -210,7 +226,7 @@ impl<'scope> Starter<'scope, '_> {
         for (number, &unit) in units.all.iter().enumerate() {
             let first = if units.decode { Some(self.decoders(number, unit, units)?) } else { None };
             let start = if self.keeps_ready() { Start::Now } else { Start::Lanes(number, first) };
-            let id = self.worker(&for_pixels(unit), slots, start, units, self.context.required.clone())?;
+            let id = self.worker(&for_pixels(unit), slots, start, units, self.required.clone())?;
             if units.encode {
                 pool.encodes(id);
             }
@@ -222,7 +238,7 @@ impl<'scope> Starter<'scope, '_> {
     fn decoders(&self, number: usize, unit: Unit, units: &mut Units<'_>) -> Result<DeviceId, Error> {
         // Without them the CPU decodes, which is fine unless the user says otherwise.
         let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
-        let required = || if insisted { self.context.required.clone() } else { RequiredDevices::default() };
+        let required = || if insisted { self.required.clone() } else { RequiredDevices::default() };
         let mut add = |n| {
             let start =
                 if self.keeps_ready() { Start::Now } else { Start::Engines(n * units.all.len() + number) };
@@ -240,13 +256,14 @@ impl<'scope> Starter<'scope, '_> {
         units: &mut Units<'_>,
         required: RequiredDevices,
     ) -> Result<DeviceId, Error> {
-        self.context.devices.have_workers.store(true, Ordering::Relaxed);
+        let devices = &self.context.machine.devices;
+        devices.have_workers.store(true, Ordering::Relaxed);
         let early = units.early.take(args);
         let start = if early.is_some() { Start::Now } else { start };
         let args = WorkerArgs { uuid: uuid(args.unit, units.found), ..args.clone() };
-        let (id, device) = WorkerDevice::new(args, slots, (start, early), required, &self.context);
-        self.context.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
-        device.supervise_in(self.scope, self.equalized.clone()).map_err(Error::thread)?;
+        let (id, device) = WorkerDevice::new(args, slots, start, early, required, &self.context);
+        devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
+        device.supervise_in(self.scope).map_err(Error::thread)?;
         Ok(id)
     }
 }

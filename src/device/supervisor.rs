@@ -6,6 +6,7 @@
 //! but no picture waits for such a device. Both give up a device whose worker cannot even be killed.
 
 mod answers;
+mod health;
 mod process;
 mod worker;
 
@@ -14,13 +15,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::Receiver;
 
-use super::{Context, Device, RequiredDevices};
+use super::required::RequiredDevices;
+use super::{Context, Device};
 use crate::device::backoff::Backoff;
 use crate::device::task::{Content, Task};
-use crate::device::worker::protocol::{Channel, FromWorker, ToWorker};
-use crate::device::worker::{Process, WorkerArgs};
+use crate::device::worker::protocol::{Channel, FromWorker};
+use crate::device::worker::{Process, WorkerArgs, abandon};
 use crate::fs::files::WithRemedy;
 use crate::fs::paths::Shown;
 use crate::progress::Events;
@@ -28,6 +30,7 @@ use crate::progress::timings::{Occupancy, time_of_child};
 use crate::slot::device_state::DeviceState;
 use crate::slot::schedule::DeviceId;
 use crate::slot::{Kind, SlotId, SlotPool, Start};
+use health::Health;
 use lanes::JPEG_BATCH;
 use process::{describe, ended_within};
 use worker::{Lent, Worker, readable};
@@ -67,16 +70,18 @@ pub struct WorkerDevice {
     /// Its first worker, if that was started before the device was known to be used.
     early: Mutex<Option<Process>>,
     pool: Arc<SlotPool>,
-    link: Arc<Link>,
+    link: Link,
     events: Events,
     required: RequiredDevices,
 }
 
 /// What the pipeline's threads and the supervisor share.
-#[derive(Default)]
 struct Link {
     state: Mutex<Lives>,
     closed: Condvar,
+    /// The slots that have given up their memory, which the worker has yet to be told. The pool is locked when one does, so it must not wait
+    /// for the state: whoever has that may wait for room in the worker's socket.
+    released: Receiver<SlotId>,
 }
 
 #[derive(Default)]
@@ -93,42 +98,9 @@ struct Lives {
     processor: Duration,
 }
 
-/// The condition of the device, as reported in its state.
-#[derive(Default)]
-enum Health {
-    /// No worker is started until one is wanted.
-    Asleep,
-    /// A worker is being started.
-    #[default]
-    Starting,
-    /// Its worker works.
-    Up,
-    /// Its worker is being killed.
-    Ending,
-    /// It failed, and is started again at this time.
-    Pausing { why: String, until: Instant },
-    /// It was given up.
-    GivenUp { why: String },
-}
-
-impl Health {
-    fn trouble(&self) -> Option<String> {
-        match self {
-            Self::Asleep | Self::Up => None,
-            Self::Starting => Some("starting".to_owned()),
-            Self::Ending => Some("its worker is being killed".to_owned()),
-            Self::Pausing { why, until } => {
-                let left = until.saturating_duration_since(Instant::now()).as_secs();
-                Some(format!("{why}; retried in {left} s"))
-            }
-            Self::GivenUp { why } => Some(why.clone()),
-        }
-    }
-}
-
 /// How a worker's life ended.
 enum End {
-    /// The pipeline is done.
+    /// Nothing more is to be done.
     Closed,
     /// It refused to work when it started.
     Refused(String),
@@ -139,6 +111,10 @@ enum End {
 }
 
 impl Link {
+    fn new(released: Receiver<SlotId>) -> Self {
+        Self { state: Mutex::default(), closed: Condvar::new(), released }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Lives> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,17 +123,18 @@ impl Link {
 impl WorkerDevice {
     /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `early`: its worker, if that
     /// runs already. `required`: what becomes of the run if the worker cannot start.
-    pub fn new(
+    pub(super) fn new(
         args: WorkerArgs,
         slots: usize,
-        (start, early): (Start, Option<Process>),
+        start: Start,
+        early: Option<Process>,
         required: RequiredDevices,
         context: &Context<'_>,
     ) -> (DeviceId, Arc<Self>) {
-        let pool = context.pool;
-        let link = Arc::new(Link::default());
-        let unmapper = Arc::clone(&link);
-        let id = pool.join_worker(slots, Box::new(move |slot| unmapper.unmap(slot)));
+        let pool = &context.machine.pool;
+        let (release, released) = crossbeam_channel::unbounded();
+        // Without the device, no worker has the slot mapped.
+        let id = pool.join_worker(slots, Box::new(move |slot| release.send(slot).unwrap_or_default()));
         if args.jpeg.is_some() {
             pool.add(id, args.lanes * COMPRESSED_EACH, Kind::Compressed);
         }
@@ -170,7 +147,7 @@ impl WorkerDevice {
             start,
             early: Mutex::new(early),
             pool: Arc::clone(pool),
-            link,
+            link: Link::new(released),
             events: context.events.clone(),
             required,
         };
@@ -181,21 +158,17 @@ impl WorkerDevice {
     ///
     /// # Errors
     /// If the system cannot start a thread.
-    pub fn supervise_in<'scope>(
-        self: Arc<Self>,
-        scope: &'scope Scope<'scope, '_>,
-        equalized: Sender<Task>,
-    ) -> io::Result<()> {
+    pub fn supervise_in<'scope>(self: Arc<Self>, scope: &'scope Scope<'scope, '_>) -> io::Result<()> {
         let builder = std::thread::Builder::new().name(format!("supervise-{}", self.name));
-        builder.spawn_scoped(scope, move || self.supervise(&equalized)).map(drop)
+        builder.spawn_scoped(scope, move || self.supervise()).map(drop)
     }
 
-    fn supervise(&self, equalized: &Sender<Task>) {
+    fn supervise(&self) {
         if !self.is_wanted() {
             return;
         }
         for life in 0.. {
-            let end = self.live(life, equalized);
+            let end = self.live(life);
             self.reclaim();
             let reason = match end {
                 End::Closed => return,
@@ -247,7 +220,7 @@ impl WorkerDevice {
     }
 
     /// Runs one worker from start to end, whichever way it ends.
-    fn live(&self, life: u32, equalized: &Sender<Task>) -> End {
+    fn live(&self, life: u32) -> End {
         let early = self.early.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Process { mut child, channel, started } = match early.map_or_else(|| self.args.spawn(life), Ok) {
             Ok(process) => process,
@@ -257,7 +230,7 @@ impl WorkerDevice {
             }
         };
         let end = match self.begin(&channel) {
-            Ok(()) => self.serve(&channel, started, equalized),
+            Ok(()) => self.serve(&channel, started),
             Err(end) => end,
         };
         self.leave_alone();
@@ -266,11 +239,16 @@ impl WorkerDevice {
         self.link.lock().processor += time_of_child(child.id());
         if matches!(end, End::Closed) {
             // The worker can do nothing any more, and its slots are free from here on. The driver takes about a second to undo the pinning,
-            // or forever if it hangs; that wait is left to whichever process inherits this process's children.
+            // or forever if it hangs.
+            abandon(child);
             return end;
         }
         match (ended_within(&mut child, END_DEADLINE), end) {
-            (Ok(None), end) => End::Lingers(lingers(child.id(), end)),
+            (Ok(None), end) => {
+                let lingers = lingers(child.id(), end);
+                abandon(child);
+                End::Lingers(lingers)
+            }
             (status, End::Failed(reason)) if reason.is_empty() => End::Failed(describe(&status)),
             (_, end) => end,
         }
@@ -292,7 +270,7 @@ impl WorkerDevice {
     }
 
     /// Handles the worker's messages until it ends or must be ended.
-    fn serve(&self, channel: &Channel, mut start: Instant, equalized: &Sender<Task>) -> End {
+    fn serve(&self, channel: &Channel, mut start: Instant) -> End {
         let (mut declined, mut turn) = (0, Instant::now());
         loop {
             let took = std::mem::replace(&mut turn, Instant::now()).elapsed();
@@ -304,7 +282,10 @@ impl WorkerDevice {
                 return end;
             }
             match readable(channel, TICK) {
-                Ok(false) => continue,
+                Ok(false) => {
+                    self.tell_released();
+                    continue;
+                }
                 Ok(true) => {}
                 Err(error) => return End::Failed(format!("its socket failed: {error}")),
             }
@@ -325,11 +306,9 @@ impl WorkerDevice {
                 }
                 FromWorker::Refused(reason) => return End::Refused(reason),
                 FromWorker::Done { slot, encoded } => {
-                    self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded), None, equalized)
+                    self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded), None)
                 }
-                FromWorker::Equalized { slot, reason } => {
-                    self.done(slot, Content::Pixels, Some(&reason), equalized)
-                }
+                FromWorker::Equalized { slot, reason } => self.done(slot, Content::Pixels, Some(&reason)),
                 FromWorker::Declined { slot, reason } => match self.declined(slot, &reason, &mut declined) {
                     Ok(()) => continue,
                     Err(end) => return end,
@@ -385,6 +364,13 @@ impl WorkerDevice {
         }
     }
 
+    /// Tells the worker of the slots that have given up their memory. In a busy worker, the next task does.
+    fn tell_released(&self) {
+        if let Some(worker) = &mut self.link.lock().worker {
+            worker.unmap(&self.link.released);
+        }
+    }
+
     /// Sees to it that no more pictures wait for the worker, whose end may take long. What it has may still be written to.
     fn leave_alone(&self) {
         self.pool.down(self.id);
@@ -428,22 +414,13 @@ impl WorkerDevice {
         let bytes = queued + task.layout.bytes();
         let deadline =
             Instant::now() + self.timeout + Duration::from_millis(bytes / (SLOWEST_BYTES_A_SECOND / 1000));
+        // What a slot had before is told of before what it has now.
+        worker.unmap(&self.link.released);
         // If the worker cannot be reached, its supervisor is about to find it dead or deaf, and takes the task back.
         let _ = worker.offer(&task);
         worker.lent.insert(task.slot.id(), Lent { task, deadline });
         state.busy.set(true);
         None
-    }
-}
-
-impl Link {
-    fn unmap(&self, slot: SlotId) {
-        if let Some(worker) = &mut self.lock().worker
-            && worker.mapped.remove(&slot).is_some()
-        {
-            // If the worker is gone or about to be, so is its mapping.
-            let _ = worker.send(&ToWorker::Unmap { slot }, None);
-        }
     }
 }
 
@@ -497,14 +474,4 @@ fn lingers(process: u32, end: End) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trouble_says_when_it_is_tried_again() {
-        assert_eq!(Health::Up.trouble(), None);
-        let until = Instant::now() + Duration::from_millis(7_900);
-        let pausing = Health::Pausing { why: "it overran its deadline".into(), until };
-        assert_eq!(pausing.trouble().unwrap(), "it overran its deadline; retried in 7 s");
-    }
-}
+mod tests;

@@ -14,6 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_channel::Sender;
+
 use crate::progress::timings::Stage;
 use crate::slot::Slot;
 use crate::slot::schedule::{Attempts, DeviceId};
@@ -22,7 +24,7 @@ use equalize::planes::PLANES;
 use equalize::{ByteOrders, Layout, count};
 use join::Join;
 use lanes::Order;
-pub use picture::{Content, Pass, Picture, Processed, QueuedJob};
+pub use picture::{Content, InputFile, Pass, Picture, Processed, QueuedJob};
 use planes::{luma_of, separate};
 pub(crate) use stack::Done;
 pub use stack::{Page, Stack, StackId};
@@ -43,6 +45,8 @@ pub struct Task {
     /// What a device does with the pixels.
     pub order: Order,
     part: Part,
+    /// Where it goes once the device is done with it: to the encoders of its run.
+    equalized: Sender<Task>,
 }
 
 /// The part of a picture that a task processes.
@@ -54,15 +58,17 @@ enum Part {
 }
 
 impl Task {
-    pub(crate) fn whole(slot: Slot, content: Content, order: Order, picture: Box<Picture>) -> Self {
+    /// Creates the task for a picture in one slot.
+    pub(crate) fn whole(
+        slot: Slot,
+        content: Content,
+        order: Order,
+        picture: Box<Picture>,
+        equalized: &Sender<Self>,
+    ) -> Self {
         let Decoded { layout, byte_orders, .. } = picture.decoded;
-        Self { slot, content, layout, byte_orders, order, part: Part::Whole(picture) }
-    }
-
-    /// Creates the task for plane `number` of a picture that `join` puts back together.
-    pub fn plane(slot: Slot, layout: Layout, order: Order, number: usize, join: Arc<Join>) -> Self {
-        let (byte_orders, part) = (ByteOrders::NATIVE, Part::Plane { number, join });
-        Self { slot, content: Content::Pixels, layout, byte_orders, order, part }
+        let equalized = equalized.clone();
+        Self { slot, content, layout, byte_orders, order, part: Part::Whole(picture), equalized }
     }
 
     /// Returns the path of the picture's input.
@@ -86,6 +92,13 @@ impl Task {
         if let Part::Whole(picture) = &mut self.part {
             picture.clock.took(processor);
         }
+    }
+
+    /// Passes on what the device is done with.
+    pub(crate) fn pass_on(self) {
+        let equalized = self.equalized.clone();
+        // The encoders are only gone if they panicked; that panic then ends the run.
+        let _ = equalized.send(self);
     }
 
     /// Gives the slot back, and has the job decoded again for another device, because this one failed or does not do this picture.
@@ -131,6 +144,7 @@ pub fn split(
     mut whole: Slot,
     slots: Vec<Slot>,
     threads: usize,
+    equalized: &Sender<Task>,
 ) -> impl Iterator<Item = Task> {
     let layout = picture.decoded.layout;
     let plane_layout = equalize::planes::layout(&layout).expect("the picture has colour");
@@ -147,6 +161,13 @@ pub fn split(
         of_plane.copy_from_slice(&given[number * of_plane.len()..][..of_plane.len()]);
     }
     let join = Arc::new(Join::new(picture, order, whole, threads));
-    let task = move |(number, slot)| Task::plane(slot, plane_layout, order, number, Arc::clone(&join));
-    slots.into_iter().enumerate().map(task)
+    slots.into_iter().enumerate().map(move |(number, slot)| Task {
+        slot,
+        content: Content::Pixels,
+        layout: plane_layout,
+        byte_orders: ByteOrders::NATIVE,
+        order,
+        part: Part::Plane { number, join: Arc::clone(&join) },
+        equalized: equalized.clone(),
+    })
 }

@@ -80,6 +80,13 @@ impl Roots {
         self.buckets.iter().map(|root| root.path.clone()).collect()
     }
 
+    /// Returns one of those that outputs may be written below.
+    pub(super) fn first(&self) -> &Path {
+        let folder = self.folders.first().map(|root| root.absolute.as_path());
+        let stored = self.buckets.first().map(|root| root.path.as_path());
+        folder.or(stored).unwrap_or(Path::new(""))
+    }
+
     /// Returns the folder in object storage that a URL lies in.
     fn of_url(&self, url: &Path) -> Result<&Path, Outside> {
         let parsed = Url::parse(url).ok();

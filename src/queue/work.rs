@@ -19,17 +19,16 @@ use super::signature::Signatures;
 use super::unusable;
 use crate::cli::{self, WorkCommand};
 use crate::config::{InputFile, OrNone, Report, Request, Settings, Written};
-use crate::device::RequiredDevices;
 use crate::device::machine::Machine;
 use crate::error::{Error, Exit};
 use crate::fs::paths::Shown;
 use crate::progress::Events;
 use crate::publish::Publisher;
-use crate::run::pipeline::{Outlet, OutputBucket, OutputFolder, Purpose, Run};
-use crate::run::together::Groups;
+use crate::run::lasting::with_devices;
+use crate::run::pipeline::{Encoder, Outlet, Run};
 use crate::service::told::log;
 use crate::source::stop::Stop;
-use crate::source::{Job, Objects};
+use crate::source::{Job, Objects, fetch_ahead};
 
 /// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;
@@ -92,12 +91,6 @@ pub fn work(
     Ok(if until_empty && begun.failed() > 0 { Exit::SomeFailed } else { Exit::Done })
 }
 
-/// Returns why the bucket of the outputs cannot be used, unless it can or they go elsewhere.
-fn is_away(settings: &Settings) -> Option<String> {
-    let bucket = OutputBucket::new(settings).transpose()?;
-    bucket.and_then(|bucket| bucket.check()).err().map(|why| why.to_string())
-}
-
 struct Worker<'a> {
     queue: &'a Queue,
     limits: Limits,
@@ -115,31 +108,30 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
+    /// Has messages done until there is a reason to stop. What they say of their pictures concerns no device, so these are started once.
     fn run(mut self, publisher: &Publisher) -> Result<(), Error> {
-        let mut done = Ok(());
-        while done.is_ok()
-            && let Some(first) = self.first()
-        {
-            let (text, root) = (first.message.settings.clone(), first.root.clone());
-            match self.settings(&text, &root) {
-                Ok(settings) => {
-                    self.held.push_front(first);
-                    done = match is_away(&settings) {
-                        Some(why) => {
-                            self.begun.wait(&why);
-                            Ok(())
-                        }
-                        None => self.process(&settings, &text, &root, publisher),
-                    };
-                }
-                Err(reason) => self.fail_all(first, &reason),
-            }
-        }
-        if self.stop.asked() {
+        let settings = self.settings("", self.roots.first()).map_err(Error::Usage)?;
+        let stop = self.stop;
+        let done = with_devices(&settings, stop, |machine| self.do_all(machine, publisher));
+        if stop.asked() {
             info!("stopped");
         }
         self.held.into_iter().for_each(|taken| self.begun.give_back(taken));
         done
+    }
+
+    fn do_all(&mut self, machine: &Machine, publisher: &Publisher) -> Result<(), Error> {
+        while let Some(first) = self.first() {
+            let (text, root) = (first.message.settings.clone(), first.root.clone());
+            match self.settings(&text, &root) {
+                Ok(settings) => {
+                    self.held.push_front(first);
+                    self.process(machine, &settings, &text, &root, publisher)?;
+                }
+                Err(reason) => self.fail_all(first, &reason),
+            }
+        }
+        Ok(())
     }
 
     /// Returns the message that is next, for whatever settings.
@@ -177,21 +169,26 @@ impl Worker<'_> {
     /// Has all messages with the same settings done, until one with others comes.
     fn process(
         &mut self,
+        machine: &Machine,
         settings: &Settings,
         text: &str,
         root: &Path,
         publisher: &Publisher,
     ) -> Result<(), Error> {
-        let (stop, begun) = (self.stop.clone(), self.begun);
-        let machine = Machine::new(settings.memory, settings.threads);
-        let (folder, bucket) = (OutputFolder::new(settings, root, publisher), OutputBucket::new(settings)?);
-        let outlet: &dyn Outlet = match &bucket {
-            Some(bucket) => bucket,
-            None => &folder,
+        let ready = Encoder::new(settings, root, publisher).and_then(|encoder| {
+            encoder.check()?;
+            Ok(encoder)
+        });
+        let encoder = match ready {
+            // A bucket that is away may come back.
+            Err(why) if store::is_url(root) => {
+                self.begun.wait(&why.to_string());
+                return Ok(());
+            }
+            ready => ready?,
         };
+        let (stop, begun, roots) = (self.stop.clone(), self.begun, Arc::clone(&self.roots));
         let (events, told) = Events::queue(WAITING);
-        let groups = Groups::default();
-        let roots = Arc::clone(&self.roots);
         let done = thread::scope(|scope| {
             thread::Builder::new()
                 .name("queue-events".into())
@@ -199,20 +196,8 @@ impl Worker<'_> {
                     told.iter().for_each(|event| begun.hear(event, || roots.are_there()));
                 })
                 .map_err(Error::thread)?;
-            let run = Run {
-                settings,
-                purpose: Purpose::Equalize,
-                groups: &groups,
-                outlet,
-                machine: &machine,
-                pictures: usize::MAX,
-                have_pages: true,
-                jpeg_bytes: u64::MAX,
-                stop: &stop,
-                required: RequiredDevices::new(stop.clone()),
-                events: &events,
-            };
-            let done = run.process(iter::from_fn(|| self.batch(settings, text, root)));
+            let run = Run::new(settings, &encoder, machine, &stop, &events);
+            let done = run.feed(iter::from_fn(|| self.batch(settings, text, root)));
             drop(events);
             done
         });
@@ -279,8 +264,7 @@ impl Worker<'_> {
             }
         }
         let open: HashSet<_> = jobs.iter().map(|job| job.input.clone()).collect();
-        let fetched = jobs.iter().filter(|job| job.bytes <= settings.limits.max_bytes);
-        store::announce(&settings.storage, fetched.filter_map(|job| job.object.as_ref()));
+        fetch_ahead(&jobs, settings);
         self.begun.begin(taken, open, failures);
         jobs
     }

@@ -14,7 +14,6 @@ mod queue;
 mod second_pass;
 mod stacks;
 
-use std::any::Any;
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -26,21 +25,21 @@ use tracing::trace_span;
 use crate::config::{Durability, Settings};
 use crate::device::machine::Machine;
 use crate::device::task::{self, Content, Done, Pass, Picture, Processed, QueuedJob, Task};
-use crate::device::{self, Context, RequiredDevices};
+use crate::device::{self, Context};
 use crate::error::{Error, PictureError};
 use crate::picture::remark::Remark;
-use crate::progress::timings::{Clock, Meter, Stage, thread_time};
+use crate::progress::timings::{Clock, Load, Stage, thread_time};
 use crate::progress::{Event, Events};
 use crate::publish::Pending;
 use crate::run::together::Groups;
 use crate::slot::Slots;
-use crate::source::Job;
 use crate::source::stop::Stop;
+use crate::source::{Job, Workload};
 use codec::{self, CodecError};
 use lanes::Order;
 use load::{Loaded, Loader};
 use niceness::Niceness;
-pub use outlet::{Outlet, OutputBucket, OutputFolder, StandardOutput};
+pub use outlet::{Encoder, Outlet};
 use queue::{Intake, Queues};
 pub use stacks::Taken;
 
@@ -55,10 +54,8 @@ const SCRATCH_KEPT: usize = 4 << 20;
 struct EncodedPicture<'a> {
     output: Option<Pending<'a>>,
     job: Job,
-    pixels: u64,
     bytes_in: u64,
-    device: Arc<str>,
-    remarks: Vec<Remark>,
+    done: Done,
     clock: Clock,
 }
 
@@ -81,21 +78,15 @@ pub struct Run<'a> {
     /// What pictures are for.
     pub purpose: Purpose,
     /// The pictures that have LUTs in common.
-    pub groups: &'a Groups,
+    pub groups: Groups,
     /// Where the pictures go after the devices.
     pub outlet: &'a dyn Outlet,
     /// The slots, the cores and the devices.
     pub machine: &'a Machine,
-    /// How many pictures there are at most.
-    pub pictures: usize,
-    /// Whether any of them may have several pages.
-    pub have_pages: bool,
-    /// How many bytes the JPEGs among them have at most, judging by their names.
-    pub jpeg_bytes: u64,
+    /// How much there is to do.
+    pub workload: Workload,
     /// Once asked, pictures that were handed over but not started are left.
     pub stop: &'a Stop,
-    /// Ends the run early when a device that the user insists on cannot be used.
-    pub required: RequiredDevices,
     /// Where all events are sent.
     pub events: &'a Events,
 }
@@ -103,149 +94,156 @@ pub struct Run<'a> {
 /// Turns a panic into the failure of its picture, so that the thread survives for other pictures. Buffers that a panic leaves half filled
 /// are cleared by the next picture.
 fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
-    let text = |panic: Box<dyn Any + Send>| PictureError::Bug(codec::panic_message(&*panic).to_owned());
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text(panic)))
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(PictureError::Bug(codec::panic_message(&*panic).to_owned())))
 }
 
-impl Run<'_> {
-    /// Returns how many threads each stage needs at most.
-    fn threads(&self) -> usize {
-        let threads = self.settings.threads;
-        if self.have_pages { threads } else { threads.min(self.pictures) }
+impl<'a> Run<'a> {
+    /// Creates a run that equalizes whatever comes.
+    pub fn new(
+        settings: &'a Settings,
+        outlet: &'a dyn Outlet,
+        machine: &'a Machine,
+        stop: &'a Stop,
+        events: &'a Events,
+    ) -> Self {
+        let (purpose, groups, workload) = (Purpose::Equalize, Groups::default(), Workload::ENDLESS);
+        Self { settings, purpose, groups, outlet, machine, workload, stop, events }
     }
 
-    /// Returns how many threads wait for outputs to appear.
-    fn publishers(&self) -> usize {
-        let most = self.outlet.publishers();
-        if self.have_pages { most } else { most.min(self.pictures) }
-    }
-
-    /// Returns what the devices are started with.
-    fn context(&self) -> Context<'_> {
-        let &Self { settings, machine, pictures, jpeg_bytes, ref required, events, .. } = self;
-        let Machine { pool, cores, rates, devices } = machine;
-        let threads = self.threads();
-        Context { settings, pictures, threads, jpeg_bytes, pool, cores, rates, devices, required, events }
-    }
-
-    /// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.
+    /// Starts the devices, has the jobs processed, and ends the devices.
     ///
     /// # Errors
     /// Any failure of the run as a whole; failures of single pictures are told as events.
     pub fn process(&self, batches: impl Iterator<Item = Vec<Job>>) -> Result<(), Error> {
         self.outlet.check()?;
-        let devices = &self.machine.devices;
-        // The listener waits for the last sender, and the devices hold some: they have to be dropped however this function ends.
-        let _ending = devices.until_dropped();
-        let meter = Meter::start();
-        // Unbounded, but never longer than the number of slots: every task in it holds one.
-        let (equalized, finished) = crossbeam_channel::unbounded();
+        let &Self { settings, workload, machine, stop, events, .. } = self;
+        let context = Context { settings, workload, machine, stop, events };
+        let load = device::while_started(context, || self.feed(batches))?;
+        events.tell(Event::Load(Load { publishers: self.outlet.publishers(), ..load }));
+        Ok(())
+    }
+
+    /// Has the jobs processed by devices that are started. The first batch is requested only after every stage has started.
+    ///
+    /// # Errors
+    /// As for [`Run::process`].
+    pub fn feed(&self, batches: impl Iterator<Item = Vec<Job>>) -> Result<(), Error> {
         thread::scope(|scope| {
-            let fed = device::start(scope, self.context(), &equalized).and_then(|()| {
-                self.start_encoders(scope, &finished)?;
-                let (intake, decoders) = self.start_decoders(scope)?;
-                let first_pass = |job: &Job| self.first_pass(&job.settings);
-                batches.take_while(|_| !self.stop.asked()).for_each(|batch| intake.give(batch, first_pass));
-                if self.stop.asked() {
-                    self.abandon_groups();
-                }
-                drop(intake);
-                Ok(decoders.into_iter().filter_map(|decoder| decoder.join().err()).next())
-            });
-            devices.close();
+            // Unbounded, but never longer than the number of slots: every task in it holds one.
+            let (equalized, finished) = crossbeam_channel::unbounded();
+            self.start_encoders(scope, &finished)?;
+            let (intake, decoders) = self.start_decoders(scope, &equalized)?;
+            let first_pass = |job: &Job| self.first_pass(&job.settings);
+            batches.take_while(|_| !self.stop.asked()).for_each(|batch| intake.give(batch, first_pass));
+            if self.stop.asked() {
+                self.abandon_groups();
+            }
+            drop(intake);
+            let panicked = decoders.into_iter().filter_map(|decoder| decoder.join().err()).next();
+            // All threads are told by now that no more work will come, so that they can be joined after a panic too.
             drop(equalized);
-            // A decoder's panic is resumed only after every waiting thread has been told that no more work will come: the scope joins them.
-            fed.map(|panicked| panicked.map_or((), |panic| resume_unwind(panic)))
-        })?;
-        self.events.tell(Event::Load(self.machine.load(
-            &meter,
-            self.settings.threads,
-            self.outlet.publishers(),
-        )));
-        self.required.failure().map_or(Ok(()), Err)
+            panicked.map_or(Ok(()), |panic| resume_unwind(panic))
+        })
     }
 
     /// Starts the decode threads, which end when the intake is dropped and all its work is done.
     fn start_decoders<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
+        equalized: &Sender<Task>,
     ) -> Result<(Intake, Vec<ScopedJoinHandle<'scope, ()>>), Error> {
-        let threads = self.threads();
+        let threads = self.workload.occupies(self.settings.threads);
         let (fresh, fresh_work) = bounded(threads);
         // Unbounded, because a device that sends work back must not wait for the decoders, which may be waiting for its slots. The entries
         // are small: work that is sent back holds no slot.
         let (redo, redo_work) = crossbeam_channel::unbounded();
         let queues = Queues { fresh: fresh_work, redo: redo_work };
-        let spawn = |number| {
-            let queues = queues.clone();
+        let handles = (0..threads).map(|number| {
+            let (queues, equalized) = (queues.clone(), equalized.clone());
             Builder::new()
                 .name(format!("decode-{number}"))
-                .spawn_scoped(scope, move || self.decode_all(queues))
+                .spawn_scoped(scope, move || self.decode_all(queues, &equalized))
                 .map_err(Error::thread)
-        };
-        let handles = (0..threads).map(spawn).collect::<Result<_, _>>()?;
-        Ok((Intake { fresh, redo }, handles))
+        });
+        Ok((Intake { fresh, redo }, handles.collect::<Result<_, _>>()?))
     }
 
-    fn decode_all(&self, mut queues: Queues) {
+    fn decode_all(&self, mut queues: Queues, equalized: &Sender<Task>) {
         let (mut buffer, mut courtesy) = (Vec::new(), Niceness::default());
-        for mut work in iter::from_fn(|| queues.next()).flatten() {
+        for work in iter::from_fn(|| queues.next()).flatten() {
             if self.stop.asked() && !work.was_started() {
                 self.miss(&work);
-                continue;
-            }
-            if work.page.as_ref().is_some_and(|page| page.stack.is_over()) {
-                continue;
-            }
-            let (mut clock, before) = (Clock::start(), thread_time());
-            let settings = Arc::clone(&work.job.settings);
-            let order = self.order_of(&settings, &work.pass);
-            let loader = Loader { run: self, settings: &settings, order };
-            let loaded = contained(|| loader.load(&mut work, &mut buffer, &mut clock));
-            work.let_go_of_input();
-            if buffer.capacity() > load::OWN_BUFFER {
-                // A panic left it, and what was held for it no longer counts.
-                buffer = Vec::new();
-            }
-            match loaded {
-                Ok(loaded) => {
-                    let way = loaded.way();
-                    let Loaded { slots, content, class, decoded, bytes_in, has_holes } = loaded;
-                    let order = self.order_of(&settings, &work.pass).with_levels(decoded.levels());
-                    courtesy.lower_for(content, self.machine.devices.have_workers());
-                    clock.took(thread_time() - before);
-                    let picture = Picture { decoded, work, bytes_in, has_holes, class, way, clock };
-                    self.submit(slots, content, order, Box::new(picture));
-                }
-                Err(error) => self.fail_work(work, error),
+            } else if !work.is_over() {
+                self.decode(work, &mut buffer, &mut courtesy, equalized);
             }
         }
     }
 
-    fn submit(&self, slots: Slots, content: Content, order: Order, picture: Box<Picture>) {
+    /// Decodes a picture and gives it to a device.
+    fn decode(
+        &self,
+        mut work: QueuedJob,
+        buffer: &mut Vec<u8>,
+        courtesy: &mut Niceness,
+        equalized: &Sender<Task>,
+    ) {
+        let (mut clock, before) = (Clock::start(), thread_time());
+        let settings = Arc::clone(&work.job.settings);
+        let order = self.order_of(&settings, &work.pass);
+        let loader = Loader { run: self, settings: &settings, order };
+        let loaded = contained(|| loader.load(&mut work, buffer, &mut clock));
+        work.let_go_of_input();
+        if buffer.capacity() > load::OWN_BUFFER {
+            // A panic left it, and what was held for it no longer counts.
+            *buffer = Vec::new();
+        }
+        match loaded {
+            Ok(loaded) => {
+                let way = loaded.way();
+                let Loaded { slots, content, class, decoded, file } = loaded;
+                let order = self.order_of(&settings, &work.pass).with_levels(decoded.levels());
+                courtesy.lower_for(content, self.machine.devices.have_workers());
+                clock.took(thread_time() - before);
+                let picture = Box::new(Picture { decoded, work, file, class, way, clock });
+                self.submit(slots, content, order, picture, equalized);
+            }
+            Err(error) => self.fail_work(work, error),
+        }
+    }
+
+    fn submit(
+        &self,
+        slots: Slots,
+        content: Content,
+        order: Order,
+        picture: Box<Picture>,
+        equalized: &Sender<Task>,
+    ) {
         let Slots { whole, planes } = slots;
+        let devices = &self.machine.devices;
         if planes.is_empty() {
-            return self.machine.devices.submit(Task::whole(whole, content, order, picture));
+            return devices.submit(Task::whole(whole, content, order, picture, equalized));
         }
-        task::split(picture, order, whole, planes, self.settings.threads)
-            .for_each(|task| self.machine.devices.submit(task));
+        task::split(picture, order, whole, planes, self.settings.threads, equalized)
+            .for_each(|task| devices.submit(task));
     }
 
-    /// Starts the encode and publish threads, which end after the devices.
+    /// Starts the encode and publish threads, which end when no task is left that could come from a device.
     fn start_encoders<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         equalized: &Receiver<Task>,
     ) -> Result<(), Error> {
         let (publishers, to_publish) = bounded(PUBLISHERS);
-        for number in 0..self.threads() {
+        for number in 0..self.workload.occupies(self.settings.threads) {
             let (equalized, publishers) = (equalized.clone(), publishers.clone());
             Builder::new()
                 .name(format!("encode-{number}"))
                 .spawn_scoped(scope, move || self.encode_all(&equalized, &publishers))
                 .map_err(Error::thread)?;
         }
-        for number in 0..self.publishers() {
+        for number in 0..self.workload.occupies(self.outlet.publishers()) {
             let to_publish = to_publish.clone();
             Builder::new()
                 .name(format!("publish-{number}"))
@@ -260,70 +258,77 @@ impl Run<'_> {
         for mut finished in equalized.iter().filter_map(Task::finish) {
             courtesy.lower_for(finished.content, self.machine.devices.have_workers());
             finished.picture.clock.mark(Stage::Queue);
+            let work = &finished.picture.work;
             if self.stop.aborted() && !self.settings.watch {
-                self.miss(&finished.picture.work);
-                continue;
-            }
-            if finished.picture.work.page.as_ref().is_some_and(|page| page.stack.is_over()) {
-                continue;
-            }
-            if matches!(finished.picture.work.pass, Pass::Count) {
+                self.miss(work);
+            } else if work.is_over() {
+                // Its file has failed, which is told.
+            } else if matches!(work.pass, Pass::Count) {
                 self.count(finished);
-                continue;
+            } else if let Some(encoded) = self.encode(finished, &mut scratch) {
+                self.pass_on(encoded, publishers);
             }
-            let working = self.machine.cores.work();
-            let before = thread_time();
-            let remark = finished.remark();
-            let span = trace_span!("encode").entered();
-            let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, &self.machine.cores));
-            drop((span, working));
-            // The scratch buffer counts towards the memory bound only while its picture has a slot.
-            if scratch.capacity() > SCRATCH_KEPT {
-                scratch = Vec::new();
+        }
+    }
+
+    /// Has the outlet take what a device made; returns it if it is all of a file, and did not fail.
+    fn encode(&self, mut finished: Processed, scratch: &mut Vec<u8>) -> Option<EncodedPicture<'_>> {
+        let working = self.machine.cores.work();
+        let before = thread_time();
+        let remark = finished.remark();
+        let span = trace_span!("encode").entered();
+        let taken = contained(|| self.outlet.take(&mut finished, scratch, &self.machine.cores));
+        drop((span, working));
+        // The scratch buffer counts towards the memory bound only while its picture has a slot.
+        if scratch.capacity() > SCRATCH_KEPT {
+            *scratch = Vec::new();
+        }
+        if let (Content::Encoded(_), Err(PictureError::Codec(CodecError::Encoder { .. }))) =
+            (finished.content, &taken)
+        {
+            // What the device encoded is not a valid picture; the CPU does it instead.
+            finished.redo();
+            return None;
+        }
+        finished.picture.clock.mark(Stage::Encode);
+        finished.picture.clock.took(thread_time() - before);
+        self.close_picture(finished, remark, taken)
+    }
+
+    /// Gives back the slot of a picture that the outlet has taken, and adds up what is to be told of it, or of the file whose page it is.
+    fn close_picture<'p>(
+        &self,
+        finished: Processed,
+        remark: Option<Remark>,
+        taken: Result<Taken<'p>, PictureError>,
+    ) -> Option<EncodedPicture<'p>> {
+        let remarks = match &taken {
+            Ok(Taken::Whole(Some(_)) | Taken::Page) => finished.picture.remarks(remark),
+            _ => Vec::new(),
+        };
+        let Processed { slot, picture, devices, .. } = finished;
+        let Picture { decoded, work, file, class, way, clock } = *picture;
+        let layout = decoded.layout;
+        self.machine.rates.add(class, way, layout.bytes(), clock.processor());
+        // Its metadata count as long as the slot is taken.
+        drop(decoded);
+        drop(slot);
+        let mut done = Done { pixels: layout.pixels(), devices, remarks, times: clock.times() };
+        if let Some(page) = &work.page {
+            done = page.stack.add(done);
+            if page.stack.is_over() {
+                self.outlet.give_up(&page.stack);
             }
-            let Processed { slot, content, picture, devices, .. } = finished;
-            if let (Content::Encoded(_), Err(PictureError::Codec(CodecError::Encoder { .. }))) =
-                (content, &taken)
-            {
-                drop(slot);
-                // What the device encoded is not a valid picture; the CPU does it instead.
-                picture.redo(|attempts| attempts.declined = true);
-                continue;
+        }
+        match taken {
+            Ok(Taken::Page) => None,
+            Ok(Taken::Whole(output)) => {
+                let clock = Clock::resume(done.times);
+                Some(EncodedPicture { output, job: work.job, bytes_in: file.bytes, done, clock })
             }
-            let Picture { decoded, work, bytes_in, has_holes, class, way, mut clock } = *picture;
-            clock.mark(Stage::Encode);
-            clock.took(thread_time() - before);
-            let remarks = match &taken {
-                Ok(Taken::Whole(Some(_)) | Taken::Page) => {
-                    let of_format = decoded.remarks(&work.job.settings.target).into_iter().map(Remark::Codec);
-                    let holes = has_holes.then_some(Remark::WithHoles);
-                    let folder = work.job.settings.is_of_folder.then_some(Remark::FolderSettings);
-                    of_format.chain(remark).chain(holes).chain(folder).collect()
-                }
-                _ => Vec::new(),
-            };
-            let pixels = decoded.layout.pixels();
-            self.machine.rates.add(class, way, decoded.layout.bytes(), clock.processor());
-            // Its metadata count as long as the slot is taken.
-            drop(decoded);
-            drop(slot);
-            let mut done = Done { pixels, devices, remarks, times: clock.times() };
-            if let Some(page) = &work.page {
-                done = page.stack.add(done);
-                if page.stack.is_over() {
-                    self.outlet.give_up(&page.stack);
-                }
-            }
-            match taken {
-                Ok(Taken::Page) => {}
-                Ok(Taken::Whole(output)) => {
-                    let Done { pixels, devices, remarks, times } = done;
-                    let device = self.machine.devices.names(&devices);
-                    let (job, clock) = (work.job, Clock::resume(times));
-                    let taken = EncodedPicture { output, job, pixels, bytes_in, device, remarks, clock };
-                    self.pass_on(taken, publishers);
-                }
-                Err(error) => self.fail_work(work, error),
+            Err(error) => {
+                self.fail_work(work, error);
+                None
             }
         }
     }
@@ -340,7 +345,7 @@ impl Run<'_> {
     }
 
     fn publish(&self, taken: EncodedPicture<'_>) {
-        let EncodedPicture { output, job, pixels, bytes_in, device, remarks, mut clock } = taken;
+        let EncodedPicture { output, job, bytes_in, done, mut clock } = taken;
         clock.mark(Stage::Queue);
         let _span = trace_span!("publish").entered();
         if !job.is_unchanged() {
@@ -352,13 +357,14 @@ impl Run<'_> {
                 let Job { input, output, remakes, .. } = job;
                 let output = folder.unwrap_or(output);
                 clock.mark(Stage::Publish);
-                for remark in remarks {
+                for remark in done.remarks {
                     self.events.tell(Event::Remarked { input: input.clone(), remark });
                 }
                 if remakes {
                     self.events.tell(Event::Remade { input: input.clone() });
                 }
-                let times = clock.times();
+                let (pixels, times) = (done.pixels, clock.times());
+                let device = self.machine.devices.names(&done.devices);
                 self.events.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device, times });
             }
             Err(error) => self.fail(job, error.into()),

@@ -1,7 +1,8 @@
 //! `--watch` of folders in object storage: they are listed again and again, and what is new is processed.
 //!
 //! An object appears whole, so nothing has to settle, and the outputs tell what is done, so there is no ledger: a round is a run of its own. What
-//! fails for good is left out until it is replaced; everything else that fails is tried again in the next round.
+//! fails for good is left out until it is replaced; everything else that fails is tried again in the next round. The devices are the same in
+//! all rounds, until a reload changes what they were started with.
 
 use std::collections::HashMap;
 use std::panic;
@@ -16,16 +17,17 @@ use tracing::{debug, error, info, warn};
 use super::reload::told;
 use super::{Control, TICK, WAITING};
 use crate::config::Settings;
+use crate::device::machine::Machine;
 use crate::error::Error;
 use crate::fs::paths::Shown;
 use crate::fs::stamp::Stamp;
 use crate::progress::{Event, Events};
 use crate::publish::{self, Publisher};
-use crate::run;
-use crate::run::pipeline::{Outlet, OutputBucket, OutputFolder, Purpose};
+use crate::run::lasting::{suit, with_devices};
+use crate::run::pipeline::{Encoder, Outlet, Run};
 use crate::service::told::health::Health;
 use crate::source::stop::Stop;
-use crate::source::{Job, Plan, Skip, scan};
+use crate::source::{Batches, Job, Plan, Skip, balance_tail, fetch_ahead, scan};
 
 /// How often the folders are listed unless `--poll` says.
 pub(crate) const POLL: Duration = Duration::from_secs(30);
@@ -46,9 +48,9 @@ pub(super) fn run(settings: &Settings, control: &Control, publisher: &Publisher)
     follower.health.ready();
     let out = &settings.out;
     if store::is_url(out) {
-        follower.rounds(control)
+        follower.follow(control)
     } else {
-        publish::with_leftovers_removed(out, usize::MAX, || follower.rounds(control))
+        publish::with_leftovers_removed(out, usize::MAX, || follower.follow(control))
             .map_err(Error::thread)?
     }
 }
@@ -80,24 +82,38 @@ struct Heard {
 }
 
 impl Follower<'_> {
-    fn rounds(&mut self, control: &Control) -> Result<(), Error> {
+    /// Makes rounds until asked to stop.
+    fn follow(&mut self, control: &Control) -> Result<(), Error> {
+        let stop = self.stop.clone();
+        while !stop.asked() {
+            let settings = Settings { watch: true, ..self.settings.clone() };
+            with_devices(&settings, &stop, |machine| self.rounds(control, &settings, machine))?;
+        }
+        self.health.stopping();
+        Ok(())
+    }
+
+    /// Makes rounds on a machine whose devices were started with these settings, until asked to stop or until others are needed.
+    fn rounds(&mut self, control: &Control, started_with: &Settings, machine: &Machine) -> Result<(), Error> {
         while !self.stop.asked() {
             if control.reload.swap(false, Ordering::Relaxed) {
                 self.reload(control);
             }
-            self.round()?;
+            if !suit(started_with, &self.settings) {
+                return Ok(());
+            }
+            self.round(machine)?;
             let next = Instant::now() + self.settings.service.poll.unwrap_or(POLL);
             while !self.stop.asked() && Instant::now() < next {
                 self.health.beat(false);
                 thread::sleep(TICK.min(next.saturating_duration_since(Instant::now())));
             }
         }
-        self.health.stopping();
         Ok(())
     }
 
     /// Lists the folders once, and processes what is new.
-    fn round(&mut self) -> Result<(), Error> {
+    fn round(&mut self, machine: &Machine) -> Result<(), Error> {
         let (events, heard) = Events::queue(WAITING);
         let round = Stop::default();
         let mut stamps = HashMap::new();
@@ -109,7 +125,7 @@ impl Follower<'_> {
             let done = scan(&self.settings, &round).and_then(|plan| {
                 let jobs = self.to_do(plan, &events);
                 stamps.extend(jobs.iter().filter_map(|job| Some((job.input.clone(), stamp(job)?))));
-                self.process(jobs, &round, &events)
+                self.process(machine, jobs, &round, &events)
             });
             drop(events);
             Ok::<_, Error>((done, listening.join().unwrap_or_else(|panic| panic::resume_unwind(panic))))
@@ -137,18 +153,22 @@ impl Follower<'_> {
         jobs
     }
 
-    fn process(&self, jobs: Vec<Job>, round: &Stop, events: &Events) -> Result<(), Error> {
+    fn process(
+        &self,
+        machine: &Machine,
+        mut jobs: Vec<Job>,
+        round: &Stop,
+        events: &Events,
+    ) -> Result<(), Error> {
         if jobs.is_empty() || round.asked() {
             return Ok(());
         }
         let settings = &self.settings;
-        let (bucket, folder) =
-            (OutputBucket::new(settings)?, OutputFolder::new(settings, &settings.out, self.publisher));
-        let outlet: &dyn Outlet = match &bucket {
-            Some(bucket) => bucket,
-            None => &folder,
-        };
-        run::process(outlet, Purpose::Equalize, jobs, settings, round, (events, None))
+        let encoder = Encoder::new(settings, &settings.out, self.publisher)?;
+        encoder.check()?;
+        balance_tail(&mut jobs, settings.threads);
+        fetch_ahead(&jobs, settings);
+        Run::new(settings, &encoder, machine, round, events).feed(Batches::of(jobs, settings.threads))
     }
 
     /// Hears what becomes of the pictures of a round, and ends it if the service is to stop.
@@ -188,7 +208,7 @@ impl Follower<'_> {
     fn reload(&mut self, control: &Control) {
         match (control.read)() {
             Ok(settings) => {
-                // Each round is a run of its own, so that nothing needs a restart.
+                // Each round is a run of its own, so that nothing needs a restart of the service.
                 info!(
                     "the configuration is reloaded: {}",
                     told(&self.settings.written.differing(&settings.written))

@@ -9,11 +9,11 @@ use std::vec;
 use store::{Object, Version};
 
 use super::stdin::Spooled;
-use crate::config::PictureSettings;
+use crate::config::{PictureSettings, Settings};
 use crate::fs::stamp::Stamp;
 use crate::picture::record::Digest;
 use crate::selection::promises_a_picture;
-use codec::{Format, Limits};
+use codec::{self, Format, Limits};
 
 /// One picture to process.
 #[derive(Clone, Debug)]
@@ -108,10 +108,41 @@ pub fn balance_tail(jobs: &mut [Job], threads: usize) {
     jobs[end..].sort_by_key(|job| Reverse(job.bytes));
 }
 
-/// Returns how many bytes the JPEGs among the jobs have, judging by their names.
-pub fn jpeg_bytes(jobs: &[Job]) -> u64 {
-    let jpegs = jobs.iter().filter(|job| Format::of_name(&job.input) == Some(Format::Jpeg));
-    jpegs.map(|job| job.bytes).sum()
+/// Has the objects of these jobs fetched before their turn, but for those that are longer than the limit.
+pub(crate) fn fetch_ahead(jobs: &[Job], settings: &Settings) {
+    let fetched = jobs.iter().filter(|job| job.bytes <= settings.limits.max_bytes);
+    store::announce(&settings.storage, fetched.filter_map(|job| job.object.as_ref()));
+}
+
+/// How much there is to do, as far as that is known beforehand.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// How many pictures there are at most.
+    pub pictures: usize,
+    /// Whether any of them may have several pages.
+    pub have_pages: bool,
+    /// How many bytes the JPEGs among them have at most, judging by their names.
+    pub jpeg_bytes: u64,
+}
+
+impl Workload {
+    /// That of a service: whatever comes.
+    pub const ENDLESS: Self = Self { pictures: usize::MAX, have_pages: true, jpeg_bytes: u64::MAX };
+
+    /// Returns that of these jobs.
+    pub fn of(jobs: &[Job]) -> Self {
+        let jpegs = jobs.iter().filter(|job| Format::of_name(&job.input) == Some(Format::Jpeg));
+        Self {
+            pictures: jobs.len(),
+            have_pages: jobs.iter().any(|job| codec::may_have_pages(&job.input)),
+            jpeg_bytes: jpegs.map(|job| job.bytes).sum(),
+        }
+    }
+
+    /// Returns how many of so many threads find something to do at the same time.
+    pub fn occupies(self, threads: usize) -> usize {
+        if self.have_pages { threads } else { threads.min(self.pictures) }
+    }
 }
 
 /// Jobs in their original order, with consecutive small ones in batches: handing one over costs as much as doing it. A small file may be a

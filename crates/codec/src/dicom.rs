@@ -110,6 +110,14 @@ impl Known {
         let deflated = transfer.deflated.then_some(start);
         Ok(Self { set, description, lossy: transfer.lossy, deflated, place, fragments })
     }
+
+    /// Returns the bytes of the elements, and of what is known of the fragments.
+    fn metadata_bytes(&self) -> u64 {
+        const ELEMENT: u64 = 64;
+        let fragments = self.fragments.as_ref().map_or(0, Fragments::heap_bytes);
+        // The encoder has a copy of the elements.
+        2 * self.set.bytes.len() as u64 + ELEMENT * self.set.elements.len() as u64 + fragments
+    }
 }
 
 /// Returns the UID of the series that a file belongs to.
@@ -172,14 +180,8 @@ pub(super) struct Native {
 impl Native {
     /// Returns the bytes of the elements.
     pub(super) fn metadata_bytes(&self) -> u64 {
-        metadata_bytes(&self.known.set)
+        self.known.metadata_bytes()
     }
-}
-
-fn metadata_bytes(set: &DataSet) -> u64 {
-    const ELEMENT: u64 = 64;
-    // The encoder has a copy.
-    2 * set.bytes.len() as u64 + ELEMENT * set.elements.len() as u64
 }
 
 /// An opened frame.
@@ -289,9 +291,8 @@ impl Describe for Source<'_> {
     }
 
     fn metadata(&self) -> MetadataBytes {
-        let set = &self.known.set;
-        let carried = set.value(tags::ICC).map_or(0, <[u8]>::len) as u64;
-        MetadataBytes { native: metadata_bytes(set), carried }
+        let carried = self.known.set.value(tags::ICC).map_or(0, <[u8]>::len) as u64;
+        MetadataBytes { native: self.known.metadata_bytes(), carried }
     }
 }
 

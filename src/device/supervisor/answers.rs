@@ -1,6 +1,6 @@
 //! What becomes of a task once the worker has answered.
 
-use crossbeam_channel::Sender;
+use std::collections::hash_map::Entry;
 
 use super::worker::Worker;
 use super::{End, MAX_DECLINED, WorkerDevice};
@@ -12,37 +12,27 @@ use crate::slot::SlotId;
 impl WorkerDevice {
     /// Passes on a slot that the worker has finished and that holds `content`; `unencoded`: why the worker did not encode it, if it should
     /// have.
-    pub(super) fn done(
-        &self,
-        slot: SlotId,
-        content: Content,
-        unencoded: Option<&str>,
-        equalized: &Sender<Task>,
-    ) -> Result<(), End> {
-        let Some(mut task) = self.returned(slot) else { return Err(not_lent(slot)) };
-        if let Some(reason) = unencoded {
-            self.tell_once(&task, "encoded on the CPU", reason);
-        }
-        let fits = match (task.content, content) {
+    pub(super) fn done(&self, slot: SlotId, content: Content, unencoded: Option<&str>) -> Result<(), End> {
+        let mut task = self.returned(slot, |task| match (task.content, content) {
             (Content::Pixels | Content::Planes(..), Content::Pixels) => true,
             (Content::Compressed(_) | Content::Planes(..), Content::Encoded(bytes)) => {
                 bytes <= task.slot.bytes().len() as u64
             }
             _ => false,
-        };
-        if !fits {
-            task.redo(self.id);
-            return Err(End::Failed(format!("its worker did something else with slot {slot}")));
+        })?;
+        if let Some(reason) = unencoded {
+            self.tell_once(&task, "encoded on the CPU", reason);
         }
         task.content = content;
         task.mark(Stage::Device);
-        equalized.send(task).map_err(|_| End::Closed)
+        task.pass_on();
+        Ok(())
     }
 
     /// Passes on a slot whose content the worker leaves to others; `in_a_row`: how many slots of pixels it has left so since it last
     /// completed a picture.
     pub(super) fn declined(&self, slot: SlotId, reason: &str, in_a_row: &mut u32) -> Result<(), End> {
-        let Some(task) = self.returned(slot) else { return Err(not_lent(slot)) };
+        let task = self.returned(slot, |_| true)?;
         let is_file = matches!(task.content, Content::Compressed(_));
         if !reason.is_empty() {
             let what = if is_file { "decoded on the CPU" } else { "left to other devices" };
@@ -69,18 +59,21 @@ impl WorkerDevice {
         self.note(&format!("{} and similar pictures are {what}: {reason}", Shown(task.input())), false);
     }
 
-    fn returned(&self, slot: SlotId) -> Option<Task> {
+    /// Takes back a slot that the worker has answered. One of which it says what cannot be stays lent: the worker may still write to it.
+    fn returned(&self, slot: SlotId, can_be: impl FnOnce(&Task) -> bool) -> Result<Task, End> {
         let mut state = self.link.lock();
-        let worker = state.worker.as_mut()?;
-        let returned = worker.lent.remove(&slot);
-        let has_more = !worker.lent.is_empty();
+        let worker = state.worker.as_mut();
+        let Some(Entry::Occupied(lent)) = worker.map(|worker| worker.lent.entry(slot)) else {
+            return Err(End::Failed(format!("its worker returned slot {slot}, which it did not have")));
+        };
+        if !can_be(&lent.get().task) {
+            return Err(End::Failed(format!("its worker did something else with slot {slot}")));
+        }
+        let task = lent.remove().task;
+        let has_more = state.worker.as_ref().is_some_and(|worker| !worker.lent.is_empty());
         state.busy.set(has_more);
         drop(state);
-        self.pool.take_back(self.id, usize::from(returned.is_some()));
-        returned.map(|lent| lent.task)
+        self.pool.take_back(self.id, 1);
+        Ok(task)
     }
-}
-
-fn not_lent(slot: SlotId) -> End {
-    End::Failed(format!("its worker returned slot {slot}, which it did not have"))
 }

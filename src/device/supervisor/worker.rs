@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::Receiver;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::device::task::{Content, Task};
@@ -45,6 +46,16 @@ impl Worker {
         let sent = self.channel.send(message, fd);
         self.deaf = sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         sent
+    }
+
+    /// Tells the worker that these slots have given up their memory.
+    pub(super) fn unmap(&mut self, released: &Receiver<SlotId>) {
+        for slot in released.try_iter() {
+            if self.mapped.remove(&slot).is_some() {
+                // If the worker is gone or about to be, so is its mapping.
+                let _ = self.send(&ToWorker::Unmap { slot }, None);
+            }
+        }
     }
 
     /// Lends the task's slot to the worker.

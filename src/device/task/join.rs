@@ -12,7 +12,7 @@ use equalize::{Layout, count};
 use lanes::Order;
 
 /// A picture whose planes are on devices.
-pub struct Join {
+pub(super) struct Join {
     input: PathBuf,
     /// How many threads may work on the picture.
     threads: usize,
@@ -31,19 +31,19 @@ struct Parts {
 
 impl Join {
     /// Creates the join of a picture, whose pixels are in the slot `whole`. At most `threads` threads put it together.
-    pub fn new(picture: Box<Picture>, order: Order, whole: Slot, threads: usize) -> Self {
+    pub(super) fn new(picture: Box<Picture>, order: Order, whole: Slot, threads: usize) -> Self {
         let input = picture.work.job.input.clone();
         let parts = Parts { picture, order, whole, planes: [const { None }; PLANES] };
         Self { input, threads, state: Mutex::new(Some(parts)) }
     }
 
     /// Returns the path of the picture's file.
-    pub fn input(&self) -> &Path {
+    pub(super) fn input(&self) -> &Path {
         &self.input
     }
 
     /// Takes back a finished plane; returns the picture if that was the last one.
-    pub fn arrive(&self, number: usize, slot: Slot) -> Option<Processed> {
+    pub(super) fn arrive(&self, number: usize, slot: Slot) -> Option<Processed> {
         let mut state = self.lock();
         let parts = state.as_mut()?;
         parts.planes[number] = Some(slot);
@@ -56,7 +56,7 @@ impl Join {
     }
 
     /// Gives up the picture because a plane is lost; returns it to be done again, or `None` if it was given up before.
-    pub fn give_up(&self) -> Option<Box<Picture>> {
+    pub(super) fn give_up(&self) -> Option<Box<Picture>> {
         self.lock().take().map(|parts| parts.picture)
     }
 

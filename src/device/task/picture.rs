@@ -53,6 +53,11 @@ impl QueuedJob {
         Self { job, page, pass, attempts: Attempts::default(), redo }.queue_again();
     }
 
+    /// Returns whether the file whose page it is is given up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.page.as_ref().is_some_and(|page| page.stack.is_over())
+    }
+
     /// Frees the memory that an input from object storage takes, unless a page of it is still to be read.
     pub(crate) fn let_go_of_input(&self) {
         let is_last = self.page.as_ref().is_none_or(|page| page.index + 1 == page.stack.pages.len());
@@ -69,16 +74,23 @@ impl QueuedJob {
     }
 }
 
+/// What is known of a picture's file beside its content.
+#[derive(Clone, Copy, Debug)]
+pub struct InputFile {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Whether it has holes.
+    pub has_holes: bool,
+}
+
 /// A picture without its pixels, decoded or to be decoded by a device.
 pub struct Picture {
     /// What the pixels are, and what the encoder will need.
     pub decoded: Decoded,
     /// The job that it belongs to.
     pub work: QueuedJob,
-    /// Size of its input file in bytes.
-    pub bytes_in: u64,
-    /// Whether that file has holes.
-    pub has_holes: bool,
+    /// What is known of its file.
+    pub file: InputFile,
     /// The pictures that it is compared with.
     pub class: Class,
     /// Who equalizes it, if the CPU decodes it as a whole.
@@ -88,6 +100,15 @@ pub struct Picture {
 }
 
 impl Picture {
+    /// Returns what is worth telling about it once it has an output; `remark`: what is known before it is encoded.
+    pub(crate) fn remarks(&self, remark: Option<Remark>) -> Vec<Remark> {
+        let settings = &self.work.job.settings;
+        let of_format = self.decoded.remarks(&settings.target).into_iter().map(Remark::Codec);
+        let holes = self.file.has_holes.then_some(Remark::WithHoles);
+        let folder = settings.is_of_folder.then_some(Remark::FolderSettings);
+        of_format.chain(remark).chain(holes).chain(folder).collect()
+    }
+
     /// Sends the job back to be decoded again, for the devices that the changed attempts admit.
     pub(crate) fn redo(self, change: impl FnOnce(&mut Attempts)) {
         let mut work = self.work;
@@ -124,6 +145,12 @@ pub struct Processed {
 }
 
 impl Processed {
+    /// Gives the slot back, and has the job done again by the CPU.
+    pub(crate) fn redo(self) {
+        drop(self.slot);
+        self.picture.redo(|attempts| attempts.declined = true);
+    }
+
     /// Returns what is worth telling about what the device made of the picture, before it is encoded.
     pub(crate) fn remark(&self) -> Option<Remark> {
         let Order::Equalize(Operation { method: Method::Clahe(_), .. }) = self.order else { return None };

@@ -6,7 +6,7 @@ use std::mem;
 use super::Run;
 use super::masks::mask_of;
 use crate::config::{JpegChoice, PictureSettings, Settings};
-use crate::device::task::{Content, Page, Pass, Picture, QueuedJob};
+use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob};
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
 use crate::fs::stamp::Stamp;
@@ -25,7 +25,7 @@ use lanes::Order;
 use tracing::trace_span;
 
 /// The slot or slots of a picture, before they are filled.
-enum Place {
+enum EmptySlots {
     /// For its pixels, which the CPU decodes.
     Pixels(Slots),
     /// For its planes, which the CPU decodes and a device encodes.
@@ -40,8 +40,7 @@ pub(super) struct Loaded {
     pub(super) content: Content,
     pub(super) class: Class,
     pub(super) decoded: Decoded,
-    pub(super) bytes_in: u64,
-    pub(super) has_holes: bool,
+    pub(super) file: InputFile,
 }
 
 impl Loaded {
@@ -116,8 +115,7 @@ pub(super) struct Loader<'r> {
 struct ParkedPicture {
     decoded: Decoded,
     class: Class,
-    bytes_in: u64,
-    has_holes: bool,
+    file: InputFile,
 }
 
 impl Loader<'_> {
@@ -128,9 +126,14 @@ impl Loader<'_> {
     }
 
     /// Waits for the slots of a picture. Which ones it gets decides whether the CPU or a device decodes and encodes it.
-    fn take_place(&self, opened: &Opened<'_>, held: &Held, attempts: &Attempts) -> Result<Place, SlotError> {
+    fn take_empty(
+        &self,
+        opened: &Opened<'_>,
+        held: &Held,
+        attempts: &Attempts,
+    ) -> Result<EmptySlots, SlotError> {
         let Some(jpeg) = self.compressed(opened) else {
-            return self.take_slots(opened, held, attempts).map(Place::Pixels);
+            return self.take_slots(opened, held, attempts).map(EmptySlots::Pixels);
         };
         let request = self.request(opened, attempts);
         let needs = Needs {
@@ -144,9 +147,9 @@ impl Loader<'_> {
         let insist = self.run.settings.jpeg == JpegChoice::Gpu;
         let _span = trace_span!("wait for a slot").entered();
         Ok(match self.run.machine.pool.take_either(needs, held.bytes(), request, insist)? {
-            Room::Pixels(slot) => Place::Pixels(slot.into()),
-            Room::Planes(slot) => Place::Planes(slot, jpeg),
-            Room::Compressed(slot) => Place::Compressed(slot, jpeg),
+            Room::Pixels(slot) => EmptySlots::Pixels(slot.into()),
+            Room::Planes(slot) => EmptySlots::Planes(slot, jpeg),
+            Room::Compressed(slot) => EmptySlots::Compressed(slot, jpeg),
         })
     }
 
@@ -292,12 +295,12 @@ impl Loader<'_> {
             && let Some((content, pixels)) = parked.take().and_then(|id| self.run.machine.pool.unpark(id))
             && let Ok(picture) = content.downcast()
         {
-            return self.load_parked((*picture, pixels), luts, &work.attempts, clock);
+            return self.load_parked(*picture, pixels, luts, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
         let (limits, target) = (&self.run.settings.limits, &self.settings.target);
-        let (mut file, bytes_in) = open_input(&mut work.job, limits, &self.run.settings.roots)?;
-        let has_holes = has_holes(&file);
+        let (mut file, bytes) = open_input(&mut work.job, limits, &self.run.settings.roots)?;
+        let known = InputFile { bytes, has_holes: has_holes(&file) };
         let opened = match &work.page {
             Some(Page { stack, index }) => {
                 codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))
@@ -316,7 +319,7 @@ impl Loader<'_> {
             work.pass = Pass::Only;
         }
         let this = Self { order: self.run.order_of(self.settings, &work.pass), ..*self };
-        this.load_opened(opened, held, work, (bytes_in, has_holes), working, clock)
+        this.load_opened(opened, held, work, known, working, clock)
     }
 
     /// Has pixels of a picture not count if it has a mask.
@@ -339,7 +342,7 @@ impl Loader<'_> {
         opened: Opened<'_>,
         held: &Held,
         work: &mut QueuedJob,
-        (bytes_in, has_holes): (u64, bool),
+        file: InputFile,
         working: impl Drop,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
@@ -348,26 +351,26 @@ impl Loader<'_> {
         drop(working);
         let class = Class::new(opened.format(), &opened.layout());
         self.foresee(&opened);
-        let place = self.take_place(&opened, held, &work.attempts)?;
+        let empty = self.take_empty(&opened, held, &work.attempts)?;
         let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
         if let Some(next) = next {
             work.go_on_with(next);
         }
         let _working = self.run.machine.cores.work();
         clock.mark(Stage::Slot);
-        let (mut slots, content, decoded) = match place {
-            Place::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, held, &work.attempts)?,
-            Place::Planes(slot, jpeg) => {
+        let (mut slots, content, decoded) = match empty {
+            EmptySlots::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, held, &work.attempts)?,
+            EmptySlots::Planes(slot, jpeg) => {
                 let content = Content::Planes(jpeg, opened.planes_bytes() as u64);
                 self.decode(opened, slot.into(), content)?
             }
-            Place::Pixels(slots) => self.decode(opened, slots, Content::Pixels)?,
+            EmptySlots::Pixels(slots) => self.decode(opened, slots, Content::Pixels)?,
         };
         if let Pass::Apply(luts, _) = &work.pass {
             self.give_luts(&mut slots.whole, &decoded, luts)?;
         }
         clock.mark(Stage::Decode);
-        Ok(Loaded { slots, content, class, decoded, bytes_in, has_holes })
+        Ok(Loaded { slots, content, class, decoded, file })
     }
 
     /// Puts the LUTs for a picture behind its pixels.
@@ -388,12 +391,13 @@ impl Loader<'_> {
     /// Loads a picture whose pixels are still in memory.
     fn load_parked(
         &self,
-        (picture, pixels): (ParkedPicture, Unparked),
+        picture: ParkedPicture,
+        pixels: Unparked,
         luts: &Luts,
         attempts: &Attempts,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        let ParkedPicture { decoded, class, bytes_in, has_holes } = picture;
+        let ParkedPicture { decoded, class, file } = picture;
         let machine = self.run.machine;
         let layout = decoded.layout;
         let aside = decoded.heap_bytes(&self.settings.target) + self.order.scratch_bytes(&layout);
@@ -402,7 +406,7 @@ impl Loader<'_> {
         clock.mark(Stage::Slot);
         self.give_luts(&mut slot, &decoded, luts)?;
         clock.mark(Stage::Decode);
-        Ok(Loaded { slots: slot.into(), content: Content::Pixels, class, decoded, bytes_in, has_holes })
+        Ok(Loaded { slots: slot.into(), content: Content::Pixels, class, decoded, file })
     }
 
     /// Copies the file into the slot, for a device that decodes it; decodes it here if it turns out not to be for such a device.
@@ -448,10 +452,9 @@ impl Loader<'_> {
 
 /// Keeps the pixels of a picture that waits for others in memory, if there is room.
 pub(super) fn park(run: &Run<'_>, slot: Slot, picture: Picture) -> (QueuedJob, Option<ParkedId>) {
-    let Picture { decoded, work, class, bytes_in, has_holes, .. } = picture;
+    let Picture { decoded, work, class, file, .. } = picture;
     let pixels = decoded.layout.bytes();
     let beside = decoded.heap_bytes(&work.job.settings.target);
-    let content = || Box::new(ParkedPicture { decoded, class, bytes_in, has_holes }) as Box<_>;
-    let parked = run.machine.pool.park(slot, pixels, beside, content);
-    (work, parked)
+    let content = || Box::new(ParkedPicture { decoded, class, file }) as Box<_>;
+    (work, run.machine.pool.park(slot, pixels, beside, content))
 }

@@ -1,4 +1,4 @@
-//! Where pictures go after the devices: encoded into the output tree, or to standard output.
+//! Where pictures go after the devices: encoded into the output tree, here or in object storage, or to standard output.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,7 +9,7 @@ use store::{Bucket, Url};
 
 use super::PUBLISHERS;
 use super::stacks::{PageOutputs, StackOutputs, Taken};
-use crate::config::{Permissions, Settings, Times};
+use crate::config::{Naming, Permissions, Settings, Times};
 use crate::device::task::{Content, Picture, Processed, Stack};
 use crate::error::{Error, PictureError};
 use crate::fs::paths::Shown;
@@ -49,34 +49,74 @@ pub trait Outlet: Sync {
     fn give_up(&self, stack: &Arc<Stack>);
 }
 
-/// An outlet that encodes pictures into the output tree.
-pub struct OutputFolder<'a> {
-    /// The root of the output tree.
-    out: &'a Path,
-    /// Writes the outputs.
-    publisher: &'a Publisher,
-    times: Times,
-    permissions: Permissions,
+/// An outlet that encodes pictures: into the output tree, or the only one of a run to standard output.
+pub struct Encoder<'a> {
+    destination: Destination<'a>,
     stacks: StackOutputs<'a>,
     pages: PageOutputs<'a>,
 }
 
-impl<'a> OutputFolder<'a> {
-    /// Creates an outlet for the outputs of a run with these settings, below the folder `out`.
-    pub fn new(settings: &'a Settings, out: &'a Path, publisher: &'a Publisher) -> Self {
-        Self {
-            out,
-            publisher,
-            times: settings.times,
-            permissions: settings.permissions,
-            stacks: StackOutputs::default(),
-            pages: PageOutputs::default(),
+/// Where outputs appear.
+enum Destination<'a> {
+    Folder(OutputFolder<'a>),
+    Bucket(OutputBucket<'a>),
+    StandardOutput,
+}
+
+/// A folder that outputs are written below.
+struct OutputFolder<'a> {
+    root: &'a Path,
+    publisher: &'a Publisher,
+    times: Times,
+    permissions: Permissions,
+}
+
+/// A folder in object storage that outputs are written below.
+struct OutputBucket<'a> {
+    root: &'a Path,
+    bucket: Bucket,
+    url: Url,
+}
+
+impl<'a> Encoder<'a> {
+    /// Creates an outlet for the outputs of a run with these settings, below the folder `out` if they are files or objects.
+    ///
+    /// # Errors
+    /// When outputs go to a bucket that cannot be used.
+    pub fn new(settings: &Settings, out: &'a Path, publisher: &'a Publisher) -> Result<Self, Error> {
+        let destination = if settings.naming == Naming::StandardOutput {
+            Destination::StandardOutput
+        } else if store::is_url(out) {
+            Destination::Bucket(OutputBucket::new(settings, out)?)
+        } else {
+            let (times, permissions) = (settings.times, settings.permissions);
+            Destination::Folder(OutputFolder { root: out, publisher, times, permissions })
+        };
+        Ok(Self { destination, stacks: StackOutputs::default(), pages: PageOutputs::default() })
+    }
+
+    /// Starts the output of a job.
+    fn begin(&self, job: &Job) -> Result<Pending<'a>, PublishError> {
+        match &self.destination {
+            Destination::Folder(folder) => folder.begin(job, &job.output).map(Pending::File),
+            Destination::Bucket(bucket) => bucket.begin(job).map(Pending::Object),
+            Destination::StandardOutput => Stream::begin().map(Pending::Stream),
         }
     }
 
-    /// Starts an output of a job.
+    /// Creates a file that holds pages of a job's output for a while.
+    fn spill(&self, job: &Job) -> Result<File, PublishError> {
+        match &self.destination {
+            Destination::Folder(folder) => folder.publisher.spill(folder.root, &job.output),
+            Destination::Bucket(_) => Upload::spill(),
+            Destination::StandardOutput => Stream::begin().map(Stream::into_file),
+        }
+    }
+}
+
+impl<'a> OutputFolder<'a> {
     fn begin(&self, job: &Job, output: &Path) -> Result<Unpublished<'a>, PublishError> {
-        let mut output = self.publisher.begin(self.out, output)?;
+        let mut output = self.publisher.begin(self.root, output)?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: job.digest() });
             if self.times == Times::Keep {
@@ -96,72 +136,25 @@ impl<'a> OutputFolder<'a> {
     }
 }
 
-impl Outlet for OutputFolder<'_> {
-    fn check(&self) -> Result<(), Error> {
-        Ok(self.publisher.check(self.out)?)
-    }
-
-    fn take(
-        &self,
-        finished: &mut Processed,
-        scratch: &mut Vec<u8>,
-        cores: &Cores,
-    ) -> Result<Taken<'_>, PictureError> {
-        let work = &finished.picture.work;
-        if let Some(page) = work.page.clone() {
-            let job = work.job.clone();
-            if job.settings.target.splits {
-                let mut output = self.begin(&job, &page_output(&job.output, page.index))?;
-                encode(finished, scratch, cores, output.file())
-                    .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-                return self.pages.take(&page, output);
-            }
-            return self.stacks.write(&page, finished, cores, || {
-                let spill = self.publisher.spill(self.out, &job.output)?;
-                Ok((Pending::File(self.begin(&job, &job.output)?), spill))
-            });
-        }
-        let output = Pending::File(self.begin(&work.job, &work.job.output)?);
-        take_whole(output, finished, scratch, cores)
-    }
-
-    fn give_up(&self, stack: &Arc<Stack>) {
-        self.stacks.give_up(stack);
-        self.pages.give_up(stack);
-    }
-}
-
-/// An outlet that encodes pictures into object storage.
-pub struct OutputBucket<'a> {
-    /// The root of the output tree.
-    out: &'a Path,
-    bucket: Bucket,
-    url: Url,
-    stacks: StackOutputs<'a>,
-}
-
 impl<'a> OutputBucket<'a> {
-    /// Creates an outlet for the outputs of a run with these settings; `None` if they do not go to object storage.
-    ///
-    /// # Errors
-    /// When the bucket cannot be used.
-    pub fn new(settings: &'a Settings) -> Result<Option<Self>, Error> {
-        let out = settings.out.as_path();
-        if !store::is_url(out) {
-            return Ok(None);
-        }
-        let opened = Url::parse(out).and_then(|url| Ok((settings.storage.bucket(&url)?, url)));
-        let (bucket, url) = opened.map_err(|why| unusable(out, &why))?;
-        Ok(Some(Self { out, bucket, url, stacks: StackOutputs::default() }))
+    fn new(settings: &Settings, root: &'a Path) -> Result<Self, Error> {
+        let opened = Url::parse(root).and_then(|url| Ok((settings.storage.bucket(&url)?, url)));
+        let (bucket, url) = opened.map_err(|why| unusable(root, &why))?;
+        Ok(Self { root, bucket, url })
     }
 
-    /// Starts the output of a job.
-    fn begin(&self, job: &Job) -> Result<Pending<'a>, PublishError> {
+    /// Asks for the first object: the answer tells whether there is such a bucket.
+    fn check(&self) -> Result<(), Error> {
+        let first = self.bucket.list(&self.url).next().transpose();
+        first.map(drop).map_err(|why| unusable(self.root, &why))
+    }
+
+    fn begin(&self, job: &Job) -> Result<Upload, PublishError> {
         let mut output = Upload::begin(&self.bucket, &job.output, job.replaced.clone())?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: job.digest() });
         }
-        Ok(Pending::Object(output))
+        Ok(output)
     }
 }
 
@@ -169,15 +162,17 @@ fn unusable(out: &Path, why: &store::Error) -> Error {
     Error::CannotRun(format!("--out {} cannot be used: {why}", Shown(out)))
 }
 
-impl Outlet for OutputBucket<'_> {
+impl Outlet for Encoder<'_> {
     fn check(&self) -> Result<(), Error> {
-        // The first answer tells whether there is such a bucket.
-        let first = self.bucket.list(&self.url).next().transpose();
-        first.map(drop).map_err(|why| unusable(self.out, &why))
+        match &self.destination {
+            Destination::Folder(folder) => Ok(folder.publisher.check(folder.root)?),
+            Destination::Bucket(bucket) => bucket.check(),
+            Destination::StandardOutput => Ok(()),
+        }
     }
 
     fn publishers(&self) -> usize {
-        store::AT_ONCE
+        if let Destination::Bucket(_) = self.destination { store::AT_ONCE } else { PUBLISHERS }
     }
 
     fn take(
@@ -187,58 +182,28 @@ impl Outlet for OutputBucket<'_> {
         cores: &Cores,
     ) -> Result<Taken<'_>, PictureError> {
         let work = &finished.picture.work;
-        if let Some(page) = work.page.clone() {
-            let job = work.job.clone();
-            return self.stacks.write(&page, finished, cores, || Ok((self.begin(&job)?, Upload::spill()?)));
+        let Some(page) = work.page.clone() else {
+            let mut output = self.begin(&work.job)?;
+            encode(finished, scratch, cores, output.file())
+                .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+            return Ok(Taken::Whole(Some(output)));
+        };
+        if let Destination::Folder(folder) = &self.destination
+            && work.job.settings.target.splits
+        {
+            let mut output = folder.begin(&work.job, &page_output(&work.job.output, page.index))?;
+            encode(finished, scratch, cores, output.file())
+                .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+            return self.pages.take(&page, output);
         }
-        let output = self.begin(&work.job)?;
-        take_whole(output, finished, scratch, cores)
+        let job = work.job.clone();
+        self.stacks.write(&page, finished, cores, || Ok((self.begin(&job)?, self.spill(&job)?)))
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
         self.stacks.give_up(stack);
+        self.pages.give_up(stack);
     }
-}
-
-/// An outlet that encodes the only picture of a run to standard output.
-#[derive(Default)]
-pub struct StandardOutput<'a> {
-    stacks: StackOutputs<'a>,
-}
-
-impl Outlet for StandardOutput<'_> {
-    fn check(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn take(
-        &self,
-        finished: &mut Processed,
-        scratch: &mut Vec<u8>,
-        cores: &Cores,
-    ) -> Result<Taken<'_>, PictureError> {
-        if let Some(page) = finished.picture.work.page.clone() {
-            let begin = || Ok((Pending::Stream(Stream::begin()?), Stream::begin()?.into_file()));
-            return self.stacks.write(&page, finished, cores, begin);
-        }
-        take_whole(Pending::Stream(Stream::begin()?), finished, scratch, cores)
-    }
-
-    fn give_up(&self, stack: &Arc<Stack>) {
-        self.stacks.give_up(stack);
-    }
-}
-
-/// Encodes a picture that is a file of its own into its output.
-fn take_whole<'o>(
-    mut output: Pending<'o>,
-    finished: &mut Processed,
-    scratch: &mut Vec<u8>,
-    cores: &Cores,
-) -> Result<Taken<'o>, PictureError> {
-    encode(finished, scratch, cores, output.file())
-        .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-    Ok(Taken::Whole(Some(output)))
 }
 
 /// Encodes what the devices left in the slot into a file.
@@ -257,6 +222,6 @@ fn encode(
             decoded.reduce_depth(slot.bytes_mut(), target);
             codec::encode(decoded, slot.bytes_mut(), target, scratch, cores, file)
         }
-    }?;
-    Ok(())
+    }
+    .map(drop)
 }

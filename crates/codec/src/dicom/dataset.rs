@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 
 use super::data::Data;
+use super::fragments::BYTES_WHILE_FOUND;
 use super::header::Header;
 use super::turn::turn;
 use super::{malformed, tags};
@@ -22,26 +23,38 @@ const MAX_ELEMENTS: usize = 20_000;
 /// Returns the end of items that a delimiter ends, from their start on.
 pub(super) fn skip_items(
     data: &mut impl Bytes,
-    mut at: u64,
+    at: u64,
     encoding: Encoding,
     depth: usize,
 ) -> io::Result<u64> {
+    count_items(data, at, encoding, depth).map(|items| items.end)
+}
+
+/// Items that a delimiter ends.
+struct Items {
+    end: u64,
+    count: u64,
+}
+
+/// Finds the end of items, from their start on, and counts them.
+fn count_items(data: &mut impl Bytes, mut at: u64, encoding: Encoding, depth: usize) -> io::Result<Items> {
     if depth == 0 {
         return Err(ErrorKind::InvalidData.into());
     }
-    loop {
+    for count in 0.. {
         let item = Header::read(data, at, encoding)?;
         at += item.bytes as u64;
         at = match (item.tag, item.length) {
-            (tags::SEQUENCE_END, _) => return Ok(at),
+            (tags::SEQUENCE_END, _) => return Ok(Items { end: at, count }),
             (tags::ITEM, Some(length)) => at + u64::from(length),
             (tags::ITEM, None) => skip_item(data, at, encoding, depth)?,
             _ => return Err(ErrorKind::InvalidData.into()),
         };
         if at > data.length() as u64 {
-            return Err(ErrorKind::UnexpectedEof.into());
+            break;
         }
     }
+    Err(ErrorKind::UnexpectedEof.into())
 }
 
 /// Returns the end of an item that a delimiter ends, from its first element on.
@@ -82,6 +95,8 @@ pub(super) struct PixelData {
     pub(super) at: u64,
     /// Bytes of the value; `None` if it is a sequence of fragments.
     pub(super) length: Option<u64>,
+    /// How many items that sequence has, with the table before the fragments.
+    pub(super) items: u64,
 }
 
 /// The elements of a file, without those of group 2, and without the pixels.
@@ -115,16 +130,16 @@ impl DataSet {
                 return Err(malformed("its data elements are damaged"));
             }
             let value = at + header.bytes as u64;
-            let behind = match header.length {
-                Some(length) => value + u64::from(length),
-                None => skip_items(data, value, inside(header.kind, encoding), DEPTH).map_err(fault)?,
+            let Items { end: behind, count: items } = match header.length {
+                Some(length) => Items { end: value + u64::from(length), count: 0 },
+                None => count_items(data, value, inside(header.kind, encoding), DEPTH).map_err(fault)?,
             };
             if behind > end {
                 return Err(truncated());
             }
             if tags::PIXELS.contains(&header.tag) {
                 let length = header.length.map(u64::from);
-                let found = PixelData { tag: header.tag, kind: header.kind, at: value, length };
+                let found = PixelData { tag: header.tag, kind: header.kind, at: value, length, items };
                 if pixels.replace(found).is_some() {
                     return Err(malformed("it has pixels twice"));
                 }
@@ -143,7 +158,8 @@ impl DataSet {
             at = behind;
         }
         let (before, behind) = (gap.start.min(at) - start, at.saturating_sub(gap.end));
-        ask(budget, data.heap_bytes() + before + behind, "metadata")?;
+        let fragments = pixels.map_or(0, |pixels| pixels.items * BYTES_WHILE_FOUND);
+        ask(budget, data.heap_bytes() + before + behind + fragments, "metadata")?;
         let copy = |from: u64, length: u64, data: &mut Data<'_>| data.copy(from as usize, length as usize);
         let mut bytes = copy(start, before, data).map_err(fault)?;
         if behind > 0 {
@@ -195,4 +211,38 @@ pub(super) fn fault(error: io::Error) -> CodecError {
 
 pub(super) fn truncated() -> CodecError {
     malformed("truncated: it ends within a data element")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+    use crate::reader::Reader;
+    use std::io::{Seek, Write};
+
+    struct Asked(u64);
+
+    impl Budget for Asked {
+        fn hold(&mut self, bytes: u64) -> Result<(), u64> {
+            self.0 += bytes;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_many_fragments_is_asked_for_first() {
+        const ITEMS: usize = 100_000;
+        let mut bytes = b"\xe0\x7f\x10\x00OB\0\0\xff\xff\xff\xff".to_vec();
+        bytes.extend(b"\xfe\xff\x00\xe0\0\0\0\0".repeat(ITEMS));
+        bytes.extend(b"\xfe\xff\xdd\xe0\0\0\0\0");
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        file.rewind().unwrap();
+        let (mut buffer, mut asked) = (Vec::new(), Asked(0));
+        let limits = Limits { max_pixels: 1, max_bytes: bytes.len() as u64 };
+        let mut data = Data::new(Reader::new(&mut file, &mut buffer, &limits, &mut asked).unwrap());
+        let set = DataSet::read(&mut data, 0, Encoding::EXPLICIT, &mut asked).unwrap();
+        assert_eq!(set.pixels.unwrap().items, ITEMS as u64);
+        assert!(asked.0 >= ITEMS as u64 * BYTES_WHILE_FOUND, "{}", asked.0);
+    }
 }

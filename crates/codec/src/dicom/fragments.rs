@@ -11,8 +11,14 @@ use crate::elements::Encoding;
 use crate::ifd::Bytes;
 use crate::reader::resize;
 
-/// More fragments than any program writes, unless there are as many frames. What is known of them takes memory that does not count.
-const MAX_FRAGMENTS: usize = 1 << 16;
+/// More fragments than any program writes, unless there are as many frames.
+const MAX_FRAGMENTS: u64 = 1 << 16;
+
+/// Bytes of what is kept of a fragment: its place, and its number if a frame begins with it.
+const BYTES_KEPT: u64 = (size_of::<Range<u64>>() + size_of::<usize>()) as u64;
+
+/// Bytes that a fragment takes while all are found: also an entry of the table, as it is in the file and as a number.
+pub(super) const BYTES_WHILE_FOUND: u64 = BYTES_KEPT + (size_of::<u32>() + size_of::<u64>()) as u64;
 
 /// Where the compressed frames of a file lie.
 #[derive(Debug, Default)]
@@ -32,7 +38,14 @@ impl Fragments {
         frames: u32,
         extended: &[u8],
     ) -> Result<Self, CodecError> {
-        let (mut at, mut table, mut places) = (pixels.at, None, Vec::new());
+        let most = pixels.items.saturating_sub(1);
+        if most > MAX_FRAGMENTS.max(frames.into()) {
+            return Err(malformed("more fragments than any program writes"));
+        }
+        if most < frames.into() {
+            return Err(other_number(most as usize, frames as usize));
+        }
+        let (mut at, mut table, mut places) = (pixels.at, None, Vec::with_capacity(most as usize));
         loop {
             let item = Header::read(data, at, encoding).map_err(fault)?;
             at += item.bytes as u64;
@@ -52,9 +65,6 @@ impl Fragments {
                 table = Some(words.map(|word| encoding.u32(*word).into()).collect::<Vec<u64>>());
             } else {
                 places.push(at..at + length);
-                if places.len() > MAX_FRAGMENTS.max(frames as usize) {
-                    return Err(malformed("more fragments than any program writes"));
-                }
             }
             at += length;
         }
@@ -64,9 +74,13 @@ impl Fragments {
             None if table.len() != frames => starts_by_content(data, &places, frames)?,
             starts => starts,
         };
-        let starts =
-            starts.ok_or_else(|| malformed(format!("{} fragments of {frames} frames", places.len())))?;
+        let starts = starts.ok_or_else(|| other_number(places.len(), frames))?;
         Ok(Self { places, starts })
+    }
+
+    /// Returns the bytes of what is known of the fragments.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        self.places.len() as u64 * BYTES_KEPT
     }
 
     /// Returns the bytes of a frame.
@@ -91,6 +105,10 @@ impl Fragments {
         }
         Ok(bytes)
     }
+}
+
+fn other_number(fragments: usize, frames: usize) -> CodecError {
+    malformed(format!("{fragments} fragments of {frames} frames"))
 }
 
 /// Returns the number of each frame's first fragment: all belong to a single frame; else the table of offsets tells, or each frame has one.
