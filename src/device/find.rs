@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::config::{DeviceChoice, DeviceName};
-use crate::device::worker::{LIST_ARGS, PROGRAM, abandon};
+use crate::device::worker::{LIST_ARGS, PROGRAM, VISIBLE, abandon};
 use lanes::{GpuInfo, GpuList};
 
 /// How long CUDA may take to answer: several times what it needs on machines with many GPUs.
@@ -57,8 +57,7 @@ pub(super) fn expected(choice: &DeviceChoice) -> Vec<u32> {
             };
             names.iter().filter_map(index).collect()
         }
-        _ => (0..shown(gpus_on_the_bus(Path::new("/")), env::var("CUDA_VISIBLE_DEVICES").ok().as_deref()))
-            .collect(),
+        _ => (0..shown(gpus_on_the_bus(Path::new("/")), env::var(VISIBLE).ok().as_deref())).collect(),
     }
 }
 

@@ -79,7 +79,7 @@ impl<'a> Outlook<'a> {
     }
 
     fn more(&self, wanted: Workers, settled: Workers, gpus: usize, rest: Duration) -> Workers {
-        let more = wanted.with_more(settled, gpus, rest);
+        let more = wanted.with_more(settled, gpus, self.context.settings.threads, rest);
         // How many are for JPEGs is decided when there are some.
         if self.context.machine.pool.has_compressed() {
             more

@@ -172,7 +172,8 @@ impl<'scope> Starter<'scope, '_> {
         let expected = find::expected(&settings.devices);
         // No picture is opened before the GPUs are found, so what is known of them is the length of their files.
         let rest = time_of_jpegs(workload.jpeg_bytes, settings.threads);
-        let Workers { engines, .. } = Workers::default().with_more(Workers::default(), expected.len(), rest);
+        let Workers { engines, .. } =
+            Workers::default().with_more(Workers::default(), expected.len(), settings.threads, rest);
         pool.want(Workers { engines: engines.max(1), ..Workers::ALL });
         let early = self.early(&expected, settings.jpeg == JpegChoice::Gpu || engines > 0);
         let found = devices.finder.gpus().map_err(|reason| {

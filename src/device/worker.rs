@@ -10,6 +10,7 @@ mod pixels;
 pub mod protocol;
 
 use std::collections::HashMap;
+use std::env;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -36,6 +37,9 @@ use protocol::{Channel, FromWorker, ToWorker, shorten};
 
 /// The program that workers run: this one, even if its file has been replaced since it was started.
 pub const PROGRAM: &str = "/proc/self/exe";
+
+/// The environment variable by which CUDA is told which GPUs to show.
+pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The arguments with which it lists the GPUs instead of working.
 pub const LIST_ARGS: [&str; 2] = ["worker", "--list"];
@@ -86,8 +90,21 @@ impl WorkerArgs {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .process_group(0)
+            .envs(self.visible(life).map(|gpu| (VISIBLE, gpu)))
             .spawn()?;
         Ok(Process { child, channel, started })
+    }
+
+    /// Returns which GPU a worker is to see, so that CUDA need not start the others, for each of which it takes a third of a second. One that is
+    /// started after another sees all: its GPU may have another index by then.
+    fn visible(&self, life: u32) -> Option<String> {
+        let Unit::Gpu(ordinal) = self.unit else { return None };
+        match env::var(VISIBLE) {
+            _ if life > 0 => None,
+            Err(env::VarError::NotPresent) => Some(ordinal.to_string()),
+            Ok(all) => all.split(',').nth(ordinal as usize).map(|name| name.trim().to_owned()),
+            Err(env::VarError::NotUnicode(_)) => None,
+        }
     }
 
     fn to_command_line(&self, life: u32) -> Vec<String> {
@@ -151,8 +168,8 @@ fn run(args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
 /// Returns the unit with the index that its GPU has now.
 fn located(unit: Unit, uuid: Option<&str>) -> Result<Unit, EngineError> {
     match (unit, uuid) {
-        (Unit::Gpu(usual), Some(uuid)) => lanes::locate(uuid, usual).map(Unit::Gpu),
-        _ => Ok(unit),
+        (Unit::Gpu(usual), uuid) => lanes::locate(uuid, usual).map(Unit::Gpu),
+        (Unit::Cpu(_), _) => Ok(unit),
     }
 }
 

@@ -5,7 +5,7 @@ mod engine;
 mod equalizer;
 mod facts;
 mod jpeg_lane;
-mod jpeg_states;
+mod jpeg_planes;
 pub mod kernels;
 mod nvjpeg;
 mod pixel_lane;

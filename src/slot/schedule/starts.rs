@@ -27,6 +27,9 @@ pub const ENGINES: Cost = Cost { seconds: 1.4, lost: 0.4 };
 /// Workers per GPU that decode and encode JPEGs. nvJPEG keeps an H100's seven JPEG engines busy only from several processes.
 pub const ENGINES_EACH: usize = 2;
 
+/// As many cores decode, equalize and encode as much as the first of them does. Estimated from whole runs on H100s and H200s.
+const CORES_OF_AN_ENGINE: f64 = 47.0;
+
 /// How much the second of them adds to what a GPU does, as estimated from whole runs on one H100: 4,197 MP/s with two, 3,753 with one, of which
 /// the starts were taken off.
 const GAIN_OF_SECOND: f64 = 0.25;
@@ -72,29 +75,38 @@ impl Workers {
     /// As many as there may be.
     pub const ALL: Self = Self { engines: usize::MAX, lanes: usize::MAX };
 
-    /// Returns the workers that are to start, of those of so many GPUs, when these have started, `settled` of them work or were given up,
-    /// and the rest of the work will last so long at the present rate.
-    pub fn with_more(self, settled: Self, gpus: usize, rest: Duration) -> Self {
+    /// Returns the workers that are to start, of those of so many GPUs beside so many cores, when these have started, `settled` of them work or
+    /// were given up, and the rest of the work will last so long at the present rate.
+    pub fn with_more(self, settled: Self, gpus: usize, cores: usize, rest: Duration) -> Self {
         Self {
-            engines: self.with_more_engines(settled.engines, gpus, rest),
+            engines: self.with_more_engines(settled.engines, gpus, cores, rest),
             lanes: self.with_more_lanes(settled.lanes, gpus, rest),
         }
     }
 
-    fn with_more_engines(self, settled: usize, gpus: usize, rest: Duration) -> usize {
+    fn with_more_engines(self, settled: usize, gpus: usize, cores: usize, rest: Duration) -> usize {
         let mut engines = self.engines;
         if settled < engines {
             return engines;
         }
-        // Two GPUs that start together take little longer than one, but what they leave of the rest is not known before they work.
-        let most = gpus.min(settled.saturating_mul(2).max(2));
-        while engines < most && ENGINES.pays(1.0 / (engines + 1) as f64, rest) {
+        // Workers that start together take little longer than one. What more of them than two, or than work, leave of the rest is estimated.
+        let few = settled.saturating_mul(2).max(2);
+        let work = |engines: usize| cores as f64 + CORES_OF_AN_ENGINE * engines.min(gpus) as f64;
+        let left_by = |engines: usize| {
+            let left = if engines < few { 1.0 } else { work(settled) / work(engines) };
+            seconds(rest.as_secs_f64() * left)
+        };
+        while engines < gpus && ENGINES.pays(1.0 / (engines + 1) as f64, left_by(engines)) {
             engines += 1;
         }
-        let are_all_settled = settled == engines && engines >= gpus;
-        let has_more = engines < ENGINES_EACH * gpus;
-        let pays = ENGINES.pays(GAIN_OF_SECOND / gpus as f64, rest);
-        engines + usize::from(are_all_settled && has_more && pays)
+        let are_all_settled = settled >= gpus && engines >= gpus;
+        while are_all_settled
+            && engines < ENGINES_EACH * gpus
+            && ENGINES.pays(GAIN_OF_SECOND / gpus as f64, rest)
+        {
+            engines += 1;
+        }
+        engines
     }
 
     /// One GPU after the other: one may be all that the cores can feed.
@@ -153,12 +165,12 @@ mod tests {
 
     /// Returns how many workers are to start, one after the other, while the rest lasts so many seconds.
     fn one_by_one(gpus: usize, rest: f64) -> Workers {
-        let more = |workers: Workers| workers.with_more(workers, gpus, Duration::from_secs_f64(rest));
+        let more = |workers: Workers| workers.with_more(workers, gpus, 16, seconds(rest));
         (0..20).fold(Workers::default(), |workers, _| more(workers))
     }
 
     fn at_once(gpus: usize, rest: f64) -> Workers {
-        Workers::default().with_more(Workers::default(), gpus, Duration::from_secs_f64(rest))
+        Workers::default().with_more(Workers::default(), gpus, 16, seconds(rest))
     }
 
     #[test]
@@ -168,7 +180,7 @@ mod tests {
         assert_eq!([2.1, 2.3, 2.9, 3.1, 9.0].map(|rest| at_once(2, rest).engines), [0, 1, 1, 2, 2]);
         assert_eq!([4.5, 4.7].map(|rest| one_by_one(1, rest).engines), [1, 2]);
         assert_eq!([2.3, 7.7, 7.9].map(|rest| one_by_one(2, rest).engines), [1, 2, 4]);
-        assert_eq!(at_once(8, 1e9), Workers { engines: 2, lanes: 1 });
+        assert_eq!(at_once(8, 1e9), Workers { engines: 8, lanes: 1 });
         assert_eq!(one_by_one(8, 1e9), Workers { engines: 16, lanes: 8 });
         assert_eq!(one_by_one(0, 1e9), Workers::default());
     }
@@ -176,11 +188,11 @@ mod tests {
     #[test]
     fn nothing_more_starts_beside_workers_that_start() {
         let started = Workers { engines: 2, lanes: 1 };
-        let more = |engines, lanes| started.with_more(Workers { engines, lanes }, 2, Duration::MAX);
+        let more = |engines, lanes| started.with_more(Workers { engines, lanes }, 2, 16, Duration::MAX);
         assert_eq!(more(1, 0), started);
-        assert_eq!(more(2, 0), Workers { engines: 3, lanes: 1 });
+        assert_eq!(more(2, 0), Workers { engines: 4, lanes: 1 });
         assert_eq!(more(1, 1), Workers { engines: 2, lanes: 2 });
-        assert_eq!(Workers::ALL.with_more(started, 2, Duration::MAX), Workers::ALL);
+        assert_eq!(Workers::ALL.with_more(started, 2, 16, Duration::MAX), Workers::ALL);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::driver::{self, CudaError, Device};
 use super::nvjpeg;
 use crate::gpu_info::{GpuInfo, GpuList};
 use crate::lane::EngineError;
+use tracing::trace_span;
 
 /// The lowest compute capability that the kernels are built for, major and minor.
 const OLDEST: (u32, u32) = (3, 7);
@@ -23,13 +24,15 @@ pub fn list() -> GpuList {
         .collect()
 }
 
-/// Returns the index of the GPU with this UUID, which is the `usual` one unless GPUs have come or gone since the list was made.
+/// Returns the index that a GPU has in this process: the one with this UUID, if that is known. `usual`: its index where CUDA shows all GPUs,
+/// which it is here too unless GPUs have come or gone since, or this process is shown no other.
 ///
 /// # Errors
 /// If CUDA does not show it to this process.
-pub fn locate(uuid: &str, usual: u32) -> Result<u32, EngineError> {
-    driver::load().map_err(EngineError)?;
+pub fn locate(uuid: Option<&str>, usual: u32) -> Result<u32, EngineError> {
+    trace_span!("start the driver").in_scope(driver::load).map_err(EngineError)?;
     let count = Device::count()?;
+    let Some(uuid) = uuid else { return Ok(if count == 1 { 0 } else { usual }) };
     let is_it = |ordinal: &u32| Device::get(*ordinal).and_then(Device::uuid).is_ok_and(|its| its == uuid);
     let mut ordinals = iter::once(usual).chain(0..count).filter(|ordinal| *ordinal < count);
     ordinals.find(is_it).ok_or_else(|| EngineError(format!("the GPU with the UUID {uuid} is gone")))

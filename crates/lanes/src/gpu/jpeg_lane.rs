@@ -9,8 +9,7 @@
 use super::driver::{Buffer, CudaError, Event, Stream};
 use super::engine::GpuEngine;
 use super::equalizer::{Equalizer, grow};
-use super::jpeg_states::JpegStates;
-use super::nvjpeg::{Decoder, JpegError, NvJpeg, Plane};
+use super::nvjpeg::{Encoder, Header, JpegError, NvJpeg, Plane};
 use super::scan_check::ScanCheck;
 use crate::lane::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding};
 use codec::{BaselineScan, CompressedJpeg};
@@ -29,9 +28,8 @@ pub(super) struct NvJpegLane<'e> {
     /// The planes of a batch.
     planes: Buffer,
     check: ScanCheck,
-    decoder: Decoder<'e>,
     /// One for each picture of a batch.
-    states: Vec<JpegStates<'e>>,
+    headers: Vec<Header>,
     /// Whether a picture was declined for lack of memory.
     is_full: bool,
 }
@@ -48,14 +46,13 @@ impl<'e> NvJpegLane<'e> {
     pub(super) fn new(engine: &'e GpuEngine, jpeg: &'e NvJpeg) -> Result<Self, EngineError> {
         engine.context.bind()?;
         let stream = Stream::new()?;
-        let (decoder, states) = states(jpeg, &stream)?;
+        let headers = headers(jpeg, &stream)?;
         Ok(Self {
             equalizer: Equalizer::new(engine, &stream)?,
             done: Event::new()?,
             planes: Buffer::default(),
             check: ScanCheck::default(),
-            decoder,
-            states,
+            headers,
             is_full: false,
             engine,
             jpeg,
@@ -69,8 +66,9 @@ impl<'e> NvJpegLane<'e> {
         self.planes = Buffer::default();
         self.check = ScanCheck::default();
         self.equalizer.shrink();
-        self.states.clear();
-        (self.decoder, self.states) = states(self.jpeg, &self.stream)?;
+        self.headers.clear();
+        self.jpeg.shrink();
+        self.headers = headers(self.jpeg, &self.stream)?;
         self.is_full = false;
         Ok(())
     }
@@ -122,9 +120,9 @@ impl<'e> NvJpegLane<'e> {
         picture: &Recoding<'_>,
         start: u64,
     ) -> Result<(Going, u64), LaneError> {
-        let state = &mut self.states[number];
-        let (planes, end) = state.open(picture.file(), &picture.jpeg, start, 1)?;
-        Ok((Going { number, planes, in_batch: state.header.is_batchable() }, end))
+        let header = &mut self.headers[number];
+        let (planes, end) = header.open(picture.file(), &picture.jpeg, start, 1)?;
+        Ok((Going { number, planes, in_batch: header.is_batchable() }, end))
     }
 
     /// Takes pictures through all steps. Their planes are still offsets, and take `bytes` bytes.
@@ -146,12 +144,15 @@ impl<'e> NvJpegLane<'e> {
             }
         }
         trace_span!("decode").in_scope(|| self.decode(batch, &mut going))?;
+        let mut encoders = self.jpeg.encoders(JPEG_BATCH, &self.stream).map_err(text)?;
         trace_span!("equalize and encode").in_scope(|| {
-            self.each(batch, &mut going, Self::equalize_and_encode)?;
+            self.each(batch, &mut going, |lane, picture, one| {
+                lane.equalize_and_encode(picture, one, &mut encoders[one.number])
+            })?;
             self.wait().map_err(EngineError::from)
         })?;
         let _span = trace_span!("retrieve").entered();
-        self.each(batch, &mut going, Self::retrieve)?;
+        self.each(batch, &mut going, |lane, picture, one| lane.retrieve(picture, &mut encoders[one.number]))?;
         Ok(self.wait()?)
     }
 
@@ -181,7 +182,7 @@ impl<'e> NvJpegLane<'e> {
         &mut self,
         batch: &mut [Recoding<'_>],
         going: &mut Vec<Going>,
-        step: impl Fn(&mut Self, &mut Recoding<'_>, &Going) -> Result<(), LaneError>,
+        mut step: impl FnMut(&mut Self, &mut Recoding<'_>, &Going) -> Result<(), LaneError>,
     ) -> Result<(), EngineError> {
         let mut failed = Ok(());
         going.retain(|one| {
@@ -202,10 +203,11 @@ impl<'e> NvJpegLane<'e> {
         let files: Vec<&[u8]> =
             together.iter().map(|one| batch[one.number].file().expect("its header was read")).collect();
         let planes: Vec<&[Plane]> = together.iter().map(|one| &*one.planes).collect();
+        let mut decoder = self.jpeg.decoder().map_err(text)?;
         // SAFETY: the planes were laid out by the headers, in this lane's buffer; `process` waits before they or the files, whose slots are
         // lent to this lane, are used again.
         let decoded =
-            !together.is_empty() && unsafe { self.decoder.decode_all(&files, &planes, &self.stream) }.is_ok();
+            !together.is_empty() && unsafe { decoder.decode_all(&files, &planes, &self.stream) }.is_ok();
         self.wait()?;
         self.each(batch, going, |lane, picture, one| {
             if one.in_batch && decoded {
@@ -214,12 +216,17 @@ impl<'e> NvJpegLane<'e> {
             let file = picture.file().expect("its header was read");
             // SAFETY: as above. It waits each time, because nothing guarantees that a decoder may begin a picture before it has finished
             // another.
-            unsafe { lane.decoder.decode(file, &one.planes, &lane.stream) }?;
+            unsafe { decoder.decode(file, &one.planes, &lane.stream) }?;
             Ok(lane.wait()?)
         })
     }
 
-    fn equalize_and_encode(&mut self, picture: &mut Recoding<'_>, one: &Going) -> Result<(), LaneError> {
+    fn equalize_and_encode(
+        &mut self,
+        picture: &mut Recoding<'_>,
+        one: &Going,
+        encoder: &mut Encoder,
+    ) -> Result<(), LaneError> {
         let CompressedJpeg { layout, sampling, quality, .. } = picture.jpeg;
         let plan = self.equalizer.plan(
             &self.stream,
@@ -228,7 +235,7 @@ impl<'e> NvJpegLane<'e> {
             (&picture.operation, &[]),
             self.planes.bytes(),
         )?;
-        let JpegStates { header, encoder } = &mut self.states[one.number];
+        let header = &self.headers[one.number];
         // SAFETY: luma is as large as the layout says, without padding; everything is on one stream, and `process` waits for it.
         unsafe {
             self.equalizer.equalize(&self.stream, one.planes[0].at, &plan)?;
@@ -237,8 +244,7 @@ impl<'e> NvJpegLane<'e> {
         Ok(())
     }
 
-    fn retrieve(&mut self, picture: &mut Recoding<'_>, one: &Going) -> Result<(), LaneError> {
-        let encoder = &mut self.states[one.number].encoder;
+    fn retrieve(&mut self, picture: &mut Recoding<'_>, encoder: &mut Encoder) -> Result<(), LaneError> {
         let length = encoder.length(&self.stream)?;
         let Some(to) = picture.slot.get_mut(..length) else {
             return Err(LaneError::Decline("it has become too long for its slot".to_owned()));
@@ -259,12 +265,15 @@ fn leave_damaged(batch: &mut [Recoding<'_>], going: &mut Vec<Going>, whole: &[bo
     going.retain(|_| whole.next() == Some(&true));
 }
 
-/// Makes nvJPEG's states for a batch, which take little memory until they are used.
-fn states<'e>(jpeg: &'e NvJpeg, stream: &Stream) -> Result<(Decoder<'e>, Vec<JpegStates<'e>>), EngineError> {
-    let _span = trace_span!("make states").entered();
-    let text = |error: JpegError| EngineError(error.to_string());
-    let states = (0..JPEG_BATCH).map(|_| JpegStates::new(jpeg, stream)).collect::<Result<_, _>>();
-    Ok((Decoder::new(jpeg).map_err(text)?, states.map_err(text)?))
+fn text(error: JpegError) -> EngineError {
+    EngineError(error.to_string())
+}
+
+/// Makes what parses the headers of a batch; and the decoder and the encoders if there are none, which take little memory until they are used.
+fn headers(jpeg: &NvJpeg, stream: &Stream) -> Result<Vec<Header>, EngineError> {
+    trace_span!("make the decoder").in_scope(|| jpeg.decoder().map(drop)).map_err(text)?;
+    trace_span!("make encoders").in_scope(|| jpeg.encoders(JPEG_BATCH, stream).map(drop)).map_err(text)?;
+    (0..JPEG_BATCH).map(|_| Header::new(jpeg)).collect::<Result<_, _>>().map_err(text)
 }
 
 impl JpegLane for NvJpegLane<'_> {

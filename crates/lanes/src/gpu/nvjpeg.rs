@@ -9,7 +9,7 @@ mod library;
 
 use std::ffi::{c_int, c_uchar};
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::driver::{Address, Stream};
 use codec::{JpegQuality, Sampling};
@@ -87,14 +87,16 @@ impl Functions {
 
 /// nvJPEG, started for the current context's GPU. It is never shut down.
 pub(super) struct NvJpeg {
-    functions: Functions,
+    functions: &'static Functions,
     /// Uses the GPU's JPEG engines if it has any; otherwise the same backend as `general`.
     main: Handle,
     /// Decodes more kinds of pictures, one by one; started on first use.
     general: OnceLock<Result<Handle>>,
+    decoder: Mutex<Option<Decoder>>,
+    encoders: Mutex<Vec<Encoder>>,
 }
 
-// SAFETY: nvJPEG's handles may be used from several threads at once; only states may not.
+// SAFETY: nvJPEG's handles may be used from several threads at once; only states may not, and those of the decoder and the encoders are behind locks.
 unsafe impl Send for NvJpeg {}
 // SAFETY: as above.
 unsafe impl Sync for NvJpeg {}
@@ -106,11 +108,49 @@ impl NvJpeg {
         // A GPU without JPEG engines refuses the hardware backend.
         let main = functions.handle(BACKEND_HARDWARE).or_else(|_| functions.handle(BACKEND_DEFAULT));
         let main = main.map_err(|error| error.to_string())?;
-        Ok(Self { functions, main, general: OnceLock::new() })
+        Ok(Self {
+            functions,
+            main,
+            general: OnceLock::new(),
+            decoder: Mutex::default(),
+            encoders: Mutex::default(),
+        })
     }
 
     fn general(&self) -> Result<Handle> {
         *self.general.get_or_init(|| self.functions.handle(BACKEND_DEFAULT))
+    }
+
+    /// Waits for the decoder, which all lanes share: the driver takes 0.65 s to make one, for all processes one after the other, and one keeps a
+    /// GPU's JPEG engines as busy as several of the same process do. Whoever has it keeps it until the stream is through.
+    pub(super) fn decoder(&self) -> Result<SharedDecoder<'_>> {
+        let mut decoder = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
+        if decoder.is_none() {
+            *decoder = Some(Decoder { batches: self.decoder_state(self.main)?, batch: 0, single: None });
+        }
+        Ok(SharedDecoder { jpeg: self, decoder })
+    }
+
+    /// Waits for so many encoders or more, which all lanes share: each takes the driver a tenth of a second when it gets its first picture.
+    /// Whoever has them keeps them until what they made is on the host.
+    pub(super) fn encoders(&self, number: usize, stream: &Stream) -> Result<MutexGuard<'_, Vec<Encoder>>> {
+        let mut encoders = self.encoders.lock().unwrap_or_else(PoisonError::into_inner);
+        while encoders.len() < number {
+            encoders.push(Encoder::new(self, stream)?);
+        }
+        Ok(encoders)
+    }
+
+    /// Gives back the memory of the decoder and the encoders. The next to ask for them gets new ones.
+    pub(super) fn shrink(&self) {
+        *self.decoder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.encoders.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn decoder_state(&self, handle: Handle) -> Result<Owned> {
+        // SAFETY: writes a handle to the place given.
+        let create = |to| unsafe { (self.functions.state_create)(handle, to) };
+        self.make("create a decoder", create, self.functions.state_destroy)
     }
 
     fn make(
@@ -139,18 +179,19 @@ impl Drop for Owned {
 }
 
 /// The header of a JPEG, as parsed by nvJPEG.
-pub(super) struct Header<'j> {
-    jpeg: &'j NvJpeg,
+pub(super) struct Header {
+    functions: &'static Functions,
+    main: Handle,
     stream: Owned,
 }
 
-impl<'j> Header<'j> {
-    pub(super) fn new(jpeg: &'j NvJpeg) -> Result<Self> {
-        let functions = &jpeg.functions;
+impl Header {
+    pub(super) fn new(jpeg: &NvJpeg) -> Result<Self> {
+        let &NvJpeg { functions, main, .. } = jpeg;
         // SAFETY: writes a handle to the place given.
-        let create = |to| unsafe { (functions.stream_create)(jpeg.main, to) };
+        let create = |to| unsafe { (functions.stream_create)(main, to) };
         let stream = jpeg.make("create a parser", create, functions.stream_destroy)?;
-        Ok(Self { jpeg, stream })
+        Ok(Self { functions, main, stream })
     }
 
     /// Parses the header of a file, in place of any parsed before.
@@ -158,8 +199,8 @@ impl<'j> Header<'j> {
         let (metadata, stream) = (0, 0);
         // SAFETY: reads only the given bytes, and keeps nothing of them but the header.
         check("read the header", unsafe {
-            (self.jpeg.functions.stream_parse)(
-                self.jpeg.main,
+            (self.functions.stream_parse)(
+                self.main,
                 bytes.as_ptr(),
                 bytes.len(),
                 metadata,
@@ -173,14 +214,14 @@ impl<'j> Header<'j> {
     pub(super) fn is_sampled(&self, sampling: Sampling) -> Result<bool> {
         let mut found = -1;
         // SAFETY: writes one integer to the place given.
-        let status = unsafe { (self.jpeg.functions.stream_sampling)(self.stream.handle, &raw mut found) };
+        let status = unsafe { (self.functions.stream_sampling)(self.stream.handle, &raw mut found) };
         check("read the chroma subsampling", status)?;
         Ok(found == number(sampling))
     }
 
     /// Returns the width and height of each plane.
     pub(super) fn planes(&self) -> Result<Vec<(u32, u32)>> {
-        let functions = &self.jpeg.functions;
+        let functions = self.functions;
         let mut count = 0;
         // SAFETY: writes one integer to the place given.
         check("count planes", unsafe { (functions.stream_components)(self.stream.handle, &raw mut count) })?;
@@ -199,8 +240,7 @@ impl<'j> Header<'j> {
     pub(super) fn is_batchable(&self) -> bool {
         let mut refused = -1;
         // SAFETY: writes one integer to the place given.
-        let status =
-            unsafe { (self.jpeg.functions.supported)(self.jpeg.main, self.stream.handle, &raw mut refused) };
+        let status = unsafe { (self.functions.supported)(self.main, self.stream.handle, &raw mut refused) };
         status == 0 && refused == 0
     }
 }
@@ -232,9 +272,7 @@ fn image(planes: &[Plane]) -> Image {
     image
 }
 
-/// The decoder of one thread.
-pub(super) struct Decoder<'j> {
-    jpeg: &'j NvJpeg,
+struct Decoder {
     batches: Owned,
     /// The batch size that `batches` is set up for; 0 if it has to be set up.
     batch: usize,
@@ -242,15 +280,15 @@ pub(super) struct Decoder<'j> {
     single: Option<Owned>,
 }
 
-impl<'j> Decoder<'j> {
-    pub(super) fn new(jpeg: &'j NvJpeg) -> Result<Self> {
-        Ok(Self { jpeg, batches: Self::state(jpeg, jpeg.main)?, batch: 0, single: None })
-    }
+/// The decoder, while nobody else uses it.
+pub(super) struct SharedDecoder<'j> {
+    jpeg: &'j NvJpeg,
+    decoder: MutexGuard<'j, Option<Decoder>>,
+}
 
-    fn state(jpeg: &NvJpeg, handle: Handle) -> Result<Owned> {
-        // SAFETY: writes a handle to the place given.
-        let create = |to| unsafe { (jpeg.functions.state_create)(handle, to) };
-        jpeg.make("create a decoder", create, jpeg.functions.state_destroy)
+impl SharedDecoder<'_> {
+    fn states(&mut self) -> (&NvJpeg, &mut Decoder) {
+        (self.jpeg, self.decoder.as_mut().expect("it was made before it was lent"))
     }
 
     /// Decodes pictures in one batch; all of them must [go in batches](Header::is_batchable).
@@ -264,20 +302,21 @@ impl<'j> Decoder<'j> {
         planes: &[&[Plane]],
         stream: &Stream,
     ) -> Result<()> {
-        let (functions, handle) = (&self.jpeg.functions, self.jpeg.main);
+        let (jpeg, decoder) = self.states();
+        let (functions, handle) = (jpeg.functions, jpeg.main);
         let data: Vec<*const c_uchar> = files.iter().map(|file| file.as_ptr()).collect();
         let lengths: Vec<usize> = files.iter().map(|file| file.len()).collect();
         let mut images: Vec<Image> = planes.iter().map(|planes| image(planes)).collect();
         assert_eq!(data.len(), images.len(), "a picture has planes");
-        let state = self.batches.handle;
-        if self.batch != data.len() {
+        let state = decoder.batches.handle;
+        if decoder.batch != data.len() {
             let threads = 1;
             // SAFETY: handle and state belong together.
             let status = unsafe {
                 (functions.batch_initialize)(handle, state, data.len() as c_int, threads, OUTPUT_YUV)
             };
             check("set up a batch", status)?;
-            self.batch = data.len();
+            decoder.batch = data.len();
         }
         // SAFETY: the arrays are as long as the batch that was set up; the rest is guaranteed by the caller.
         let status = unsafe {
@@ -292,7 +331,7 @@ impl<'j> Decoder<'j> {
         };
         if status != 0 {
             // After a failure, the batch has to be set up again.
-            self.batch = 0;
+            decoder.batch = 0;
         }
         check("decode a batch", status)
     }
@@ -300,17 +339,18 @@ impl<'j> Decoder<'j> {
     /// Decodes a picture by itself, which works for more kinds of pictures.
     ///
     /// # Safety
-    /// As [`Decoder::decode_all`].
+    /// As [`SharedDecoder::decode_all`].
     pub(super) unsafe fn decode(&mut self, file: &[u8], planes: &[Plane], stream: &Stream) -> Result<()> {
-        let handle = self.jpeg.general()?;
-        let state = match &mut self.single {
+        let (jpeg, decoder) = self.states();
+        let handle = jpeg.general()?;
+        let state = match &mut decoder.single {
             Some(state) => state,
-            none => none.insert(Self::state(self.jpeg, handle)?),
+            none => none.insert(jpeg.decoder_state(handle)?),
         };
         let mut image = image(planes);
         // SAFETY: handle and state belong together; the rest is guaranteed by the caller.
         check("decode", unsafe {
-            (self.jpeg.functions.decode)(
+            (jpeg.functions.decode)(
                 handle,
                 state.handle,
                 file.as_ptr(),
@@ -324,26 +364,27 @@ impl<'j> Decoder<'j> {
 }
 
 /// An encoder for one picture at a time.
-pub(super) struct Encoder<'j> {
-    jpeg: &'j NvJpeg,
+pub(super) struct Encoder {
+    functions: &'static Functions,
+    main: Handle,
     state: Owned,
     params: Owned,
 }
 
-impl<'j> Encoder<'j> {
-    pub(super) fn new(jpeg: &'j NvJpeg, stream: &Stream) -> Result<Self> {
-        let functions = &jpeg.functions;
+impl Encoder {
+    pub(super) fn new(jpeg: &NvJpeg, stream: &Stream) -> Result<Self> {
+        let &NvJpeg { functions, main, .. } = jpeg;
         // SAFETY: writes a handle to the place given.
-        let create = |to| unsafe { (functions.encoder_create)(jpeg.main, to, stream.0.cast()) };
+        let create = |to| unsafe { (functions.encoder_create)(main, to, stream.0.cast()) };
         let state = jpeg.make("create an encoder", create, functions.encoder_destroy)?;
         // SAFETY: as above.
-        let create = |to| unsafe { (functions.params_create)(jpeg.main, to, stream.0.cast()) };
+        let create = |to| unsafe { (functions.params_create)(main, to, stream.0.cast()) };
         let params = jpeg.make("create an encoder", create, functions.params_destroy)?;
         // Optimized Huffman tables: on an H100 they take no longer, and files are a tenth smaller.
         // SAFETY: the parameters are those just made.
         let status = unsafe { (functions.params_optimized)(params.handle, 1, stream.0.cast()) };
         check("optimize Huffman codes", status)?;
-        Ok(Self { jpeg, state, params })
+        Ok(Self { functions, main, state, params })
     }
 
     /// Encodes planes of this chroma subsampling; `source` has the quantization tables to use for [`JpegQuality::Keep`].
@@ -355,10 +396,10 @@ impl<'j> Encoder<'j> {
         planes: &[Plane],
         sampling: Sampling,
         quality: JpegQuality,
-        source: &Header<'_>,
+        source: &Header,
         stream: &Stream,
     ) -> Result<()> {
-        let (functions, params, on) = (&self.jpeg.functions, self.params.handle, stream.0.cast());
+        let (functions, params, on) = (self.functions, self.params.handle, stream.0.cast());
         let luma = planes.first().expect("a picture has luma");
         let (image, sampling) = (image(planes), number(sampling));
         // SAFETY: parameters, state and header are of the same library; the rest is guaranteed by the caller.
@@ -374,7 +415,7 @@ impl<'j> Encoder<'j> {
             check(
                 "encode",
                 (functions.encode)(
-                    self.jpeg.main,
+                    self.main,
                     self.state.handle,
                     params,
                     &raw const image,
@@ -392,8 +433,8 @@ impl<'j> Encoder<'j> {
         let mut length = 0;
         // SAFETY: without a buffer, it writes only the number of bytes.
         let status = unsafe {
-            (self.jpeg.functions.retrieve)(
-                self.jpeg.main,
+            (self.functions.retrieve)(
+                self.main,
                 self.state.handle,
                 ptr::null_mut(),
                 &raw mut length,
@@ -411,8 +452,8 @@ impl<'j> Encoder<'j> {
         let mut length = to.len();
         // SAFETY: it writes no more than the given length; the rest is guaranteed by the caller.
         check("copy the encoded bytes", unsafe {
-            (self.jpeg.functions.retrieve)(
-                self.jpeg.main,
+            (self.functions.retrieve)(
+                self.main,
                 self.state.handle,
                 to.as_mut_ptr(),
                 &raw mut length,

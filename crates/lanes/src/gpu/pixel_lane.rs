@@ -8,9 +8,8 @@
 use super::driver::{self, Buffer, Event, Stream};
 use super::engine::GpuEngine;
 use super::equalizer::{Equalizer, grow};
-use super::jpeg_states::JpegStates;
 use super::kernels::{Kind, Span};
-use super::nvjpeg::Plane;
+use super::nvjpeg::{Encoder, Header, Plane};
 use crate::lane::{EngineError, Lane, LaneError, Recoded};
 use codec::{CHROMA_PADDING, CompressedJpeg};
 use equalize::count::planes;
@@ -43,7 +42,7 @@ pub(super) struct GpuLane<'e> {
     equalizer: Equalizer<'e>,
     picture: Buffer,
     /// For encoding JPEGs; created for the first one.
-    state: Option<JpegStates<'e>>,
+    state: Option<(Header, Encoder)>,
 }
 
 /// Consecutive pixels from `first` on, moved and processed together.
@@ -304,13 +303,14 @@ impl<'e> GpuLane<'e> {
         jpeg: &CompressedJpeg,
         operation: &Operation,
     ) -> Result<usize> {
-        let state = match &mut self.state {
+        let (header, encoder) = match &mut self.state {
             Some(state) => state,
             none => {
-                none.insert(JpegStates::new(self.engine.nvjpeg().map_err(LaneError::Decline)?, &self.work)?)
+                let jpeg = self.engine.nvjpeg().map_err(LaneError::Decline)?;
+                none.insert((Header::new(jpeg)?, Encoder::new(jpeg, &self.work)?))
             }
         };
-        let (laid_out, end) = state.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
+        let (laid_out, end) = header.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
         if end > self.engine.lane_memory {
             return Err(LaneError::Full);
         }
@@ -332,18 +332,18 @@ impl<'e> GpuLane<'e> {
                 rest = others;
             }
             self.equalizer.equalize(&self.work, on_device[0].at, &plan)?;
-            state.encoder.encode(&on_device, jpeg.sampling, jpeg.quality, &state.header, &self.work)?;
+            encoder.encode(&on_device, jpeg.sampling, jpeg.quality, header, &self.work)?;
         }
         self.done.record(&self.work)?;
         self.done.wait()?;
-        Ok(state.encoder.length(&self.work)?)
+        Ok(encoder.length(&self.work)?)
     }
 
     /// Downloads the encoded JPEG.
     fn retrieve(&mut self, to: &mut [u8]) -> std::result::Result<(), EngineError> {
-        let state = self.state.as_mut().expect("something was encoded");
+        let (_, encoder) = self.state.as_mut().expect("something was encoded");
         // SAFETY: the slot is lent to this lane, which waits before it is used again.
-        unsafe { state.encoder.retrieve(to, &self.work) }.map_err(|error| EngineError(error.to_string()))?;
+        unsafe { encoder.retrieve(to, &self.work) }.map_err(|error| EngineError(error.to_string()))?;
         self.done.record(&self.work)?;
         Ok(self.done.wait()?)
     }

@@ -72,7 +72,7 @@ impl Run {
             if settled == 0 || is_measured {
                 let rest = seconds((self.pictures - self.done) / rate);
                 let count = |engines| Workers { engines, lanes: 0 };
-                let wanted = count(started).with_more(count(settled), self.gpus, rest).engines;
+                let wanted = count(started).with_more(count(settled), self.gpus, self.cores, rest).engines;
                 if wanted > started {
                     self.start(wanted);
                 }

@@ -82,7 +82,7 @@ functions! {
 
 /// Loads the library; returns its functions and its version, or why there is none that a driver of this CUDA version (12040 is 12.4) can
 /// run.
-pub(super) fn load(driver_cuda: u32) -> std::result::Result<(Functions, String), String> {
+pub(super) fn load(driver_cuda: u32) -> std::result::Result<(&'static Functions, String), String> {
     let mut reason = "libnvjpeg was not found".to_owned();
     for name in NAMES {
         // SAFETY: loads NVIDIA's library as any program linked with it does; its initializers are safe to run.
@@ -96,7 +96,7 @@ pub(super) fn load(driver_cuda: u32) -> std::result::Result<(Functions, String),
         // SAFETY: the name says that it is nvJPEG; it is never unloaded.
         let found = unsafe { Functions::find(Box::leak(Box::new(library))) };
         let functions = match found {
-            Ok(functions) => functions,
+            Ok(functions) => &*Box::leak(Box::new(functions)),
             Err(error) => {
                 reason = format!("{name} lacks a function: {error}");
                 continue;

@@ -1,18 +1,12 @@
-//! nvJPEG's state for one JPEG: its parsed header and its encoder; and the layout of its planes in device memory.
+//! How the planes of a JPEG lie in device memory.
 
-use super::driver::{Address, Stream};
-use super::nvjpeg::{Encoder, Header, JpegError, NvJpeg, Plane};
+use super::driver::Address;
+use super::nvjpeg::{Header, JpegError, Plane};
 use crate::lane::LaneError;
 use codec::CompressedJpeg;
 
 /// The alignment of planes in device memory, in bytes.
 const ALIGNMENT: u64 = 256;
-
-/// What a lane needs for each JPEG that it works on at a time.
-pub(super) struct JpegStates<'e> {
-    pub(super) header: Header<'e>,
-    pub(super) encoder: Encoder<'e>,
-}
 
 impl From<JpegError> for LaneError {
     fn from(error: JpegError) -> Self {
@@ -20,11 +14,7 @@ impl From<JpegError> for LaneError {
     }
 }
 
-impl<'e> JpegStates<'e> {
-    pub(super) fn new(jpeg: &'e NvJpeg, stream: &Stream) -> Result<Self, JpegError> {
-        Ok(Self { header: Header::new(jpeg)?, encoder: Encoder::new(jpeg, stream)? })
-    }
-
+impl Header {
     /// Parses the header of a file and lays out its planes from address `start` on; returns them and where they end. The sides of chroma
     /// planes are padded to multiples of `padding` samples; those of luma are not.
     pub(super) fn open(
@@ -35,9 +25,9 @@ impl<'e> JpegStates<'e> {
         padding: u32,
     ) -> Result<(Vec<Plane>, Address), LaneError> {
         let decline = |reason: &str| LaneError::Decline(reason.to_owned());
-        self.header.parse(file.ok_or_else(|| decline("its file is longer than its slot"))?)?;
-        let sizes = self.header.planes()?;
-        let is_as_said = self.header.is_sampled(jpeg.sampling)?
+        self.parse(file.ok_or_else(|| decline("its file is longer than its slot"))?)?;
+        let sizes = self.planes()?;
+        let is_as_said = self.is_sampled(jpeg.sampling)?
             && sizes.len() == jpeg.sampling.planes()
             && sizes[0] == (jpeg.layout.width, jpeg.layout.height);
         if !is_as_said {
