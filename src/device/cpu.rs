@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Scope;
+use std::thread::{self, Scope};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -12,6 +12,7 @@ use crate::device_state::DeviceState;
 use crate::task::Task;
 use crate::timings::{Stage, thread_time};
 use codec::Cores;
+use equalize::Executor;
 use lanes::{CpuLane, Lane};
 
 /// The CPU: its lanes are threads of this process.
@@ -53,7 +54,8 @@ impl CpuDevice {
 }
 
 fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64, equalized: &Sender<Task>) {
-    let mut lane = CpuLane::default();
+    let helpers = Helpers { cores, time: AtomicU64::new(0) };
+    let mut lane = CpuLane::new(&helpers);
     for mut task in tasks {
         task.mark(Stage::Queue);
         let working = cores.work();
@@ -61,7 +63,7 @@ fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64, equalized:
         let before = thread_time();
         let slot = task.slot.bytes_mut();
         lane.carry_out(slot, &layout, byte_orders, &order).expect("the CPU does not fail");
-        let time = thread_time() - before;
+        let time = thread_time() - before + Duration::from_nanos(helpers.time.swap(0, Ordering::Relaxed));
         taken.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
         task.took(time);
         drop(working);
@@ -69,6 +71,31 @@ fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64, equalized:
         if equalized.send(task).is_err() {
             return;
         }
+    }
+}
+
+/// The idle cores that help a lane.
+struct Helpers<'c> {
+    cores: &'c Cores,
+    /// Processor time that they have taken, in nanoseconds.
+    time: AtomicU64,
+}
+
+impl Executor for Helpers<'_> {
+    fn threads(&self) -> usize {
+        self.cores.threads()
+    }
+
+    fn for_each<P: Send>(&self, threads: usize, pieces: Vec<P>, work: impl Fn(P) + Sync) {
+        let lane = thread::current().id();
+        self.cores.for_each(threads, pieces, |piece| {
+            if thread::current().id() == lane {
+                return work(piece);
+            }
+            let before = thread_time();
+            work(piece);
+            self.time.fetch_add((thread_time() - before).as_nanos() as u64, Ordering::Relaxed);
+        });
     }
 }
 
