@@ -24,7 +24,7 @@ impl Executor for Backwards {
         assert!((2..=3).contains(&threads) && threads <= pieces.len(), "no more threads than pay off");
         self.pieces.fetch_add(pieces.len(), Ordering::Relaxed);
         let pieces = Mutex::new(pieces);
-        let next = || pieces.lock().unwrap().pop();
+        let next = || pieces.lock().expect("no piece panics").pop();
         let run = || {
             while let Some(piece) = next() {
                 work(piece);

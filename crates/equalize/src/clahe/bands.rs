@@ -197,7 +197,7 @@ pub(super) fn group(runs: &[Run], columns: usize) -> Vec<Range<usize>> {
     for (number, run) in runs.iter().enumerate() {
         match groups.last_mut() {
             Some(group) if run.pixels.end - runs[group.start].pixels.start <= columns => {
-                group.end = number + 1
+                group.end = number + 1;
             }
             _ => groups.push(number..number + 1),
         }

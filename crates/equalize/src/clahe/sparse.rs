@@ -130,8 +130,8 @@ impl<S: Sample> TileRow<S> for SlotRow<S> {
 
     fn cut(task: &Task<'_, S>, band: usize, pixels: usize) -> Cut {
         let rows = task.down.runs[band].pixels.len();
-        let runs = Vec::from([0..task.across.runs.len()]);
-        Cut { rows: (pixels / task.shape.width).clamp(1, rows), runs }
+        let all = 0..task.across.runs.len();
+        Cut { rows: (pixels / task.shape.width).clamp(1, rows), runs: vec![all] }
     }
 
     fn equalize(
