@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""CLAHE in memory: histeqd's library in turns with OpenCV, on one core and on two. Prints the table of docs/benchmarks.md.
+"""One picture in memory: histeqd's library in turns with OpenCV, on as many threads each. Prints the tables of docs/benchmarks.md: the least time of
+several runs of every number of threads, which take turns, and how many times as fast several threads are as one.
 
-cargo build --release -p histeqd-equalize --example clahe && benches/clahe_opencv.py [--runs 9] [--only TEXT]
-needs: numpy, opencv-python-headless; taskset
+cargo build --release -p histeqd-equalize --example clahe && benches/clahe_opencv.py [--threads 1,2,4] [--runs 9] [--only TEXT]
+needs: numpy, opencv-python-headless
 """
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -40,7 +40,12 @@ def noise(width, height, kind):
 
 
 def cases():
-    """Yields name, picture, tiles across and down, clip limit."""
+    """Yields name, picture, tiles across and down (none: global equalization), clip limit."""
+    for megapixels, width, height in (('12.6', 4096, 3072), ('100', 11520, 8704)):
+        for bits in (8, 16):
+            yield f'{megapixels} MP, {bits} bit, global', lambda: photograph(width, height, bits), (0, 0), 2.0
+    for bits in (8, 16):
+        yield f'100 MP, {bits} bit, 8x8 tiles', lambda: photograph(11520, 8704, bits), (8, 8), 2.0
     for bits, shift, name in [(16, 0, '16 bit'), (12, 0, '12 bit'), (12, 4, '12 bit in the upper bits'), (8, 0, '8 bit')]:
         yield f'12.6 MP, {name}, 8x8 tiles', lambda: photograph(4096, 3072, bits, shift), (8, 8), 2.0
     yield '12.6 MP, 16 bit, noise, 8x8 tiles', lambda: noise(4096, 3072, np.uint16), (8, 8), 2.0
@@ -54,54 +59,65 @@ def cases():
             yield f'1 MP, {name}, {grid}x{grid} tiles', lambda: noise(1024, 1024, kind), (grid, grid), 2.0
 
 
-def opencv(picture, grid, limit):
-    """Returns the seconds that OpenCV takes, or infinity if the tables of all tiles do not fit into memory."""
+def opencv(picture, grid, limit, threads):
+    """Returns the seconds that OpenCV takes, or infinity if it cannot, or has no memory for the tables of all tiles."""
+    cv2.setNumThreads(threads)
+    clahe = cv2.createCLAHE(limit, grid) if any(grid) else None
     start = time.perf_counter()
     try:
-        cv2.createCLAHE(limit, grid).apply(picture)
+        clahe.apply(picture) if clahe else cv2.equalizeHist(picture)
     except cv2.error:
         return float('inf')
     return time.perf_counter() - start
 
 
-def cores(number):
-    os.sched_setaffinity(0, range(number))
-    cv2.setNumThreads(number)
+def start(options, file, grid, limit, threads):
+    command = [options.example, file, *map(str, grid), str(limit), str(threads)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def histeqd(process):
+    process.stdin.write('\n')
+    process.stdin.flush()
+    return float(process.stdout.readline())
+
+
+def measure(options, file, picture, grid, limit):
+    """Returns the least seconds of histeqd and of OpenCV, for each number of threads."""
+    processes = [start(options, file, grid, limit, threads) for threads in options.threads]
+    times = [([], []) for _ in options.threads]
+    # The first of each touches its memory for the first time.
+    for run in range(options.runs + 1):
+        for threads, process, (own, other) in zip(options.threads, processes, times):
+            own.append(histeqd(process))
+            if len(other) < 2 or other[-1] < 2:
+                other.append(opencv(picture, grid, limit, threads))
+    for process in processes:
+        process.communicate()
+    return [(min(own[1:]), min(other[1:])) for own, other in times]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--threads', type=lambda text: [int(number) for number in text.split(',')], default=[1, 2])
     parser.add_argument('--runs', type=int, default=9)
     parser.add_argument('--only', default='')
     parser.add_argument('--example', default=EXAMPLE)
     options = parser.parse_args()
-    print('| ms a picture | histeqd, one core | OpenCV | speedup | histeqd, two | OpenCV | speedup |')
-    print('| --- | --: | --: | --: | --: | --: | --: |')
-    for name, make, (columns, rows), limit in cases():
+    print('| ms a picture | ' + ' | '.join(f'histeqd, {threads} | OpenCV | speedup' for threads in options.threads) + ' |')
+    print('| --- |' + ' --: |' * (3 * len(options.threads)))
+    for name, make, grid, limit in cases():
         if options.only not in name:
             continue
         picture = make()
-        row = [name]
         with tempfile.NamedTemporaryFile(suffix='.pgm') as file:
             cv2.imwrite(file.name, picture)
-            for number in (1, 2):
-                cores(number)
-                command = [options.example, file.name, str(columns), str(rows), str(limit), str(number)]
-                own, other = [], []
-                with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-                    for _ in range(options.runs + 1):
-                        process.stdin.write('\n')
-                        process.stdin.flush()
-                        own.append(float(process.stdout.readline()))
-                        if len(other) < 2 or other[-1] < 2:
-                            other.append(opencv(picture, (columns, rows), limit))
-                    process.stdin.close()
-                # The first of each touches its memory for the first time.
-                mine, theirs = (statistics.median(times[1:]) * 1000 for times in (own, other))
-                fits = theirs < float('inf')
-                row += [f'{mine:.1f}', f'{theirs:.1f}' if fits else '', f'{theirs / mine:.2f}' if fits else '']
-        print('| ' + ' | '.join(row) + ' |')
-        sys.stdout.flush()
+            found = measure(options, file.name, picture, grid, limit)
+        row, alone = [name], found[0]
+        for mine, theirs in found:
+            times = [f'{mine * 1000:.1f} ({alone[0] / mine:.2f}x)', f'{theirs * 1000:.1f} ({alone[1] / theirs:.2f}x)', f'{theirs / mine:.2f}']
+            row += times if theirs < float('inf') else [times[0], '', '']
+        print('| ' + ' | '.join(row) + ' |', flush=True)
 
 
 if __name__ == '__main__':

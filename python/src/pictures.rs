@@ -1,20 +1,18 @@
 //! The methods on pictures with any strides, on several threads.
 
 use std::cell::Cell;
-use std::ops::Range;
 use std::thread::LocalKey;
 
 use bytemuck::cast_slice;
-use equalize::clahe::stripes;
 use equalize::colour::Plane;
 use equalize::histogram::{Counted, Tally, add_plane};
 use equalize::{
-    ByteOrder, Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_stripe, lut,
+    ByteOrder, Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_on, lut,
 };
 use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice, s};
 
-use crate::threads::{share, worthwhile};
-use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked, write};
+use crate::threads::{Threads, share, worthwhile};
+use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked};
 
 /// Samples that are copied and changed at a time: few enough to stay in the L2 cache between the two.
 const BAND: usize = 1 << 16;
@@ -260,11 +258,9 @@ pub(crate) fn equalize<S: Kept>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
     let workers = share(across, batch.pictures().enumerate(), start, |worker, (at, mut picture)| {
         if whole {
             let Worker { scratch, buffer, .. } = worker;
-            if equalize_in_stripes(&mut picture, &task.operation, within) {
-                return;
-            }
-            return picture.change(buffer, |samples, layout| {
-                equalize::equalize(bytes_mut(samples), layout, &task.operation, scratch);
+            return picture.change(within, buffer, |source, samples, layout| {
+                let (source, samples) = (source.map(cast_slice), bytes_mut(samples));
+                equalize_on(&Threads(within), source, samples, layout, &task.operation, &[], scratch);
             });
         }
         let mask = task.mask.as_ref().map(|mask| mask.index_axis(Axis(0), at));
@@ -276,44 +272,6 @@ pub(crate) fn equalize<S: Kept>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
         map(&mut picture, &Through { luts: &worker.luts, per_channel, levels }, within);
     });
     Worker::keep(workers, batch.out.len() / number.max(1));
-}
-
-/// Equalizes a picture by CLAHE in stripes, of which each thread copies one with the rows around it that it needs. Returns whether it did: it
-/// may be left to one thread.
-fn equalize_in_stripes<S: Sample>(
-    picture: &mut Picture<'_, S>,
-    operation: &Operation,
-    threads: usize,
-) -> bool {
-    let Method::Clahe(clahe) = operation.method else { return false };
-    let layout = layout(&picture.before());
-    let stripes = if threads > 1 { stripes(&layout, operation, &clahe, threads) } else { Vec::new() };
-    if stripes.len() < 2 {
-        return false;
-    }
-    let row = picture.out.len() / layout.height as usize;
-    let samples = |rows: &Range<usize>| rows.start * row..rows.end * row;
-    // Nothing is written before all have read: the results may go where the picture lies.
-    let before = picture.before();
-    let equalized = share(threads, stripes.into_iter(), Vec::new, |done, stripe| {
-        // Pages that are not needed are never touched.
-        let mut copy = vec![S::zeroed(); row * layout.height as usize];
-        let needed = before.slice_axis(Axis(0), Slice::from(stripe.needed.clone()));
-        read(&needed, &mut copy[samples(&stripe.needed)]);
-        equalize_stripe(bytes_mut(&mut copy), &layout, operation, &stripe, &mut Scratch::default());
-        done.push((stripe.rows, copy));
-    });
-    let mut equalized: Vec<_> = equalized.into_iter().flatten().collect();
-    equalized.sort_unstable_by_key(|(rows, _)| rows.start);
-    let mut rest = picture.out.view_mut();
-    let mut targets = Vec::with_capacity(equalized.len());
-    for (rows, copy) in &equalized {
-        let (target, below) = rest.split_at(Axis(0), rows.len());
-        rest = below;
-        targets.push((target, &copy[samples(rows)]));
-    }
-    share(threads, targets.into_iter(), || (), |(), (mut target, samples)| write(samples, &mut target));
-    true
 }
 
 /// LUTs, one for each plane that is equalized, and how many levels there are before and after.
@@ -335,7 +293,10 @@ fn map<S: Sample>(picture: &mut Picture<'_, S>, through: &Through<'_, S>, thread
     let (_, width, channels) = picture.out.dim();
     let bands = picture.bands((BAND / (width * channels)).max(1));
     share(threads, bands, Vec::new, |buffer, mut band| {
-        band.change(buffer, |samples, layout| {
+        band.change(1, buffer, |source, samples, layout| {
+            if let Some(source) = source {
+                samples.copy_from_slice(source);
+            }
             apply(bytes_mut(samples), layout, through.per_channel, cast_slice(through.luts));
             if layout.pixel.colour_channels() > 1 && !through.per_channel {
                 // Colours go beyond the levels with their luma.

@@ -4,8 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// A thread that has less to do than this many samples costs more than it saves.
-const SAMPLES_A_THREAD: usize = 1 << 18;
+use equalize::{Executor, SAMPLES_A_THREAD};
 
 /// Returns how many of the threads that are allowed (0: one for each core) pay off for so many samples.
 pub(crate) fn worthwhile(allowed: usize, samples: usize) -> usize {
@@ -45,4 +44,17 @@ pub(crate) fn share<T: Send, W: Send>(
         states.extend(joined);
         states
     })
+}
+
+/// So many threads, for one picture.
+pub(crate) struct Threads(pub(crate) usize);
+
+impl Executor for Threads {
+    fn threads(&self) -> usize {
+        self.0
+    }
+
+    fn for_each<P: Send>(&self, threads: usize, pieces: Vec<P>, work: impl Fn(P) + Sync) {
+        share(threads, pieces.into_iter(), || (), |(), piece| work(piece));
+    }
 }

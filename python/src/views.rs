@@ -6,6 +6,8 @@ use numpy::ndarray::{
     ArrayView, ArrayView2, ArrayView3, ArrayViewMut, ArrayViewMut3, Axis, Dimension, Ix3, Ix4, Slice,
 };
 
+use crate::threads::share;
+
 /// The samples of pictures, and where the results go.
 pub(crate) struct Pair<'a, S, D> {
     /// Nothing if the samples lie where the results go.
@@ -53,20 +55,41 @@ impl<S: Sample> Picture<'_, S> {
         })
     }
 
-    /// Lets `change` work in place on the samples without gaps: where the results go, or, if there are gaps, in `buffer`.
-    pub(crate) fn change(&mut self, buffer: &mut Vec<S>, change: impl FnOnce(&mut [S], &Layout)) {
+    /// Lets `change` work on samples without gaps: from where they lie, if that is elsewhere, to where the results go. Those with gaps are
+    /// copied, those of results by way of `buffer`, by so many threads.
+    pub(crate) fn change(
+        &mut self,
+        threads: usize,
+        buffer: &mut Vec<S>,
+        change: impl FnOnce(Option<&[S]>, &mut [S], &Layout),
+    ) {
         let layout = layout(&self.before());
-        if let Some(samples) = self.out.as_slice_mut() {
-            if let Some(source) = &self.source {
-                read(source, samples);
+        let Self { source, out } = self;
+        let without_gaps = source.as_ref().and_then(|source| source.as_slice());
+        if let Some(samples) = out.as_slice_mut() {
+            if let (Some(source), None) = (&source, without_gaps) {
+                read_on(threads, source, samples);
             }
-            return change(samples, &layout);
+            return change(without_gaps, samples, &layout);
         }
-        buffer.resize(self.out.len(), S::zeroed());
-        read(&self.before(), buffer);
-        change(buffer, &layout);
-        write(buffer, &mut self.out.view_mut());
+        buffer.resize(out.len(), S::zeroed());
+        if without_gaps.is_none() {
+            read_on(threads, &source.as_ref().map_or(out.view(), |source| source.view()), buffer);
+        }
+        change(without_gaps, buffer, &layout);
+        let (rows, row) = (layout.height as usize, buffer.len() / layout.height as usize);
+        let rows = rows.div_ceil(threads);
+        let parts = buffer.chunks(rows * row).zip(out.axis_chunks_iter_mut(Axis(0), rows));
+        share(threads, parts, || (), |(), (samples, mut out)| write(samples, &mut out));
     }
+}
+
+/// Copies the samples of a picture to where they lie without gaps, on so many threads.
+fn read_on<S: Sample>(threads: usize, picture: &ArrayView3<'_, S>, samples: &mut [S]) {
+    let (height, row) = (picture.len_of(Axis(0)), samples.len() / picture.len_of(Axis(0)));
+    let rows = height.div_ceil(threads);
+    let parts = picture.axis_chunks_iter(Axis(0), rows).zip(samples.chunks_mut(rows * row));
+    share(threads, parts, || (), |(), (picture, samples)| read(&picture, samples));
 }
 
 /// Returns the layout of a picture once its samples lie without gaps.

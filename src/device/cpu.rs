@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Scope;
+use std::thread::{self, Scope};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -13,6 +13,7 @@ use crate::device::task::Task;
 use crate::progress::timings::{Stage, thread_time};
 use crate::slot::device_state::DeviceState;
 use codec::Cores;
+use equalize::Executor;
 use lanes::{CpuLane, Lane};
 
 /// The CPU: its lanes are threads of this process.
@@ -51,7 +52,8 @@ impl CpuDevice {
 }
 
 fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64) {
-    let mut lane = CpuLane::default();
+    let helpers = Helpers { cores, time: AtomicU64::new(0) };
+    let mut lane = CpuLane::new(&helpers);
     for mut task in tasks {
         task.mark(Stage::Queue);
         let working = cores.work();
@@ -60,12 +62,37 @@ fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64) {
         let before = thread_time();
         let slot = task.slot.bytes_mut();
         lane.carry_out(slot, &layout, byte_orders, &order).expect("the CPU does not fail");
-        let time = thread_time() - before;
+        let time = thread_time() - before + Duration::from_nanos(helpers.time.swap(0, Ordering::Relaxed));
         taken.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
         task.took(time);
         drop((span, working));
         task.mark(Stage::Device);
         task.pass_on();
+    }
+}
+
+/// The idle cores that help a lane.
+struct Helpers<'c> {
+    cores: &'c Cores,
+    /// Processor time that they have taken, in nanoseconds.
+    time: AtomicU64,
+}
+
+impl Executor for Helpers<'_> {
+    fn threads(&self) -> usize {
+        self.cores.threads()
+    }
+
+    fn for_each<P: Send>(&self, threads: usize, pieces: Vec<P>, work: impl Fn(P) + Sync) {
+        let lane = thread::current().id();
+        self.cores.for_each(threads, pieces, |piece| {
+            if thread::current().id() == lane {
+                return work(piece);
+            }
+            let before = thread_time();
+            work(piece);
+            self.time.fetch_add((thread_time() - before).as_nanos() as u64, Ordering::Relaxed);
+        });
     }
 }
 

@@ -1,14 +1,17 @@
 //! The CPU's cores: how many are idle, and how idle ones help with work that can be cut into pieces.
 //!
 //! Every thread that decodes, equalizes or encodes holds a [`Core`] while it does so. With a full folder no core is idle. With one large
-//! picture, or at the end of a folder, some are; [`Cores::in_order`] has them help, and lets them go when other threads want them.
+//! picture, or at the end of a folder, some are; [`Cores::in_order`] has them help, and lets them go when other threads want them. As an
+//! [`Executor`], so does the count for what needs no order.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use equalize::Executor;
 
 /// The most helpers for one piece of work: more gain little, given what one thread has to do alone, and each needs tools.
 const MAX_HELPERS: usize = 15;
@@ -113,6 +116,42 @@ impl Cores {
     }
 }
 
+/// Idle cores help with the pieces, as they do in [`Cores::in_order`].
+impl Executor for Cores {
+    fn threads(&self) -> usize {
+        let idle = usize::try_from(self.idle.load(Ordering::Relaxed)).unwrap_or(0);
+        1 + idle.min(self.most_helpers)
+    }
+
+    fn for_each<P: Send>(&self, threads: usize, pieces: Vec<P>, work: impl Fn(P) + Sync) {
+        let most_helpers = self.most_helpers.min(threads.saturating_sub(1));
+        let (work, pieces) = (&work, &Mutex::new(pieces.into_iter()));
+        thread::scope(|scope| {
+            let mut helpers: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
+            while let (Some(piece), left) = next(pieces) {
+                helpers.retain(|helper| !helper.is_finished());
+                while helpers.len() < most_helpers.min(left)
+                    && let Some(core) = self.help()
+                {
+                    let help = move || core.help_with_any(work, pieces);
+                    // Without a thread there is merely no help.
+                    let Ok(helper) = Builder::new().name("help".into()).spawn_scoped(scope, help) else {
+                        break;
+                    };
+                    helpers.push(helper);
+                }
+                work(piece);
+            }
+        });
+    }
+}
+
+/// Returns the next piece, and how many are left.
+fn next<P>(pieces: &Mutex<std::vec::IntoIter<P>>) -> (Option<P>, usize) {
+    let mut pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
+    (pieces.next(), pieces.len())
+}
+
 /// What a thread shares with its helpers: pieces to be worked on, and results that wait for their turn.
 struct Workshop<P, T> {
     give: Sender<(usize, P, T)>,
@@ -207,6 +246,17 @@ impl Core<'_> {
         }
     }
 
+    /// Works on pieces until none is left, or until some thread works without a core.
+    fn help_with_any<P>(self, work: impl Fn(P), pieces: &Mutex<std::vec::IntoIter<P>>) {
+        let mut core = Some(self);
+        while core.is_some()
+            && let (Some(piece), _) = next(pieces)
+        {
+            work(piece);
+            core = core.and_then(Core::unless_wanted);
+        }
+    }
+
     /// Gives the core to a thread that works without one, if there is any; otherwise keeps it.
     fn unless_wanted(self) -> Option<Self> {
         let give = |idle| (idle < 0).then_some(idle + 1);
@@ -264,6 +314,36 @@ mod tests {
             drop(own);
             assert_eq!(idle(&cores), count as isize, "all cores are idle again");
         }
+    }
+
+    #[test]
+    fn pieces_without_an_order_are_each_done_once_by_no_more_threads_than_asked_for() {
+        for (count, asked, expected) in [(0, 4, 1), (2, 4, 2), (4, 2, 2), (4, 9, 4)] {
+            let cores = Cores::new(count);
+            let own = cores.work();
+            let done = Mutex::new((Vec::new(), HashSet::new()));
+            cores.for_each(asked, (0..100).collect(), |piece: usize| {
+                thread::sleep(Duration::from_micros(100));
+                let mut done = done.lock().unwrap();
+                done.0.push(piece);
+                done.1.insert(thread::current().id());
+            });
+            let (mut pieces, threads) = done.into_inner().unwrap();
+            pieces.sort_unstable();
+            assert_eq!(pieces, (0..100).collect::<Vec<_>>());
+            assert!(threads.len() <= expected, "{} threads of {count}, {asked}", threads.len());
+            drop(own);
+            assert_eq!(idle(&cores), count as isize, "all cores are idle again");
+        }
+    }
+
+    #[test]
+    fn a_panic_of_a_helper_comes_through() {
+        let cores = Cores::new(3);
+        let panics = |piece: usize| assert_ne!(piece, 50, "as it should");
+        let outcome = catch_unwind(AssertUnwindSafe(|| cores.for_each(4, (0..100).collect(), panics)));
+        assert!(outcome.is_err());
+        assert_eq!(idle(&cores), 3);
     }
 
     #[test]

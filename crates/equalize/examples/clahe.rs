@@ -1,34 +1,56 @@
-//! Times CLAHE of one gray PGM of 8 or 16 bits, once for each line on standard input: `benches/clahe_opencv.py` runs it in turns with
-//! OpenCV. `clahe PICTURE COLUMNS ROWS CLIP_LIMIT [LANES]` prints seconds; with several lanes, as many pictures are equalized at once,
-//! and the time is that of all divided by their number.
+//! Times one gray PGM of 8 or 16 bits, once for each line on standard input: `benches/clahe_opencv.py` runs it in turns with OpenCV.
+//! `clahe PICTURE COLUMNS ROWS CLIP_LIMIT [THREADS]` prints the seconds of CLAHE, or without tiles (0 0) those of global equalization; several threads
+//! share the picture.
 
 use std::error::Error;
 use std::io::{BufRead, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use histeqd_equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize};
+use histeqd_equalize::{
+    Clahe, ClipLimit, Depth, Executor, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize_on,
+};
+
+/// So many threads, which last no longer than a step of the work.
+struct Threads(usize);
+
+impl Executor for Threads {
+    fn threads(&self) -> usize {
+        self.0
+    }
+
+    fn for_each<P: Send>(&self, threads: usize, pieces: Vec<P>, work: impl Fn(P) + Sync) {
+        let pieces = Mutex::new(pieces.into_iter());
+        let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let run = || {
+            while let Some(piece) = next() {
+                work(piece);
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| drop(scope.spawn(run)));
+            run();
+        });
+    }
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [file, columns, rows, limit, lanes @ ..] = &arguments[..] else {
-        return Err("clahe PICTURE COLUMNS ROWS CLIP_LIMIT [LANES]".into());
+    let [file, columns, rows, limit, threads @ ..] = &arguments[..] else {
+        return Err("clahe PICTURE COLUMNS ROWS CLIP_LIMIT [THREADS]".into());
     };
-    let tiles = Tiles::Grid { x: columns.parse()?, y: rows.parse()? };
-    let operation =
-        Operation::new(Method::Clahe(Clahe { clip_limit: ClipLimit::Times(limit.parse()?), tiles }));
-    let lanes = lanes.first().map_or(Ok(1), |lanes| lanes.parse())?;
+    let (x, y) = (columns.parse()?, rows.parse()?);
+    let clahe = Clahe { clip_limit: ClipLimit::Times(limit.parse()?), tiles: Tiles::Grid { x, y } };
+    let operation = Operation::new(if x == 0 { Method::Global } else { Method::Clahe(clahe) });
+    let threads = Threads(threads.first().map_or(Ok(1), |threads| threads.parse())?);
     let (layout, words) = read(&std::fs::read(file)?)?;
-    let mut workplaces: Vec<_> = (0..lanes).map(|_| (words.clone(), Scratch::default())).collect();
+    let source = &bytemuck::cast_slice(&words)[..layout.bytes() as usize];
+    let (mut words, mut scratch) = (words.clone(), Scratch::default());
+    let pixels = &mut bytemuck::cast_slice_mut(&mut words)[..source.len()];
     for _ in std::io::stdin().lock().lines() {
-        workplaces.iter_mut().for_each(|(pixels, _)| pixels.copy_from_slice(&words));
         let start = Instant::now();
-        std::thread::scope(|scope| {
-            for (pixels, scratch) in &mut workplaces {
-                let pixels = &mut bytemuck::cast_slice_mut(pixels)[..layout.bytes() as usize];
-                scope.spawn(|| equalize(pixels, &layout, &operation, scratch));
-            }
-        });
-        println!("{}", start.elapsed().as_secs_f64() / f64::from(lanes));
+        equalize_on(&threads, Some(source), pixels, &layout, &operation, &[], &mut scratch);
+        println!("{}", start.elapsed().as_secs_f64());
         std::io::stdout().flush()?;
     }
     Ok(())

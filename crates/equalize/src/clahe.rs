@@ -7,33 +7,32 @@
 //!
 //! It works in place, and in one of two ways, whichever is faster: with LUTs (`dense`), or, where tiles have few pixels, without them
 //! (`sparse`). So its time grows with the number of pixels, however small the tiles are. `bands` has the order in which both go through the
-//! picture; `survey` finds out which levels occur where, and `slots` numbers them.
+//! picture, and the pieces that threads share; `survey` finds out which levels occur where, and `slots` numbers them.
 
 mod bands;
 mod dense;
 mod plane;
 mod slots;
 mod sparse;
-mod stripe;
 mod survey;
 mod tiles;
 
 use super::clip::{ClipLimit, Clipping, LevelsInUse};
 use super::colour::Plane;
+use super::executor::{Executor, Pool, Team};
 use super::histogram::Tally;
 use super::level::Level;
 pub use super::portable::Corners;
-use super::portable::quantize;
+use super::portable::{Quad, quantize};
 use super::sample::Sample;
 use super::strength::Strength;
 use crate::{Depth, Layout, Levels};
 use bands::Task;
-use dense::{Dense, Luts};
-use plane::{PaddedPlane, Rows};
+use dense::{LutRow, packed_bytes};
+use plane::{PaddedPlane, Rows, Shape};
 use slots::Slots;
-use sparse::Sparse;
-pub use stripe::{Stripe, stripes};
-use survey::{Interval, Survey};
+use sparse::{SlotRow, Sorting};
+use survey::{Interval, Survey, marked};
 use tiles::Axis;
 pub use tiles::{Between, Clahe, Geometry, Tiles, reflect};
 
@@ -52,7 +51,7 @@ impl Geometry {
         if self.area() < TINY { 0 } else { self.area().saturating_mul(ENTRIES_A_PIXEL * self.columns as u64) }
     }
 
-    /// Bytes that a [`super::Scratch`] grows to for this picture, with whichever levels it has.
+    /// Bytes that a [`super::Scratch`] grows to for this picture, with whichever levels it has, on one thread. Each further one adds up to 8 MiB.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
         match layout.depth {
             Depth::Eight => self.bytes::<u8>(layout),
@@ -63,85 +62,128 @@ impl Geometry {
     fn bytes<S: Sample>(&self, layout: &Layout) -> u64 {
         let (width, height) = (layout.width as usize, layout.height as usize);
         let axes = Axis::bytes(width, self.columns) + Axis::bytes(height, self.rows);
-        let rows = Rows::<S>::bytes(self, width, height);
+        let padding = (self.rows * self.tile_height - height) * width * size_of::<S>();
+        let rows = padding + Rows::<S>::bytes(self, width) + S::LEVELS;
         let most = S::LEVELS * self.columns;
         let allowed = usize::try_from(self.entries_allowed()).unwrap_or(usize::MAX);
-        let luts = Luts::<S>::bytes_for(self, most.min(allowed));
-        let tables = if allowed < most { luts.max(Sparse::<S>::bytes_for(self)) } else { luts };
+        let dense = 2 * LutRow::<S>::bytes_for(self, most.min(allowed)) + packed_bytes::<S>(self);
+        let sparse = 2 * SlotRow::<S>::bytes_for(self) + Sorting::<S>::bytes_for(self);
+        let tables = if allowed < most { dense.max(sparse) } else { dense };
         (axes + rows + tables + Survey::bytes(self) + S::LEVELS * size_of::<S>()) as u64
     }
 }
 
-/// The buffers that are reused from picture to picture.
+/// What is kept of a plane, reused from picture to picture.
 pub(super) struct Buffers<S> {
-    rows: Rows<S>,
+    padding: Vec<S>,
     slots: Slots<S>,
     survey: Survey,
     across: Axis,
     down: Axis,
-    luts: Luts<S>,
-    sparse: Sparse<S>,
+    dense: Vec<LutRow<S>>,
+    sparse: Vec<SlotRow<S>>,
 }
 
 impl<S> Default for Buffers<S> {
     fn default() -> Self {
         Self {
-            rows: Rows::default(),
+            padding: Vec::new(),
             slots: Slots::default(),
             survey: Survey::default(),
             across: Axis::default(),
             down: Axis::default(),
-            luts: Luts::default(),
-            sparse: Sparse::default(),
+            dense: Vec::new(),
+            sparse: Vec::new(),
         }
     }
 }
 
-/// Equalizes one plane of a picture with CLAHE, in place: all of it, or a stripe.
-pub(super) fn equalize<S: Sample>(
-    samples: &mut [S],
+impl<S: Sample> Buffers<S> {
+    /// Bytes of tables.
+    fn tables(&self) -> usize {
+        let dense = self.dense.iter().map(LutRow::bytes).sum::<usize>();
+        dense + self.sparse.iter().map(SlotRow::bytes).sum::<usize>()
+    }
+}
+
+/// The buffers of a thread.
+pub(super) struct Thread<S> {
+    tally: Option<Tally>,
+    rows: Rows<S>,
+    /// For each place in a block, the entries of its four tiles side by side.
+    quads: Vec<Quad>,
+    sorting: Sorting<S>,
+    /// For every level whether it occurs; without entries between two uses.
+    occurs: Vec<bool>,
+}
+
+impl<S> Default for Thread<S> {
+    fn default() -> Self {
+        Self {
+            tally: None,
+            rows: Rows::default(),
+            quads: Vec::new(),
+            sorting: Sorting::default(),
+            occurs: Vec::new(),
+        }
+    }
+}
+
+impl<S: Sample> Thread<S> {
+    /// Returns the tally, which may hold earlier counts.
+    pub(super) fn tally(&mut self) -> &mut Tally {
+        self.tally.get_or_insert_with(|| Tally::new(S::LEVELS))
+    }
+}
+
+/// Equalizes one plane of a picture with CLAHE, in place or, with a `source`, from there.
+pub(super) fn equalize<S: Sample, E: Executor>(
+    (source, samples): (Option<&[S]>, &mut [S]),
     layout: &Layout,
-    (plane, stripe): (Plane, Option<&Stripe>),
+    plane: Plane,
     (clahe, strength, levels): (&Clahe, Strength, Levels),
-    buffers: &mut Buffers<S>,
-    tally: &mut Tally,
+    (buffers, threads): (&mut Buffers<S>, &mut Pool<Thread<S>>),
+    team: &Team<'_, E>,
 ) {
     let levels = levels.number(layout.depth);
     let tiles = Geometry::new(layout, clahe).with_levels(levels);
     let (width, height) = (layout.width as usize, layout.height as usize);
-    let Buffers { rows, slots, survey, across, down, luts, sparse } = buffers;
-    let mut plane = PaddedPlane::new(samples, width, (layout.pixel, plane), rows);
+    let shape = Shape { width, height, pixel: layout.pixel, plane };
+    let Buffers { padding, slots, survey, across, down, dense, sparse } = buffers;
     across.set(width, tiles.tile_width, tiles.columns);
     down.set(height, tiles.tile_height, tiles.rows);
     let axes = (&*across, &*down);
+    let whole = PaddedPlane { shape, samples: source.unwrap_or(samples), padding: &[] };
     let limit = (clahe.clip_limit, levels);
-    let Some(clipping) = look(&mut plane, &tiles, axes, limit, (slots, survey)) else { return };
-    plane.pad(&tiles);
-    let entries = survey.most_entries(&tiles) as u64;
-    let bands = stripe.map_or(0..down.runs.len(), |stripe| stripe.bands.clone());
-    let task = Task { tiles, clipping, strength, slots, survey, across, down };
-    if entries > tiles.entries_allowed() {
-        bands::equalize(&task, &mut plane, bands, sparse);
+    let Some(clipping) = look(&whole, &tiles, axes, limit, (slots, survey), (threads, team)) else {
+        return super::copy((source, samples), layout.pixel, team);
+    };
+    shape.pad(whole.samples, &tiles, padding);
+    let is_sparse = survey.most_entries(&tiles) as u64 > tiles.entries_allowed();
+    let task = Task { shape, source, padding, tiles, clipping, strength, slots, survey, across, down };
+    if is_sparse {
+        bands::equalize(&task, samples, sparse, threads, team);
     } else {
-        tally.clear();
-        bands::equalize(&task, &mut plane, bands, &mut Dense(luts, tally));
+        threads.all().iter_mut().for_each(|thread| thread.tally().clear());
+        bands::equalize(&task, samples, dense, threads, team);
     }
-    if luts.bytes() + sparse.bytes() > TABLES_KEPT {
-        (*luts, *sparse) = (Luts::default(), Sparse::default());
+    if buffers.tables() > TABLES_KEPT {
+        (buffers.dense, buffers.sparse) = (Vec::new(), Vec::new());
     }
 }
 
 /// Finds out which levels occur where, as far as it pays to know, and returns what is done to each tile; nothing if the plane stays as it is.
-fn look<S: Sample>(
-    plane: &mut PaddedPlane<'_, S>,
+fn look<S: Sample, E: Executor>(
+    plane: &PaddedPlane<'_, S>,
     tiles: &Geometry,
     axes: (&Axis, &Axis),
     (limit, levels): (ClipLimit, usize),
     (slots, survey): (&mut Slots<S>, &mut Survey),
+    (threads, team): (&mut Pool<Thread<S>>, &Team<'_, E>),
 ) -> Option<Clipping> {
     let clipping = if limit.needs_levels(levels) {
-        let mut occurs = vec![false; S::LEVELS];
-        survey.look(plane, axes, Some(&mut occurs));
+        survey.look(plane, axes, true, (threads, team));
+        let occurs = marked(threads);
         slots.set_occurring(&occurs);
         Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), tiles.area())?
     } else {
@@ -149,8 +191,8 @@ fn look<S: Sample>(
             slots.set_all();
             survey.assume(Interval { lowest: 0, highest: S::LEVELS as u32 - 1 }, axes);
         } else {
-            let seen = survey.look(plane, axes, None);
-            slots.set_seen(&seen, plane);
+            let seen = survey.look(plane, axes, false, (threads, team));
+            slots.set_seen(&seen, plane, threads, team);
         }
         Clipping::new(limit, tiles.area(), levels)
     };
@@ -172,18 +214,22 @@ pub fn fill_lut<S: Level>(counts: &[u64], clipping: &Clipping, scale: f32, lut: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Pixel;
+    use crate::{Pixel, Sequential};
 
-    impl<S: Sample> Buffers<S> {
-        fn bytes(&self) -> usize {
-            self.rows.bytes_taken()
-                + size_of_val(self.slots.levels())
-                + self.survey.bytes_taken()
-                + self.across.bytes_taken()
-                + self.down.bytes_taken()
-                + self.luts.bytes()
-                + self.sparse.bytes()
-        }
+    fn bytes<S: Sample>(buffers: &Buffers<S>, threads: &mut Pool<Thread<S>>) -> usize {
+        let of_thread = |thread: &Thread<S>| {
+            thread.rows.bytes_taken()
+                + size_of_val(&thread.quads[..])
+                + thread.sorting.bytes()
+                + thread.occurs.capacity()
+        };
+        size_of_val(&buffers.padding[..])
+            + size_of_val(buffers.slots.levels())
+            + buffers.survey.bytes_taken()
+            + buffers.across.bytes_taken()
+            + buffers.down.bytes_taken()
+            + buffers.tables()
+            + threads.all().iter().map(of_thread).sum::<usize>()
     }
 
     #[test]
@@ -196,23 +242,14 @@ mod tests {
                         (0..width * height).map(|at| (at * 40_503 % 65_521 / apart * apart) as u16).collect();
                     let tiles = Tiles::Grid { x: grid, y: grid };
                     let clahe = Clahe { clip_limit: ClipLimit::Times(2.0 + number as f64), tiles };
-                    let mut buffers = Buffers::default();
+                    let (mut buffers, mut threads) = (Buffers::default(), Pool::default());
                     let what = (&clahe, Strength::FULL, Levels::All);
-                    let gray = Plane::Channel(0);
-                    equalize(
-                        &mut samples,
-                        &layout,
-                        (gray, None),
-                        what,
-                        &mut buffers,
-                        &mut Tally::new(65_536),
-                    );
+                    let team = Team::new(&Sequential, samples.len());
+                    let kept = (&mut buffers, &mut threads);
+                    equalize((None, &mut samples), &layout, Plane::Channel(0), what, kept, &team);
+                    let taken = bytes(&buffers, &mut threads) as u64;
                     let promised = Geometry::new(&layout, &clahe).scratch_bytes(&layout);
-                    assert!(
-                        buffers.bytes() as u64 <= promised,
-                        "{} {promised} {layout:?} {grid}",
-                        buffers.bytes()
-                    );
+                    assert!(taken <= promised, "{taken} {promised} {layout:?} {grid}");
                 }
             }
         }

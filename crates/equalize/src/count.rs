@@ -1,8 +1,9 @@
 //! Colour histograms: how often every level occurs, channel by channel.
 
 use super::colour::Plane;
-use super::histogram::{Counted, Tally, add_plane};
-use super::{Sample, Scratch};
+use super::executor::{Executor, Sequential, Team};
+use super::histogram::{Counted, count_plane};
+use super::{Buffers, Sample, Scratch};
 use crate::{Depth, Layout, Pixel};
 
 /// Returns the planes that are counted, in the order of their counts: all channels and, for colour, luma.
@@ -46,21 +47,43 @@ pub fn of_equalized<'c>(counts: &'c [u64], layout: &Layout, per_channel: bool) -
 /// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd address, or if the length of `counts` is
 /// not [`length`].
 pub fn count(pixels: &[u8], layout: &Layout, counts: &mut [u64], scratch: &mut Scratch) {
+    count_on(&Sequential, pixels, layout, counts, scratch);
+}
+
+/// Counts all planes of a picture as [`count`] does, with the threads of an [`Executor`].
+///
+/// # Panics
+/// As [`count`].
+pub fn count_on(
+    executor: &impl Executor,
+    pixels: &[u8],
+    layout: &Layout,
+    counts: &mut [u64],
+    scratch: &mut Scratch,
+) {
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     assert_eq!(counts.len(), length(layout), "a count a level and plane");
     match layout.depth {
-        Depth::Eight => count_samples::<u8>(pixels, layout, counts, scratch),
-        Depth::Sixteen => count_samples::<u16>(bytemuck::cast_slice(pixels), layout, counts, scratch),
+        Depth::Eight => count_samples(pixels, layout, counts, &mut scratch.eight, executor),
+        Depth::Sixteen => {
+            let samples: &[u16] = bytemuck::cast_slice(pixels);
+            count_samples(samples, layout, counts, &mut scratch.sixteen, executor);
+        }
     }
 }
 
-fn count_samples<S: Sample>(samples: &[S], layout: &Layout, counts: &mut [u64], scratch: &mut Scratch) {
+fn count_samples<S: Sample>(
+    samples: &[S],
+    layout: &Layout,
+    counts: &mut [u64],
+    buffers: &mut Buffers<S>,
+    executor: &impl Executor,
+) {
     let (width, pixel) = (layout.width as usize, layout.pixel);
-    let tally = S::buffers(scratch).tally.get_or_insert_with(|| Tally::new(S::LEVELS));
+    let team = Team::new(executor, samples.len());
     for (&plane, counts) in planes(pixel).iter().zip(counts.chunks_exact_mut(S::LEVELS)) {
-        tally.clear();
-        add_plane(samples, width, pixel, plane, counted(pixel, plane), tally);
-        counts.copy_from_slice(tally.counts());
+        let what = (width, pixel, plane, counted(pixel, plane));
+        counts.copy_from_slice(count_plane(samples, what, &mut buffers.threads, &team));
     }
 }
 

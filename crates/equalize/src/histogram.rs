@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use super::clahe::Thread;
 use super::clip::Count;
 use super::colour::{self, Plane};
+use super::executor::{Executor, Pool, Team};
 use super::level::Level;
 use super::portable::{TABLES_8, TABLES_16};
 use super::sample::Sample;
@@ -98,6 +100,12 @@ impl Tally {
         &self.counts
     }
 
+    /// Adds what another tally has counted.
+    fn merge(&mut self, other: &mut Self) {
+        self.empty_tables();
+        self.counts.iter_mut().zip(other.counts()).for_each(|(sum, count)| *sum += count);
+    }
+
     /// Writes how often each of these levels occurred to the front of `counts`, which it returns.
     #[inline(always)]
     pub(super) fn sum<'a, C: Count>(&self, levels: Range<usize>, counts: &'a mut [C]) -> &'a mut [C] {
@@ -150,6 +158,26 @@ pub fn add_plane<S: Sample>(
         let kept = if skip { keep_visible(block, pixel, values) } else { values.len() };
         tally.add(&values[..kept]);
     }
+}
+
+/// Counts one plane of a picture, as [`add_plane`] does, and returns how often each level occurs.
+pub(super) fn count_plane<'t, S: Sample, E: Executor>(
+    samples: &[S],
+    (width, pixel, plane, counted): (usize, Pixel, Plane, Counted),
+    threads: &'t mut Pool<Thread<S>>,
+    team: &Team<'_, E>,
+) -> &'t [u64] {
+    threads.all().iter_mut().for_each(|thread| thread.tally().clear());
+    let row = width.max(1) * pixel.channels();
+    let length = team.piece(samples.len()).next_multiple_of(row);
+    team.for_each(samples.chunks(length).collect(), |samples| {
+        threads.with(|thread| add_plane(samples, width, pixel, plane, counted, thread.tally()));
+    });
+    threads.with(|_| ());
+    let mut tallies = threads.all().iter_mut().map(Thread::tally);
+    let total = tallies.next().expect("this thread has one");
+    tallies.for_each(|tally| total.merge(tally));
+    total.counts()
 }
 
 /// Moves the values of visible pixels to the front and returns how many there are.

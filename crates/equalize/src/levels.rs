@@ -1,6 +1,6 @@
 //! How many levels samples have.
 
-use crate::{ByteOrder, Depth, Layout, Sample, swap_bytes};
+use crate::{ByteOrder, Depth, Layout, Pixel, Sample, swap_bytes};
 
 /// How many levels the samples of a picture have, from 0 on.
 ///
@@ -50,21 +50,21 @@ impl Levels {
         }
         let highest = (self.number(layout.depth) - 1) as u16;
         match layout.depth {
-            Depth::Eight => clamp_samples(pixels, layout, highest as u8),
+            Depth::Eight => clamp_samples(pixels, layout.pixel, highest as u8),
             Depth::Sixteen if order == ByteOrder::Native => {
-                clamp_samples::<u16>(bytemuck::cast_slice_mut(pixels), layout, highest);
+                clamp_samples::<u16>(bytemuck::cast_slice_mut(pixels), layout.pixel, highest);
             }
             Depth::Sixteen => {
                 swap_bytes(pixels);
-                clamp_samples::<u16>(bytemuck::cast_slice_mut(pixels), layout, highest);
+                clamp_samples::<u16>(bytemuck::cast_slice_mut(pixels), layout.pixel, highest);
                 swap_bytes(pixels);
             }
         }
     }
 }
 
-fn clamp_samples<S: Sample>(samples: &mut [S], layout: &Layout, highest: S) {
-    let (channels, colours) = (layout.pixel.channels(), layout.pixel.colour_channels());
+pub(super) fn clamp_samples<S: Sample>(samples: &mut [S], pixel: Pixel, highest: S) {
+    let (channels, colours) = (pixel.channels(), pixel.colour_channels());
     for pixel in samples.chunks_exact_mut(channels) {
         pixel[..colours].iter_mut().for_each(|sample| *sample = highest.min(*sample));
     }

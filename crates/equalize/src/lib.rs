@@ -19,7 +19,7 @@
 //! byte for byte: [`histogram`] counts, [`lut`] makes the look-up tables, [`colour`] computes luma and applies its changes, [`clahe`] is the
 //! adaptive method, whose clip limit is in [`clip`], and [`planes`] takes channels apart. [`count`] only counts, for colour histograms.
 //!
-//! There is no I/O, no thread and no C. With the feature `serde`, layouts and operations can be serialized.
+//! There is no I/O, no thread and no C; [`equalize_on`] has the threads of an [`Executor`] share one picture. With the feature `serde`, layouts and operations can be serialized.
 
 mod byte_order;
 mod bytes;
@@ -28,6 +28,7 @@ pub mod clip;
 pub mod colour;
 pub mod count;
 mod coverage;
+mod executor;
 pub mod histogram;
 mod layout;
 mod level;
@@ -41,17 +42,18 @@ pub mod simd;
 mod strength;
 
 pub use byte_order::{ByteOrder, ByteOrders, swap_bytes};
-use clahe::Stripe;
 pub use clahe::{Clahe, Tiles};
 pub use clip::ClipLimit;
 use colour::Plane;
 pub use coverage::is_narrow;
-use histogram::{BLOCK, Counted, Tally};
+pub use executor::{Executor, SAMPLES_A_THREAD, Sequential};
+use executor::{Pool, Team};
+use histogram::{BLOCK, Counted};
 pub use layout::{Depth, Layout, Pixel};
 pub use level::Level;
 pub use levels::Levels;
+use lut::Rule;
 pub use lut::Stretch;
-use lut::{Rule, of_plane};
 pub use sample::Sample;
 pub use strength::Strength;
 
@@ -134,16 +136,15 @@ pub struct Scratch {
 }
 
 /// The part of a [`Scratch`] for pictures of one depth.
-pub struct Buffers<S> {
-    /// Created for the first picture of this depth.
-    tally: Option<Tally>,
-    lut: Vec<S>,
+struct Buffers<S> {
+    threads: Pool<clahe::Thread<S>>,
+    luts: Vec<S>,
     clahe: clahe::Buffers<S>,
 }
 
 impl<S> Default for Buffers<S> {
     fn default() -> Self {
-        Self { tally: None, lut: Vec::new(), clahe: clahe::Buffers::default() }
+        Self { threads: Pool::default(), luts: Vec::new(), clahe: clahe::Buffers::default() }
     }
 }
 
@@ -170,44 +171,34 @@ pub fn equalize_like(
     reference: &[u64],
     scratch: &mut Scratch,
 ) {
-    assert_eq!(reference.len(), operation.reference_length(layout), "the counts of a reference");
-    equalize_bytes(pixels, layout, operation, (reference, None), scratch);
+    equalize_on(&Sequential, None, pixels, layout, operation, reference, scratch);
 }
 
-/// Equalizes the rows of a stripe of a picture in place by CLAHE, as [`equalize`] does. The rows that it needs ([`Stripe::needed`]) must be
-/// those of the picture, and what the others hold afterwards is not specified: several stripes are equalized in a copy each.
+/// Equalizes a picture as [`equalize_like`] does, to the same bytes, with the threads of an [`Executor`]: in place, or from a `source` to `pixels`.
+/// What a thread writes is touched by no other before. A small picture is left to the thread that calls.
 ///
 /// # Panics
-/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd address, or if the method is not
-/// [`Method::Clahe`].
-pub fn equalize_stripe(
+/// As [`equalize_like`], and if `source` is not as long as `pixels`.
+pub fn equalize_on(
+    executor: &impl Executor,
+    source: Option<&[u8]>,
     pixels: &mut [u8],
     layout: &Layout,
     operation: &Operation,
-    stripe: &Stripe,
+    reference: &[u64],
     scratch: &mut Scratch,
 ) {
-    assert!(matches!(operation.method, Method::Clahe(_)), "only CLAHE has stripes");
-    equalize_bytes(pixels, layout, operation, (&[], Some(stripe)), scratch);
-}
-
-fn equalize_bytes(
-    pixels: &mut [u8],
-    layout: &Layout,
-    operation: &Operation,
-    (reference, stripe): (&[u64], Option<&Stripe>),
-    scratch: &mut Scratch,
-) {
+    assert_eq!(reference.len(), operation.reference_length(layout), "the counts of a reference");
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
+    assert!(source.is_none_or(|source| source.len() == pixels.len()), "as many pixels from as to");
     match layout.depth {
-        Depth::Eight => equalize_samples::<u8>(pixels, layout, operation, (reference, stripe), scratch),
-        Depth::Sixteen => {
-            let samples = bytemuck::cast_slice_mut(pixels);
-            equalize_samples::<u16>(samples, layout, operation, (reference, stripe), scratch);
+        Depth::Eight => {
+            equalize_samples((source, pixels), layout, operation, reference, &mut scratch.eight, executor);
         }
-    }
-    if operation.may_exceed_levels(layout) {
-        operation.levels.clamp(pixels, layout, ByteOrder::Native);
+        Depth::Sixteen => {
+            let samples = (source.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(pixels));
+            equalize_samples::<u16>(samples, layout, operation, reference, &mut scratch.sixteen, executor);
+        }
     }
 }
 
@@ -217,71 +208,148 @@ fn equalize_bytes(
 /// # Panics
 /// If the length of `pixels` is not [`Layout::bytes`], if there are more or fewer LUTs, or if either holds 16-bit values at an odd address.
 pub fn apply(pixels: &mut [u8], layout: &Layout, per_channel: bool, luts: &[u8]) {
-    assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
-    match layout.depth {
-        Depth::Eight => apply_samples(pixels, layout.pixel, per_channel, luts),
-        Depth::Sixteen => {
-            let samples: &mut [u16] = bytemuck::cast_slice_mut(pixels);
-            apply_samples(samples, layout.pixel, per_channel, bytemuck::cast_slice(luts));
-        }
-    }
+    apply_on(&Sequential, pixels, layout, per_channel, luts);
 }
 
-fn apply_samples<S: Sample>(samples: &mut [S], pixel: Pixel, per_channel: bool, luts: &[S]) {
-    let planes = Plane::to_equalize(pixel, per_channel);
-    assert_eq!(luts.len(), planes.len() * S::LEVELS, "a LUT for each plane");
-    for (&plane, lut) in planes.iter().zip(luts.chunks(S::LEVELS)) {
-        map_plane(samples, pixel, plane, lut);
+/// Sends a picture through LUTs as [`apply`] does, with the threads of an [`Executor`].
+///
+/// # Panics
+/// As [`apply`].
+pub fn apply_on(
+    executor: &impl Executor,
+    pixels: &mut [u8],
+    layout: &Layout,
+    per_channel: bool,
+    luts: &[u8],
+) {
+    assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
+    match layout.depth {
+        Depth::Eight => apply_samples((None, pixels), (layout.pixel, per_channel), luts, executor),
+        Depth::Sixteen => {
+            let samples = bytemuck::cast_slice_mut(pixels);
+            let luts = bytemuck::cast_slice(luts);
+            apply_samples::<u16>((None, samples), (layout.pixel, per_channel), luts, executor);
+        }
     }
 }
 
 /// Equalizes one 8-bit gray plane globally, as [`equalize`] does.
 pub fn equalize_gray8(samples: &mut [u8]) {
-    let how = (Rule::Equalize, Strength::FULL, u8::LEVELS);
-    through_lut(samples, 0, Pixel::Gray, Plane::Channel(0), how, &mut Buffers::default());
+    let operation = Operation::new(Method::Global);
+    let team = Team::new(&Sequential, samples.len());
+    through_luts((None, samples), (0, Pixel::Gray), &operation, &[], &mut Buffers::default(), &team);
 }
 
 fn equalize_samples<S: Sample>(
-    samples: &mut [S],
+    (mut source, samples): (Option<&[S]>, &mut [S]),
     layout: &Layout,
     operation: &Operation,
-    (reference, stripe): (&[u64], Option<&Stripe>),
-    scratch: &mut Scratch,
+    reference: &[u64],
+    buffers: &mut Buffers<S>,
+    executor: &impl Executor,
 ) {
-    let buffers = S::buffers(scratch);
-    let planes = Plane::to_equalize(layout.pixel, operation.per_channel);
-    let levels = operation.levels.number(layout.depth);
-    for (number, &plane) in planes.iter().enumerate() {
-        if let Method::Clahe(clahe) = operation.method {
-            let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
-            let what = (&clahe, operation.strength, operation.levels);
-            clahe::equalize(samples, layout, (plane, stripe), what, &mut buffers.clahe, tally);
+    let team = Team::new(executor, samples.len());
+    if let Method::Clahe(clahe) = operation.method {
+        let what = (&clahe, operation.strength, operation.levels);
+        for &plane in Plane::to_equalize(layout.pixel, operation.per_channel) {
+            let kept = (&mut buffers.clahe, &mut buffers.threads);
+            clahe::equalize((source.take(), samples), layout, plane, what, kept, &team);
         }
-        if let Some(rule) = operation.method.rule(of_plane::<S>(reference, number)) {
-            let how = (rule, operation.strength, levels);
-            through_lut(samples, layout.width as usize, layout.pixel, plane, how, buffers);
-        }
+    } else {
+        let shape = (layout.width as usize, layout.pixel);
+        through_luts((source, samples), shape, operation, reference, buffers, &team);
+    }
+    if operation.may_exceed_levels(layout) {
+        let highest = S::from_level(operation.levels.number(layout.depth) as u32 - 1);
+        let pieces = pieces((None, samples), layout.pixel, &team);
+        team.for_each(pieces, |(_, samples)| levels::clamp_samples(samples, layout.pixel, highest));
+    }
+    // What other threads need is not kept.
+    if team.threads() > 1 {
+        buffers.threads.all().truncate(1);
     }
 }
 
-/// Sends one plane through the LUT that follows from its counts. `samples` are whole rows of `width` pixels, or any number of pixels if `width`
-/// is 0.
-fn through_lut<S: Sample>(
-    samples: &mut [S],
-    width: usize,
-    pixel: Pixel,
-    plane: Plane,
-    (rule, strength, levels): (Rule<'_>, Strength, usize),
+/// Sends all planes that are equalized through the LUTs that follow from them. `samples` are whole rows of `width` pixels, or any number of
+/// pixels if `width` is 0.
+fn through_luts<S: Sample, E: Executor>(
+    (source, samples): (Option<&[S]>, &mut [S]),
+    (width, pixel): (usize, Pixel),
+    operation: &Operation,
+    reference: &[u64],
     buffers: &mut Buffers<S>,
+    team: &Team<'_, E>,
 ) {
-    let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
-    tally.clear();
-    histogram::add_plane(samples, width, pixel, plane, Counted::Visible, tally);
-    buffers.lut.resize(S::LEVELS, S::zeroed());
-    rule.fill_first(levels, tally.counts(), &mut buffers.lut);
-    strength.weaken_lut(&mut buffers.lut);
-    map_plane(samples, pixel, plane, &buffers.lut);
+    let planes = Plane::to_equalize(pixel, operation.per_channel);
+    let Buffers { threads, luts, .. } = buffers;
+    luts.resize(planes.len() * S::LEVELS, S::zeroed());
+    for (number, (&plane, lut)) in planes.iter().zip(luts.chunks_exact_mut(S::LEVELS)).enumerate() {
+        let what = (width, pixel, plane, Counted::Visible);
+        let counts = histogram::count_plane(source.unwrap_or(samples), what, threads, team);
+        lut::fill_plane(operation, number, counts, reference, lut);
+    }
+    map_planes((source, samples), (pixel, operation.per_channel), luts, team);
 }
+
+fn apply_samples<S: Sample>(
+    (source, samples): (Option<&[S]>, &mut [S]),
+    (pixel, per_channel): (Pixel, bool),
+    luts: &[S],
+    executor: &impl Executor,
+) {
+    let planes = Plane::to_equalize(pixel, per_channel);
+    assert_eq!(luts.len(), planes.len() * S::LEVELS, "a LUT for each plane");
+    let team = Team::new(executor, samples.len());
+    map_planes((source, samples), (pixel, per_channel), luts, &team);
+}
+
+/// The samples of some pixels, if they lie elsewhere, and where the results go.
+type Piece<'a, S> = (Option<&'a [S]>, &'a mut [S]);
+
+/// Cuts a picture into pieces of whole pixels.
+fn pieces<'a, S: Sample, E: Executor>(
+    (source, samples): Piece<'a, S>,
+    pixel: Pixel,
+    team: &Team<'_, E>,
+) -> Vec<Piece<'a, S>> {
+    let length = team.piece(samples.len()).next_multiple_of(pixel.channels());
+    let mut sources = source.map(|source| source.chunks(length));
+    let next = |samples| (sources.as_mut().and_then(Iterator::next), samples);
+    samples.chunks_mut(length).map(next).collect()
+}
+
+/// Copies the samples of a picture to where the results go, unless they lie there.
+fn copy<S: Sample, E: Executor>(picture: Piece<'_, S>, pixel: Pixel, team: &Team<'_, E>) {
+    team.for_each(pieces(picture, pixel, team), |(source, samples)| {
+        if let Some(source) = source {
+            samples.copy_from_slice(source);
+        }
+    });
+}
+
+/// Applies a LUT to each plane that is equalized.
+fn map_planes<S: Sample, E: Executor>(
+    picture: Piece<'_, S>,
+    (pixel, per_channel): (Pixel, bool),
+    luts: &[S],
+    team: &Team<'_, E>,
+) {
+    let band = BAND * pixel.channels();
+    team.for_each(pieces(picture, pixel, team), |(source, samples)| {
+        for (number, samples) in samples.chunks_mut(band).enumerate() {
+            if let Some(source) = source {
+                samples.copy_from_slice(&source[number * band..][..samples.len()]);
+            }
+            let planes = Plane::to_equalize(pixel, per_channel);
+            for (&plane, lut) in planes.iter().zip(luts.chunks_exact(S::LEVELS)) {
+                map_plane(samples, pixel, plane, lut);
+            }
+        }
+    });
+}
+
+/// Pixels that are copied and changed at a time: few enough to stay in the L2 cache between two passes.
+const BAND: usize = 1 << 15;
 
 /// Applies a LUT to one plane of interleaved samples.
 fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, lut: &[S]) {

@@ -75,15 +75,22 @@ pub fn fill(operation: &Operation, depth: Depth, counts: &[u64], reference: &[u6
 
 fn fill_samples<S: Level>(operation: &Operation, counts: &[u64], reference: &[u64], luts: &mut [S]) {
     for (number, (counts, lut)) in counts.chunks(S::LEVELS).zip(luts.chunks_mut(S::LEVELS)).enumerate() {
-        let rule = operation.method.rule(of_plane::<S>(reference, number)).expect("it has a LUT for a plane");
-        rule.fill_first(operation.levels.number(S::DEPTH), counts, lut);
-        operation.strength.weaken_lut(lut);
+        fill_plane(operation, number, counts, reference, lut);
     }
 }
 
-/// Returns the counts of the plane with this number among those that are equalized; none if there is no reference.
-pub(super) fn of_plane<S: Level>(reference: &[u64], number: usize) -> &[u64] {
-    reference.chunks(S::LEVELS).nth(number).unwrap_or_default()
+/// Fills the LUT of the plane with this number among those that are equalized, from its counts.
+pub(super) fn fill_plane<S: Level>(
+    operation: &Operation,
+    number: usize,
+    counts: &[u64],
+    reference: &[u64],
+    lut: &mut [S],
+) {
+    let reference = reference.chunks(S::LEVELS).nth(number).unwrap_or_default();
+    let rule = operation.method.rule(reference).expect("it has a LUT for a plane");
+    rule.fill_first(operation.levels.number(S::DEPTH), counts, lut);
+    operation.strength.weaken_lut(lut);
 }
 
 /// Fills the LUT that changes nothing.

@@ -2,7 +2,7 @@
 
 use super::level::Level;
 use super::portable::{self, Corners, Quad};
-use super::{Buffers, Scratch, simd};
+use super::simd;
 
 /// A sample of a picture, `u8` or `u16`, with the hot loops over many of them.
 ///
@@ -41,9 +41,6 @@ pub trait Sample: Level {
     /// Returns how many of some samples, which are in ascending order, are not above this one.
     #[doc(hidden)]
     fn not_below(self, sorted: &[Self; simd::WINDOW]) -> usize;
-
-    /// Returns the reusable buffers for this depth.
-    fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self>;
 }
 
 impl Sample for u8 {
@@ -69,10 +66,6 @@ impl Sample for u8 {
     fn not_below(self, sorted: &[Self; simd::WINDOW]) -> usize {
         simd::not_above_8(sorted, self)
     }
-
-    fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {
-        &mut scratch.eight
-    }
 }
 
 impl Sample for u16 {
@@ -85,9 +78,5 @@ impl Sample for u16 {
     #[inline(always)]
     fn not_below(self, sorted: &[Self; simd::WINDOW]) -> usize {
         simd::not_above_16(sorted, self)
-    }
-
-    fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {
-        &mut scratch.sixteen
     }
 }

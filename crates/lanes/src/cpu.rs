@@ -2,8 +2,11 @@
 
 use crate::gpu_info::GpuInfo;
 use crate::lane::{Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
-use equalize::count::count;
-use equalize::{ByteOrder, ByteOrders, Layout, Operation, Scratch, apply, equalize_like, swap_bytes};
+use equalize::count::count_on;
+use equalize::{
+    ByteOrder, ByteOrders, Executor, Layout, Operation, Scratch, Sequential, apply_on, equalize_on,
+    swap_bytes,
+};
 
 /// The CPU as a worker's backend.
 pub(crate) struct CpuEngine;
@@ -39,11 +42,27 @@ impl JpegLane for DecliningLane {
     }
 }
 
-/// A lane on the CPU. It never fails and declines nothing. To have it convert byte orders saves nothing.
-#[derive(Default)]
-pub struct CpuLane(Scratch);
+/// A lane on the CPU, which an executor may help with large pictures. It never fails and declines nothing. To have it convert byte orders saves
+/// nothing.
+pub struct CpuLane<E = Sequential> {
+    executor: E,
+    scratch: Scratch,
+}
 
-impl Lane for CpuLane {
+impl Default for CpuLane {
+    fn default() -> Self {
+        Self::new(Sequential)
+    }
+}
+
+impl<E> CpuLane<E> {
+    /// Creates a lane whose pictures this executor's threads share.
+    pub fn new(executor: E) -> Self {
+        Self { executor, scratch: Scratch::default() }
+    }
+}
+
+impl<E: Executor> Lane for CpuLane<E> {
     fn equalize(
         &mut self,
         pixels: &mut [u8],
@@ -53,7 +72,7 @@ impl Lane for CpuLane {
         reference: &[u64],
     ) -> Result<(), LaneError> {
         byte_orders.from.convert(pixels);
-        equalize_like(pixels, layout, operation, reference, &mut self.0);
+        equalize_on(&self.executor, None, pixels, layout, operation, reference, &mut self.scratch);
         byte_orders.to.convert(pixels);
         Ok(())
     }
@@ -67,7 +86,7 @@ impl Lane for CpuLane {
         luts: &[u8],
     ) -> Result<(), LaneError> {
         byte_orders.from.convert(pixels);
-        apply(pixels, layout, per_channel, luts);
+        apply_on(&self.executor, pixels, layout, per_channel, luts);
         byte_orders.to.convert(pixels);
         Ok(())
     }
@@ -88,7 +107,7 @@ impl Lane for CpuLane {
                 &converted
             }
         };
-        count(pixels, layout, counts, &mut self.0);
+        count_on(&self.executor, pixels, layout, counts, &mut self.scratch);
         Ok(())
     }
 }

@@ -3,7 +3,10 @@
 //! Blocks of pixels whose tables stay in cache are done one after another. Where many pixels lie between the same four tiles, the entries
 //! of the four LUTs are first put side by side, so that one load finds a pixel's four.
 
-use super::bands::{Band, Task, TileRows};
+use std::ops::Range;
+
+use super::Thread;
+use super::bands::{Block, Cut, Task, TileRow, group};
 use super::plane::{PaddedPlane, fit};
 use super::survey::Interval;
 use super::tiles::{Geometry, Run};
@@ -19,11 +22,15 @@ const BLOCK_BYTES: usize = 512 << 10;
 /// Tables are put side by side if they have fewer entries than this many times the pixels between them.
 const WORTH_PACKING: usize = 4;
 
+/// Pixels for each entry of a table from which on it hardly matters that it is put beside others once more.
+const PIXELS_A_PACKED_ENTRY: usize = 32;
+
 /// Entries of a LUT that are made at a time.
 const STEP: usize = 256;
 
-/// The LUTs of a row of tiles, one after another.
-struct LutRow<S> {
+/// The LUTs of a row of tiles.
+pub(super) struct LutRow<S> {
+    /// One after another.
     entries: Vec<S>,
     /// For each tile, where its LUT begins, and the slots that it has entries for.
     tiles: Vec<(usize, Interval)>,
@@ -35,7 +42,17 @@ impl<S> Default for LutRow<S> {
     }
 }
 
-impl<S> LutRow<S> {
+impl<S: Sample> LutRow<S> {
+    /// Bytes that one of so many entries grows to.
+    pub(super) fn bytes_for(tiles: &Geometry, entries: usize) -> usize {
+        entries * size_of::<S>() + tiles.columns * size_of::<(usize, Interval)>()
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<S>() + self.tiles.capacity() * size_of::<(usize, Interval)>()
+    }
+
     /// Returns the entries of some of a tile's slots.
     fn lut(&self, column: usize, slots: Interval) -> &[S] {
         let (start, has) = self.tiles[column];
@@ -43,86 +60,105 @@ impl<S> LutRow<S> {
     }
 }
 
-/// The buffers that are reused from picture to picture.
-pub(super) struct Luts<S> {
-    /// Two rows of tiles; row `j` is in half `j % 2`.
-    rows: [LutRow<S>; 2],
-    /// For each place in a block, the entries of its four tiles side by side.
-    quads: Vec<Quad>,
+/// Bytes that the packed tables of a thread, and what it notes of places, grow to.
+pub(super) fn packed_bytes<S: Sample>(tiles: &Geometry) -> usize {
+    let quads = if S::QUADS { BLOCK_BYTES.max(S::LEVELS * size_of::<Quad>()) } else { 0 };
+    (tiles.columns + 1) * size_of::<Place<'_, S>>() + quads
 }
 
-impl<S> Default for Luts<S> {
-    fn default() -> Self {
-        Self { rows: Default::default(), quads: Vec::new() }
-    }
+/// Neighbouring tiles of a row, and where their LUTs go.
+pub(super) struct Part<'t, S> {
+    row: usize,
+    columns: Range<usize>,
+    entries: &'t mut [S],
 }
 
-impl<S: Sample> Luts<S> {
-    /// Bytes that they grow to if no row of tiles has more entries than these.
-    pub(super) fn bytes_for(tiles: &Geometry, entries: usize) -> usize {
-        let quads = if S::QUADS { BLOCK_BYTES.max(S::LEVELS * size_of::<Quad>()) } else { 0 };
-        let places = (tiles.columns + 1) * size_of::<Place<'_, S>>();
-        2 * (entries * size_of::<S>() + tiles.columns * size_of::<(usize, Interval)>()) + places + quads
+impl<S: Sample> TileRow<S> for LutRow<S> {
+    type Part<'t> = Part<'t, S>;
+
+    fn most_bytes(task: &Task<'_, S>) -> usize {
+        Self::bytes_for(&task.tiles, task.survey.most_entries(&task.tiles))
     }
 
-    /// Bytes that they take.
-    pub(super) fn bytes(&self) -> usize {
-        let row = |row: &LutRow<S>| {
-            row.entries.capacity() * size_of::<S>() + row.tiles.capacity() * size_of::<(usize, Interval)>()
-        };
-        self.rows.iter().map(row).sum::<usize>() + self.quads.capacity() * size_of::<Quad>()
-    }
-}
-
-/// The LUTs, and what counts the tiles.
-pub(super) struct Dense<'a, S>(pub(super) &'a mut Luts<S>, pub(super) &'a mut Tally);
-
-impl<S: Sample> TileRows<S> for Dense<'_, S> {
-    fn count(&mut self, task: &Task<'_, S>, plane: &mut PaddedPlane<'_, S>, row: usize) {
-        let Self(luts, tally) = self;
-        let LutRow { entries, tiles } = &mut luts.rows[row % 2];
+    fn parts<'t>(&'t mut self, task: &Task<'_, S>, row: usize, pixels: usize) -> Vec<Part<'t, S>> {
         let needed = task.survey.tiles(row, &task.tiles);
-        tiles.clear();
-        tiles.reserve_exact(needed.len());
+        self.tiles.clear();
+        self.tiles.reserve_exact(needed.len());
         let mut end = 0;
         for &slots in needed {
-            tiles.push((end, slots));
+            self.tiles.push((end, slots));
             end += slots.length();
         }
-        fit(entries, end);
-        let mut rest = &mut entries[..];
-        for (column, slots) in needed.iter().enumerate() {
-            let counted = count_tile(task, plane, (row, column), tally);
-            let (lut, later) = rest.split_at_mut(slots.length());
-            rest = later;
+        let mut rest = fit(&mut self.entries, end);
+        let at_once = (pixels / task.tiles.area() as usize).max(1);
+        let mut parts = Vec::with_capacity(needed.len().div_ceil(at_once));
+        for first in (0..needed.len()).step_by(at_once) {
+            let columns = first..(first + at_once).min(needed.len());
+            let length = needed[columns.clone()].iter().map(|slots| slots.length()).sum();
+            let entries = rest.split_off_mut(..length).unwrap_or_default();
+            parts.push(Part { row, columns, entries });
+        }
+        parts
+    }
+
+    fn count(part: Part<'_, S>, task: &Task<'_, S>, plane: &PaddedPlane<'_, S>, thread: &mut Thread<S>) {
+        let Part { row, columns, entries: mut rest } = part;
+        let needed = task.survey.tiles(row, &task.tiles);
+        let Thread { tally, rows, .. } = thread;
+        let tally = tally.get_or_insert_with(|| Tally::new(S::LEVELS));
+        for column in columns {
+            let slots = needed[column];
+            let counted = count_tile(task, plane, (row, column), &mut rows.before, tally);
+            let lut = rest.split_off_mut(..slots.length()).unwrap_or_default();
             if task.tiles.area() <= i32::MAX as u64 {
-                simd::vectorized!(fill_lut::<S, u32>(tally, task, counted, *slots, lut));
+                simd::vectorized!(fill_lut::<S, u32>(tally, task, counted, slots, lut));
             } else {
-                simd::vectorized!(fill_lut::<S, u64>(tally, task, counted, *slots, lut));
+                simd::vectorized!(fill_lut::<S, u64>(tally, task, counted, slots, lut));
             }
             tally.clear_range(counted.lowest as usize..counted.highest as usize + 1);
         }
     }
 
-    fn equalize(&mut self, task: &Task<'_, S>, plane: &mut PaddedPlane<'_, S>, band: &Band<'_>) {
-        let Self(Luts { rows, quads }, _) = self;
-        let places: Vec<_> = task
+    fn cut(task: &Task<'_, S>, band: usize, pixels: usize) -> Cut {
+        let rows = task.down.runs[band].pixels.len();
+        let places = task.survey.places(band, task.across);
+        let mut runs = Vec::new();
+        for columns in group(&task.across.runs, pixels / rows) {
+            let mut first = columns.start;
+            while first < columns.end {
+                let end = first + places_in_block(&places[first..columns.end]);
+                runs.push(first..end);
+                first = end;
+            }
+        }
+        let widest = runs.iter().map(|runs| task.columns(runs).len()).max().unwrap_or(1);
+        let repaid = task
             .across
             .runs
             .iter()
-            .zip(task.survey.places(band.number, task.across))
+            .zip(places)
+            .map(|(run, slots)| slots.length() * PIXELS_A_PACKED_ENTRY / run.pixels.len());
+        let least = if S::QUADS { repaid.max().unwrap_or(1) } else { 1 };
+        Cut { rows: (pixels / widest).max(least).clamp(1, rows), runs }
+    }
+
+    fn equalize(
+        [above, below]: [&Self; 2],
+        task: &Task<'_, S>,
+        block: &mut Block<'_, S>,
+        thread: &mut Thread<S>,
+    ) {
+        let places = task.survey.places(block.band, task.across);
+        let places = task.across.runs.iter().zip(places).take(block.runs.end).skip(block.runs.start);
+        let places: Vec<_> = places
             .map(|(run, &slots)| {
-                let [top, bottom] = [band.run.first, band.run.second]
-                    .map(|row| [run.first, run.second].map(|column| rows[row % 2].lut(column, slots)));
+                let corners =
+                    [above, below].map(|row| [run.first, run.second].map(|column| row.lut(column, slots)));
+                let [top, bottom] = corners;
                 Place { run, slots, corners: Corners { top, bottom } }
             })
             .collect();
-        let mut rest = &places[..];
-        while !rest.is_empty() {
-            let (block, later) = rest.split_at(places_in_block(rest));
-            rest = later;
-            equalize_block(task, plane, band.run, block, quads);
-        }
+        equalize_block(task, block, &places, thread);
     }
 }
 
@@ -140,11 +176,11 @@ impl<S: Sample> Place<'_, S> {
     }
 }
 
-/// Returns how many of these places, at least one, have tables that stay in cache together.
-fn places_in_block<S>(places: &[Place<'_, S>]) -> usize {
+/// Returns how many places of these slots, at least one, have tables that stay in cache together.
+fn places_in_block(places: &[Interval]) -> usize {
     let mut bytes = 0;
-    let fit = places.iter().take_while(|place| {
-        bytes += place.slots.length() * size_of::<Quad>();
+    let fit = places.iter().take_while(|slots| {
+        bytes += slots.length() * size_of::<Quad>();
         bytes <= BLOCK_BYTES
     });
     fit.count().max(1)
@@ -153,8 +189,9 @@ fn places_in_block<S>(places: &[Place<'_, S>]) -> usize {
 /// Counts the slots of a tile, and returns their range.
 fn count_tile<S: Sample>(
     task: &Task<'_, S>,
-    plane: &mut PaddedPlane<'_, S>,
+    plane: &PaddedPlane<'_, S>,
     (row, column): (usize, usize),
+    buffer: &mut Vec<S>,
     tally: &mut Tally,
 ) -> Interval {
     let Geometry { tile_width, tile_height, .. } = task.tiles;
@@ -162,11 +199,11 @@ fn count_tile<S: Sample>(
     let mut counted = Interval::EMPTY;
     for y in row * tile_height..(row + 1) * tile_height {
         if task.slots.are_levels() {
-            let values = plane.values(y, across.clone());
+            let values = plane.values(y, across.clone(), buffer);
             counted = counted.with(Interval::of(values));
             tally.add(values);
         } else {
-            let values = plane.copy(y, across.clone());
+            let values = plane.copy(y, across.clone(), buffer);
             task.slots.replace(values, 0);
             counted = counted.with(Interval::of(values));
             tally.add(values);
@@ -175,34 +212,34 @@ fn count_tile<S: Sample>(
     counted
 }
 
-/// Equalizes the pixels of some neighbouring places.
+/// Equalizes a block, whose places are these.
 fn equalize_block<S: Sample>(
     task: &Task<'_, S>,
-    plane: &mut PaddedPlane<'_, S>,
-    band: &Run,
+    block: &mut Block<'_, S>,
     places: &[Place<'_, S>],
-    quads: &mut Vec<Quad>,
+    thread: &mut Thread<S>,
 ) {
-    let rows = band.pixels.len();
-    quads.clear();
-    for place in places.iter().filter(|place| place.is_worth_packing(rows)) {
-        let packed = quads.len();
-        fit(quads, packed + place.slots.length());
-        simd::vectorized!(portable::pack(&place.corners, &mut quads[packed..]));
+    let Thread { rows, quads, .. } = thread;
+    let height = block.rows().len();
+    let packed = || places.iter().filter(|place| place.is_worth_packing(height));
+    let quads = fit(quads, packed().map(|place| place.slots.length()).sum());
+    let mut rest = &mut *quads;
+    for place in packed() {
+        let own = rest.split_off_mut(..place.slots.length()).unwrap_or_default();
+        simd::vectorized!(portable::pack(&place.corners, own));
     }
-    let start = places[0].run.pixels.start;
-    let pixels = start..places[places.len() - 1].run.pixels.end;
-    for y in band.pixels.clone() {
+    let columns = task.columns(&block.runs);
+    for y in block.rows() {
         let below = task.down.weights[y];
-        plane.change(y, pixels.clone(), task.strength, |values| {
-            let mut quads = &quads[..];
+        block.change(task, y, columns.clone(), rows, |values| {
+            let mut quads = &*quads;
             for place in places {
-                let values = &mut values[place.run.pixels.start - start..place.run.pixels.end - start];
-                let weights = &task.across.weights[place.run.pixels.clone()];
+                let run = &place.run.pixels;
+                let values = &mut values[run.start - columns.start..run.end - columns.start];
+                let weights = &task.across.weights[run.clone()];
                 task.slots.replace(values, place.slots.lowest);
-                if place.is_worth_packing(rows) {
-                    let (own, later) = quads.split_at(place.slots.length());
-                    quads = later;
+                if place.is_worth_packing(height) {
+                    let own = quads.split_off(..place.slots.length()).unwrap_or_default();
                     S::blend_quads(values, own, weights, below);
                 } else {
                     S::blend(values, &place.corners, weights, below);

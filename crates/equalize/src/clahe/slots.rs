@@ -4,8 +4,12 @@
 //! that occur sharing a slot. So a picture of 12 bits has 4096 slots at most, in whichever bits they are, also where they were multiplied
 //! to fill the range. Finding the slot of a sample takes a subtraction and a shift, and slots have the order of their levels.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Thread;
 use super::plane::PaddedPlane;
-use super::survey::{Interval, Seen};
+use super::survey::{Interval, Seen, mark, marked};
+use crate::executor::{Executor, Pool, Team};
 use crate::level::Level;
 use crate::sample::Sample;
 use crate::simd;
@@ -92,12 +96,18 @@ impl<S: Sample> Slots<S> {
     }
 
     /// Makes slots for a plane of which this has been seen.
-    pub(super) fn set_seen(&mut self, seen: &Seen, plane: &mut PaddedPlane<'_, S>) {
+    pub(super) fn set_seen<E: Executor>(
+        &mut self,
+        seen: &Seen,
+        plane: &PaddedPlane<'_, S>,
+        threads: &mut Pool<Thread<S>>,
+        team: &Team<'_, E>,
+    ) {
         let shift = seen.same_bits();
         self.set(shift, seen.range, seen.range.lowest & ((1 << shift) - 1));
         if shift == 0
             && self.levels.len() > MANY
-            && let Some(occurs) = mark(plane)
+            && let Some(occurs) = occurring(plane, threads, team)
         {
             self.set_occurring(&occurs);
         }
@@ -105,17 +115,31 @@ impl<S: Sample> Slots<S> {
 }
 
 /// Returns for every level whether it occurs, or nothing as soon as two do that leave no bit out.
-fn mark<S: Sample>(plane: &mut PaddedPlane<'_, S>) -> Option<Vec<bool>> {
-    let mut occurs = vec![false; S::LEVELS];
-    let rows = (GLANCE / plane.width()).max(1);
-    for y in 0..plane.height() {
-        plane.values(y, 0..plane.width()).iter().for_each(|value| occurs[value.level()] = true);
-        let (pairs, _) = occurs.as_chunks::<2>();
-        if y % rows == rows - 1 && pairs.iter().any(|pair| pair[0] & pair[1]) {
-            return None;
+fn occurring<S: Sample, E: Executor>(
+    plane: &PaddedPlane<'_, S>,
+    threads: &mut Pool<Thread<S>>,
+    team: &Team<'_, E>,
+) -> Option<Vec<bool>> {
+    let (width, height) = (plane.shape.width, plane.shape.height);
+    let at_once = (GLANCE / width).max(1);
+    let hopeless = AtomicBool::new(false);
+    let glance = |from: usize| {
+        if hopeless.load(Ordering::Relaxed) {
+            return;
         }
-    }
-    Some(occurs)
+        threads.with(|Thread { rows, occurs, .. }| {
+            for y in from..(from + at_once).min(height) {
+                mark(plane.values(y, 0..width, &mut rows.before), occurs);
+            }
+            let (pairs, _) = occurs.as_chunks::<2>();
+            hopeless.fetch_or(pairs.iter().any(|pair| pair[0] & pair[1]), Ordering::Relaxed);
+        });
+    };
+    // Mostly one glance is enough to see that there is no hope.
+    glance(0);
+    team.for_each((at_once..height).step_by(at_once).collect(), glance);
+    let occurs = marked(threads);
+    (!hopeless.into_inner()).then_some(occurs)
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 //! that of the next lower one, and what the excess adds has a closed form. A slot is found in its bucket of a few neighbours, all of which
 //! are compared at once.
 
-use super::bands::{Band, Task, TileRows};
-use super::plane::{PaddedPlane, fit};
+use super::Thread;
+use super::bands::{Block, Cut, Task, TileRow};
+use super::plane::PaddedPlane;
 use super::tiles::Geometry;
 use crate::clip::Spread;
 use crate::level::Level;
@@ -46,7 +47,7 @@ impl Tile {
 }
 
 /// What is kept of a row of tiles. They are so small that 16 bits suffice for counts.
-struct TileRow<S> {
+pub(super) struct SlotRow<S> {
     tiles: Vec<Tile>,
     /// The slots that occur, tile by tile. After those of each tile there are so many of the highest that comparing may run over the end.
     slots: Vec<S>,
@@ -56,79 +57,103 @@ struct TileRow<S> {
     buckets: Vec<u16>,
 }
 
-impl<S> Default for TileRow<S> {
+impl<S> Default for SlotRow<S> {
     fn default() -> Self {
         Self { tiles: Vec::new(), slots: Vec::new(), sums: Vec::new(), buckets: Vec::new() }
     }
 }
 
-/// The buffers that are reused from picture to picture.
-pub(super) struct Sparse<S> {
-    rows: [TileRow<S>; 2],
-    /// The pixels of a tile, and room to sort them.
+/// The pixels of a tile, and room to sort them: the buffers of a thread.
+pub(super) struct Sorting<S> {
     values: Vec<S>,
     spare: Vec<S>,
 }
 
-impl<S> Default for Sparse<S> {
+impl<S> Default for Sorting<S> {
     fn default() -> Self {
-        Self { rows: Default::default(), values: Vec::new(), spare: Vec::new() }
+        Self { values: Vec::new(), spare: Vec::new() }
     }
 }
 
-impl<S: Sample> Sparse<S> {
+impl<S> Sorting<S> {
     /// Bytes that the buffers grow to.
     pub(super) fn bytes_for(tiles: &Geometry) -> usize {
-        let (slots, buckets) = most_in_tile(tiles, S::LEVELS);
-        let tile = slots * size_of::<(S, u16)>() + buckets * size_of::<u16>() + size_of::<Tile>();
-        2 * (tiles.columns * tile + tiles.tile_width * tiles.tile_height * size_of::<S>())
+        2 * tiles.tile_width * tiles.tile_height * size_of::<S>()
     }
 
     /// Bytes that the buffers take.
+    #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        let row = |row: &TileRow<S>| {
-            row.tiles.capacity() * size_of::<Tile>()
-                + row.slots.capacity() * size_of::<S>()
-                + (row.sums.capacity() + row.buckets.capacity()) * size_of::<u16>()
-        };
-        let values = (self.values.capacity() + self.spare.capacity()) * size_of::<S>();
-        self.rows.iter().map(row).sum::<usize>() + values
+        (self.values.capacity() + self.spare.capacity()) * size_of::<S>()
     }
 }
 
-impl<S: Sample> TileRows<S> for Sparse<S> {
-    fn count(&mut self, task: &Task<'_, S>, plane: &mut PaddedPlane<'_, S>, row: usize) {
+impl<S: Sample> TileRow<S> for SlotRow<S> {
+    /// All of its tiles, as their lists grow one after another.
+    type Part<'t> = (usize, &'t mut Self);
+
+    fn most_bytes(task: &Task<'_, S>) -> usize {
+        Self::bytes_for(&task.tiles)
+    }
+
+    fn parts<'t>(
+        &'t mut self,
+        _task: &Task<'_, S>,
+        row: usize,
+        _pixels: usize,
+    ) -> Vec<(usize, &'t mut Self)> {
+        vec![(row, self)]
+    }
+
+    fn count(
+        (row, slots): (usize, &mut Self),
+        task: &Task<'_, S>,
+        plane: &PaddedPlane<'_, S>,
+        thread: &mut Thread<S>,
+    ) {
         let Geometry { columns, tile_width, tile_height, .. } = task.tiles;
-        let Self { rows, values, spare } = self;
-        let tile_row = &mut rows[row % 2];
-        tile_row.clear();
-        tile_row.reserve(&task.tiles, S::LEVELS);
+        let Thread { rows, sorting: Sorting { values, spare }, .. } = thread;
+        slots.clear();
+        slots.reserve(&task.tiles);
         for column in 0..columns {
             values.clear();
             values.reserve_exact(tile_width * tile_height);
             for y in row * tile_height..(row + 1) * tile_height {
-                values.extend_from_slice(plane.values(y, column * tile_width..(column + 1) * tile_width));
+                let across = column * tile_width..(column + 1) * tile_width;
+                values.extend_from_slice(plane.values(y, across, &mut rows.before));
             }
             task.slots.replace(values, 0);
             sort(values, spare);
-            tile_row.push(task, values);
+            slots.push(task, values);
         }
     }
 
-    fn equalize(&mut self, task: &Task<'_, S>, plane: &mut PaddedPlane<'_, S>, band: &Band<'_>) {
-        let [above, below] = [band.run.first, band.run.second].map(|row| &self.rows[row % 2]);
+    fn cut(task: &Task<'_, S>, band: usize, pixels: usize) -> Cut {
+        let rows = task.down.runs[band].pixels.len();
+        let all = 0..task.across.runs.len();
+        Cut { rows: (pixels / task.shape.width).clamp(1, rows), runs: vec![all] }
+    }
+
+    fn equalize(
+        [above, below]: [&Self; 2],
+        task: &Task<'_, S>,
+        block: &mut Block<'_, S>,
+        thread: &mut Thread<S>,
+    ) {
         let tile_bytes = task.tiles.area() as usize * size_of::<(S, u16)>();
-        for runs in task.across.runs.chunks((BLOCK_BYTES / tile_bytes).max(1)) {
-            let start = runs[0].pixels.start;
-            let pixels = start..runs[runs.len() - 1].pixels.end;
-            for y in band.run.pixels.clone() {
-                plane.change(y, pixels.clone(), task.strength, |values| {
+        let at_once = (BLOCK_BYTES / tile_bytes).max(1);
+        for first in block.runs.clone().step_by(at_once) {
+            let runs = first..(first + at_once).min(block.runs.end);
+            let columns = task.columns(&runs);
+            for y in block.rows() {
+                block.change(task, y, columns.clone(), &mut thread.rows, |values| {
                     task.slots.replace(values, 0);
-                    for run in runs {
-                        let columns = [run.first, run.second];
-                        let values = &mut values[run.pixels.start - start..run.pixels.end - start];
+                    for run in &task.across.runs[runs.clone()] {
+                        let between = [run.first, run.second];
+                        let values =
+                            &mut values[run.pixels.start - columns.start..run.pixels.end - columns.start];
                         let weights = (&task.across.weights[run.pixels.clone()], task.down.weights[y]);
-                        simd::vectorized!(blend(task, values, [above, below], columns, weights));
+                        simd::vectorized!(blend(task, values, [above, below], between, weights));
                     }
                 });
             }
@@ -142,10 +167,24 @@ fn most_in_tile(tiles: &Geometry, levels: usize) -> (usize, usize) {
     (slots + WINDOW, slots / BUCKET + 1)
 }
 
-impl<S: Sample> TileRow<S> {
+impl<S: Sample> SlotRow<S> {
+    /// Bytes that one grows to.
+    pub(super) fn bytes_for(tiles: &Geometry) -> usize {
+        let (slots, buckets) = most_in_tile(tiles, S::LEVELS);
+        let tile = slots * size_of::<(S, u16)>() + buckets * size_of::<u16>() + size_of::<Tile>();
+        tiles.columns * tile
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.tiles.capacity() * size_of::<Tile>()
+            + self.slots.capacity() * size_of::<S>()
+            + (self.sums.capacity() + self.buckets.capacity()) * size_of::<u16>()
+    }
+
     /// Makes room for all tiles at once, for lists that grow by and by take up to twice the memory.
-    fn reserve(&mut self, tiles: &Geometry, levels: usize) {
-        let (slots, buckets) = most_in_tile(tiles, levels);
+    fn reserve(&mut self, tiles: &Geometry) {
+        let (slots, buckets) = most_in_tile(tiles, S::LEVELS);
         self.tiles.reserve_exact(tiles.columns);
         self.slots.reserve_exact(tiles.columns * slots);
         self.sums.reserve_exact(tiles.columns * slots);
@@ -217,7 +256,7 @@ const FEW_VALUES: usize = 6;
 fn blend<S: Sample>(
     task: &Task<'_, S>,
     values: &mut [S],
-    rows: [&TileRow<S>; 2],
+    rows: [&SlotRow<S>; 2],
     columns: [usize; 2],
     (right_weights, bottom_weight): (&[f32], f32),
 ) {
@@ -262,7 +301,8 @@ fn sort<S: Level>(samples: &mut Vec<S>, spare: &mut Vec<S>) {
     if samples.len() < FEW {
         return samples.sort_unstable();
     }
-    fit(spare, samples.len());
+    spare.reserve_exact(samples.len().saturating_sub(spare.len()));
+    spare.resize(samples.len(), S::zeroed());
     for digit in 0..S::LEVELS.ilog2() / u8::BITS {
         let digit = |sample: S| (sample.level() >> (digit * u8::BITS)) as u8 as usize;
         let mut places = [0_usize; 256];

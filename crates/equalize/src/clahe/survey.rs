@@ -3,8 +3,14 @@
 //! The pixels between the same four tiles are a place. Each tile's LUT is needed only for the levels of the places around it, which in most
 //! pictures are a small part of all.
 
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use super::Thread;
+use super::bands::group;
 use super::plane::PaddedPlane;
-use super::tiles::{Axis, Geometry};
+use super::tiles::{Axis, Geometry, Run};
+use crate::executor::{Executor, Pool, Team};
 use crate::level::Level;
 use crate::sample::Sample;
 use crate::simd;
@@ -119,29 +125,30 @@ impl Survey {
         (self.places.capacity() + self.tiles.capacity()) * size_of::<Interval>()
     }
 
-    /// Looks at a plane, and returns what it sees of all. With `occurs`, also notes for every level whether it occurs.
-    pub(super) fn look<S: Sample>(
+    /// Looks at a plane, and returns what it sees of all. With `occurs`, the threads also note for every level whether it occurs.
+    pub(super) fn look<S: Sample, E: Executor>(
         &mut self,
-        plane: &mut PaddedPlane<'_, S>,
+        plane: &PaddedPlane<'_, S>,
         (across, down): (&Axis, &Axis),
-        mut occurs: Option<&mut [bool]>,
+        occurs: bool,
+        (threads, team): (&Pool<Thread<S>>, &Team<'_, E>),
     ) -> Seen {
-        let mut all = Seen::NOTHING;
         self.assume(Interval::EMPTY, (across, down));
-        for (band, places) in down.runs.iter().zip(self.places.chunks_exact_mut(across.runs.len())) {
-            for y in band.pixels.clone() {
-                let values = plane.values(y, 0..plane.width());
-                if let Some(occurs) = &mut occurs {
-                    values.iter().for_each(|value| occurs[value.level()] = true);
-                }
-                for (place, run) in places.iter_mut().zip(&across.runs) {
-                    let seen = simd::vectorized!(Seen::in_samples(&values[run.pixels.clone()]));
-                    *place = place.with(seen.range);
-                    all = all.with(seen);
-                }
+        let pixels = team.piece(plane.shape.width * plane.shape.height);
+        let mut parts = Vec::new();
+        for (band, mut rest) in down.runs.iter().zip(self.places.chunks_exact_mut(across.runs.len())) {
+            for runs in group(&across.runs, pixels / band.pixels.len()) {
+                let places = rest.split_off_mut(..runs.len()).unwrap_or_default();
+                parts.push(Part { rows: band.pixels.clone(), runs: &across.runs[runs], places });
             }
         }
-        all
+        let all = Mutex::new(Seen::NOTHING);
+        team.for_each(parts, |part| {
+            let seen = threads.with(|thread| part.look(plane, occurs, thread));
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            *all = all.with(seen);
+        });
+        all.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives every place this range, without looking.
@@ -191,4 +198,49 @@ impl Survey {
         let entries = |row: &[Interval]| row.iter().map(|tile| tile.length()).sum();
         self.tiles.chunks_exact(tiles.columns).map(entries).max().unwrap_or(0)
     }
+}
+
+/// Neighbouring places, in some rows of pixels.
+struct Part<'p> {
+    rows: Range<usize>,
+    runs: &'p [Run],
+    places: &'p mut [Interval],
+}
+
+impl Part<'_> {
+    fn look<S: Sample>(self, plane: &PaddedPlane<'_, S>, occurs: bool, thread: &mut Thread<S>) -> Seen {
+        let Self { rows, runs, places } = self;
+        let start = runs[0].pixels.start;
+        let columns = start..runs[runs.len() - 1].pixels.end;
+        let mut all = Seen::NOTHING;
+        for y in rows {
+            let values = plane.values(y, columns.clone(), &mut thread.rows.before);
+            if occurs {
+                mark(values, &mut thread.occurs);
+            }
+            for (place, run) in places.iter_mut().zip(runs) {
+                let values = &values[run.pixels.start - start..run.pixels.end - start];
+                let seen = simd::vectorized!(Seen::in_samples(values));
+                *place = place.with(seen.range);
+                all = all.with(seen);
+            }
+        }
+        all
+    }
+}
+
+/// Notes which levels occur: one entry a level, none if none has been noted.
+pub(super) fn mark<S: Sample>(values: &[S], occurs: &mut Vec<bool>) {
+    occurs.resize(S::LEVELS, false);
+    values.iter().for_each(|value| occurs[value.level()] = true);
+}
+
+/// Returns for every level whether a thread noted it, and has the threads forget.
+pub(super) fn marked<S: Sample>(threads: &mut Pool<Thread<S>>) -> Vec<bool> {
+    let mut all = vec![false; S::LEVELS];
+    for thread in threads.all() {
+        all.iter_mut().zip(&thread.occurs).for_each(|(any, &occurs)| *any |= occurs);
+        thread.occurs.clear();
+    }
+    all
 }
