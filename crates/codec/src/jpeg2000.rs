@@ -3,8 +3,12 @@
 //! It takes some that are valid for damaged ones. So they are mended in place ([`mend`]): the length of the last tile-part may be left open,
 //! and components may be subsampled all alike. Bytes behind the last packet, which some encoders add, are found by trying.
 
+mod memory;
+
 use hayro_jpeg2000::error::{DecodeError, TileError};
 use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
+
+pub(crate) use memory::decoder_bytes;
 
 use crate::CodecError;
 
@@ -13,6 +17,10 @@ const SOC_SIZ: [u8; 4] = *b"\xff\x4f\xff\x51";
 /// The marks of a tile-part and of the end.
 const SOT: [u8; 2] = *b"\xff\x90";
 const EOC: [u8; 2] = *b"\xff\xd9";
+
+/// Bytes that decoding takes for each sample of a picture that nothing odd is asked for, and besides.
+const A_SAMPLE: u64 = 24;
+const BESIDE: u64 = 4 << 20;
 
 /// The most bytes behind the last packet that are tried to be left out.
 const MAX_PADDING: u32 = 64;
@@ -49,8 +57,20 @@ pub(crate) fn decode(
     if header.bits > 16 || header.bits as usize > 8 * bytes {
         return Err(malformed(format!("samples of {} bits", header.bits)));
     }
+    let (needed, allowed) = (decoder_bytes(stream, &header, 0), most_bytes((into.len() / bytes) as u64));
+    if needed > allowed {
+        return Err(CodecError::LargerThanMemory {
+            what: format!("its JPEG 2000, which takes {needed} bytes to decode,"),
+            allowed,
+        });
+    }
     let taken = with_decoded(stream, |decoded| take(decoded, &header, bytes, into));
     taken.map_err(|error| malformed(error.to_string()))?
+}
+
+/// Returns the most bytes that [`decode`] takes for so many samples, besides its stream and what it decodes into.
+pub(crate) fn most_bytes(samples: u64) -> u64 {
+    samples.saturating_mul(A_SAMPLE).saturating_add(BESIDE)
 }
 
 /// Takes over the samples that were decoded.
@@ -195,6 +215,8 @@ pub(crate) struct Size {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) tiles: u64,
+    /// The sides of the largest one.
+    largest_tile: [u32; 2],
     pub(crate) components: usize,
     pub(crate) bits: u32,
     pub(crate) is_signed: bool,
@@ -220,9 +242,11 @@ impl Size {
         };
         let each = Self::components(codestream)?;
         let &[depth, ..] = each.first()?;
+        let (width, height) = (side(x1, x0)?, side(y1, y0)?);
         Some(Self {
-            width: side(x1, x0)?,
-            height: side(y1, y0)?,
+            width,
+            height,
+            largest_tile: [width.min(tile_width), height.min(tile_height)],
             tiles: count(x1, tile_x, tile_width)?.checked_mul(count(y1, tile_y, tile_height)?)?,
             components: each.len(),
             bits: u32::from(depth & 0x7f) + 1,
