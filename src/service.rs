@@ -16,6 +16,8 @@ mod answers;
 mod finished_inputs;
 pub(crate) mod folders;
 pub(crate) mod follow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod gone;
 mod handle;
