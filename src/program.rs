@@ -18,6 +18,7 @@ use crate::config::Settings;
 use crate::error::{Error, Exit};
 use crate::progress::{Summary, painted};
 use crate::publish::Publisher;
+use crate::slot::share_heap_in_limited_space;
 use crate::stop::Stop;
 use crate::worker::MakeFaults;
 use crate::{bench, cli, device, histogram, pause, retry, service, status, worker};
@@ -30,6 +31,7 @@ use crate::{
 
 /// Does what the command line says. `faults` makes what this process does wrong on purpose if it is a worker.
 pub fn main(faults: MakeFaults) -> ExitCode {
+    share_heap_in_limited_space();
     codec::silence_contained_panics();
     match run(faults) {
         Ok(exit) => exit.into(),

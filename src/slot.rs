@@ -24,7 +24,7 @@ use crate::schedule::starts::Workers;
 use crate::schedule::{self, DeviceId, Request, Schedule};
 
 pub use compressed::{Needs, Room};
-pub use heaps::limit_heap_retention;
+pub use heaps::{limit_heap_retention, share_heap_in_limited_space};
 pub use held::Held;
 use held::Taker;
 use members::Member;
