@@ -27,6 +27,8 @@ const MAX_PADDING: u32 = 64;
 
 pub(crate) const CONVERT: &str = "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)";
 
+const DECOMPRESS: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
+
 /// Nothing that is cut short or damaged is taken.
 pub(crate) const SETTINGS: DecodeSettings =
     DecodeSettings { resolve_palette_indices: true, strict: true, target_resolution: None };
@@ -48,8 +50,7 @@ pub(crate) fn decode(
     mend(stream);
     let header = Size::parse(stream).ok_or_else(|| malformed("its header is damaged"))?;
     if header.is_subsampled {
-        const REMEDY: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
-        return Err(CodecError::unsupported("a DICOM file of subsampled JPEG 2000", REMEDY));
+        return Err(CodecError::unsupported("a DICOM file of subsampled JPEG 2000", DECOMPRESS));
     }
     if (header.width, header.height) != size || header.components != components || !header.is_uniform {
         return Err(malformed("its size or its components are not those of its place"));
@@ -57,12 +58,10 @@ pub(crate) fn decode(
     if header.bits > 16 || header.bits as usize > 8 * bytes {
         return Err(malformed(format!("samples of {} bits", header.bits)));
     }
-    let (needed, allowed) = (decoder_bytes(stream, &header, 0), most_bytes((into.len() / bytes) as u64));
-    if needed > allowed {
-        return Err(CodecError::LargerThanMemory {
-            what: format!("its JPEG 2000, which takes {needed} bytes to decode,"),
-            allowed,
-        });
+    if decoder_bytes(stream, &header, 0) > most_bytes((into.len() / bytes) as u64) {
+        const WHAT: &str =
+            "a DICOM file of JPEG 2000 with far more blocks, layers or tiles than its pixels need";
+        return Err(CodecError::unsupported(WHAT, DECOMPRESS));
     }
     let taken = with_decoded(stream, |decoded| take(decoded, &header, bytes, into));
     taken.map_err(|error| malformed(error.to_string()))?
