@@ -9,6 +9,8 @@ mod choice;
 mod effects;
 mod file;
 pub(crate) mod folder_file;
+#[doc(hidden)]
+pub mod fuzzing;
 mod layers;
 mod levels;
 mod local;

@@ -21,6 +21,7 @@ use crate::device::worker::MakeFaults;
 use crate::error::{Error, Exit};
 use crate::progress::{Summary, painted, trace};
 use crate::publish::Publisher;
+use crate::slot::share_heap_in_limited_space;
 use crate::source::stop::Stop;
 use crate::{cli, device, histogram, run, service};
 #[cfg(feature = "queue")]
@@ -32,6 +33,7 @@ use crate::{
 
 /// Does what the command line says. `faults` makes what this process does wrong on purpose if it is a worker.
 pub fn main(faults: MakeFaults) -> ExitCode {
+    share_heap_in_limited_space();
     codec::silence_contained_panics();
     match run(faults) {
         Ok(exit) => exit.into(),

@@ -9,6 +9,8 @@
 mod account;
 mod begun;
 mod follow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod message;
 mod outgoing;
 mod outputs;

@@ -12,6 +12,8 @@
 mod after;
 pub(crate) mod folders;
 pub(crate) mod follow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod gone;
 mod handle;

@@ -27,7 +27,7 @@ use crate::slot::schedule::starts::Workers;
 use crate::slot::schedule::{DeviceId, Request, Schedule};
 
 pub use compressed::{Needs, Room};
-pub use heaps::limit_heap_retention;
+pub use heaps::{limit_heap_retention, share_heap_in_limited_space};
 pub use held::Held;
 use held::Taker;
 use members::Member;

@@ -3,15 +3,12 @@
 //! `HISTEQD_MUTATIONS` sets the number of damaged copies of each file, instead of the usual 500. A failure names the file and the
 //! number of the copy; the same copy always gets the same damage.
 
-#[allow(dead_code, unreachable_pub, reason = "it is a library of its own")]
-#[path = "../fuzz/src/lib.rs"]
-mod fuzz;
-
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 
 use crate::harness::project;
 use codec::Format;
+use histeqd_fuzz_targets::check_picture;
 
 use crate::samples::Random;
 
@@ -62,7 +59,7 @@ fn damaged_files_are_refused_or_read_and_written() {
         for copy in 0..copies {
             let mut bytes = whole.clone();
             damage(&mut bytes, &mut Random(copy));
-            let outcome = catch_unwind(|| fuzz::picture(&bytes, format));
+            let outcome = catch_unwind(|| check_picture(&bytes, format));
             assert!(outcome.is_ok(), "{}, damaged copy {copy}", path.display());
             tried += 1;
         }

@@ -1,5 +1,5 @@
 #![no_main]
 
-use codec::Format;
+use histeqd_fuzz::{run, silence_contained_panics};
 
-libfuzzer_sys::fuzz_target!(init: histeqd_fuzz::silence_contained_panics(), |data: &[u8]| histeqd_fuzz::picture(data, Format::Pnm));
+libfuzzer_sys::fuzz_target!(init: silence_contained_panics(), |data: &[u8]| run("pnm", data));

@@ -58,7 +58,7 @@ fn content(folder: &Path) -> io::Result<String> {
 }
 
 /// Parses `text` as the content of the file `path`.
-fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
+pub(super) fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
     let written = file::parse(path, text)?;
     let is_allowed = |key: &str| OF_OUTPUTS.contains(&key) && !NOT_OF_FOLDERS.contains(&key);
     match table(&written).keys().find(|key| !is_allowed(key)) {

@@ -106,10 +106,7 @@ impl<'a> Outgoing<'a> {
         let said_dead = |letter: &DeadLetter| Dead::parse(signatures.check(&letter.payload).ok()?)?.message;
         dead.values().filter_map(said_dead).for_each(&mut add);
         // What is no message is the workers' to refuse.
-        self.queue.work(|payload| {
-            let said = signatures.check(payload).ok();
-            said.and_then(|said| Message::parse(said).ok()).into_iter().for_each(&mut add);
-        })?;
+        self.queue.work(|payload| signatures.read(payload).into_iter().for_each(&mut add))?;
         (self.queued, self.dead, self.read) = (queued, dead, Some(Instant::now()));
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 use histeqd_queue::Letter;
 use ring::hmac::{self, HMAC_SHA256};
 
+use super::message::Message;
 use crate::error::Error;
 use crate::fs::paths::Shown;
 
@@ -31,7 +32,7 @@ impl Signatures {
     /// # Errors
     /// When it cannot be read, or is short.
     pub(super) fn of(file: Option<&Path>) -> Result<Self, Error> {
-        let Some(file) = file else { return Ok(Self(None)) };
+        let Some(file) = file else { return Ok(Self::none()) };
         let key = fs::read(file)
             .map_err(|why| Error::Usage(format!("--key-file {} cannot be read: {why}", Shown(file))))?;
         let key = key.trim_ascii();
@@ -41,7 +42,17 @@ impl Signatures {
                 "--key-file {file} must hold at least {SHORTEST_KEY} bytes; `openssl rand -hex 32` makes a key"
             )));
         }
-        Ok(Self(Some(hmac::Key::new(HMAC_SHA256, key))))
+        Ok(Self::by(key))
+    }
+
+    /// Returns those of a queue without a key.
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Returns those of a key.
+    pub(super) fn by(key: &[u8]) -> Self {
+        Self(Some(hmac::Key::new(HMAC_SHA256, key)))
     }
 
     /// Returns whether messages are signed.
@@ -56,6 +67,12 @@ impl Signatures {
         let digits: String = code.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let payload = [SCHEME, digits.as_bytes(), b"\n", &letter.payload].concat();
         Letter { payload, ..letter }
+    }
+
+    /// Reads a message. The error is a sentence.
+    pub(super) fn read(&self, payload: &[u8]) -> Result<Message, String> {
+        let said = self.check(payload).map_err(|why| why.to_string())?;
+        Message::parse(said).map_err(|why| why.to_string())
     }
 
     /// Returns what a message says.

@@ -327,9 +327,7 @@ impl Worker<'_> {
 
     /// Decides about a message: whether it can be understood, may be done here, and was not tried too often.
     fn admit(&mut self, delivery: Delivery) -> Option<Taken> {
-        let said = self.begun.signatures().check(delivery.payload()).map_err(|why| why.to_string());
-        let message = said.and_then(|said| Message::parse(said).map_err(|why| why.to_string()));
-        let message = match message {
+        let message = match self.begun.signatures().read(delivery.payload()) {
             Ok(message) => message,
             Err(why) => {
                 self.begun.refuse_unread(delivery, why);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::iter;
 
-use crate::harness::Place;
+use crate::harness::{Place, project};
 
 /// A PNG of one gray row per item, with these chunks before its pixels. The pixels are stored, so that its file is as long as they are.
 fn png(width: usize, rows: usize, chunks: &[u8]) -> Vec<u8> {
@@ -89,6 +89,31 @@ fn what_a_few_bytes_unpack_to_counts_as_memory() {
     place.file("a.png", png(8, 8, &chunk(*b"iTXt", &xmp)));
     place.run("a.png --out out --format tiff --memory 14MiB").exits(1).says("raise --memory");
     place.run("a.png --out out --format tiff --memory 100MiB").exits(0);
+}
+
+/// Each has less than 2 KiB: a block for each sample in 32 layers, in the main header, in that of a tile-part, and behind a segment of a wrong
+/// length; 40 orders of its packets; many tiles of many steps.
+#[test]
+fn what_the_header_of_a_jpeg_2000_asks_for_counts_as_memory() {
+    let place = Place::new();
+    for name in ["block-a-sample", "own-coding", "hidden-coding", "orders", "tiles-of-steps"] {
+        let kept = project().join("fuzz/kept/jp2").join(name).with_extension("j2k");
+        place.file("a.j2k", std::fs::read(kept).unwrap());
+        place
+            .run("a.j2k --out out --memory 20MiB")
+            .exits(1)
+            .says("but --memory allows 20971520; raise --memory");
+    }
+    place.file("a.j2k", include_bytes!("../data/codec/jp2-rgb.j2k"));
+    place.run("a.j2k --out out --format png --memory 20MiB").exits(0);
+}
+
+#[test]
+fn a_profile_that_unpacks_to_more_than_any_is_refused() {
+    let place = Place::new();
+    // It says that the packed form alone has 256 MiB.
+    place.file("a.jxl", std::fs::read(project().join("fuzz/kept/jxl/long-profile.jxl")).unwrap());
+    place.run("a.jxl --out out").exits(1).says("its colour profile has more than 8 MiB");
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! What a running service tells the outside: the service manager, and clients over HTTP.
 
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::service::{Service, drop_in, outputs};
-use crate::harness::{DULL, LONG, Place, binary, wait};
+use crate::harness::{DULL, LONG, Place, binary, project, wait};
 
 /// Returns the next message to the service manager that contains `what`.
 fn told(socket: &UnixDatagram, what: &str) -> String {
@@ -116,6 +118,26 @@ fn an_unwritable_log_does_not_stop_the_service() {
     let watch = format!("exec '{}' --watch in --out out --verbose 2>/dev/full", binary());
     let service = Service::spawn(&place, &mut place.command("sh", ["-c", &watch]));
     wait("the output", || outputs(&place).iter().any(|name| name == "a.pgm"));
+    assert_eq!(service.stop(), Some(0));
+}
+
+/// What asks for more memory than there is fails, and only that.
+#[test]
+fn a_limit_on_address_space_does_not_end_the_service() {
+    let place = Place::with(&["in/a.pgm"]);
+    let kept = project().join("fuzz/kept");
+    for name in ["jp2/block-a-sample.j2k", "jp2/orders.j2k", "jp2/tiles-of-steps.j2k", "jxl/long-profile.jxl"]
+    {
+        place.file(Path::new("in").join(name), fs::read(kept.join(name)).unwrap());
+    }
+    place.file("in/huge.pgm", "P5 20000 20000 255\n");
+    File::options().append(true).open(place.path("in/huge.pgm")).unwrap().set_len(400_000_019).unwrap();
+    let watch =
+        format!("ulimit -v 800000; exec '{}' --watch in --out out --devices cpu --threads 2", binary());
+    let service = Service::spawn(&place, &mut place.command("sh", ["-c", &watch]));
+    wait("a picture of ordinary size", || outputs(&place).iter().any(|name| name == "a.pgm"));
+    place.file("in/b.pgm", place.read("in/a.pgm"));
+    wait("another one", || outputs(&place).iter().any(|name| name == "b.pgm"));
     assert_eq!(service.stop(), Some(0));
 }
 

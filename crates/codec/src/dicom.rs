@@ -283,8 +283,9 @@ impl Describe for Source<'_> {
     fn heap_bytes(&self) -> u64 {
         let description = &self.known.description;
         let frame = self.known.fragments.as_ref().map_or(0, |fragments| {
-            let decoder = pixels::decoder_bytes(description);
-            fragments.bytes(self.frame) + pixels::frame_bytes(description) + decoder
+            let compressed = fragments.bytes(self.frame);
+            let decoder = pixels::decoder_bytes(description, compressed);
+            compressed + pixels::frame_bytes(description) + decoder
         });
         let table = self.shown.as_ref().map_or(0, |_| ShownRows::TABLE_BYTES);
         pixels::rows_bytes(description) + frame + table

@@ -13,9 +13,6 @@ use super::{CodecError, Format, Limits, Native, Other, Payload};
 use crate::jpeg2000::{self, CONVERT, SETTINGS, Size};
 use equalize::{Depth, Layout, Pixel};
 
-/// Bytes that the decoder takes for each sample: coefficients, samples, and what it knows of their blocks.
-const A_SAMPLE: u64 = 24;
-
 /// The most tiles (T.800, A.4.2).
 const MAX_TILES: u64 = 65535;
 
@@ -29,6 +26,8 @@ pub(super) struct Source<'a> {
     layout: Layout,
     stated: Option<Stated>,
     icc: Option<Vec<u8>>,
+    /// The most that the decoder takes.
+    decoder_bytes: u64,
 }
 
 /// Changes a file so that the decoder takes it for what it is: see [`jpeg2000::mend`].
@@ -67,6 +66,13 @@ fn box_at(bytes: &[u8], at: usize) -> Option<([u8; 4], Range<usize>)> {
     };
     let end = at.checked_add(length).filter(|&end| end <= bytes.len() && length >= header)?;
     Some((*kind, at + header..end))
+}
+
+/// Returns how many channels the components are mapped to by a palette's box.
+fn mapped_channels(bytes: &[u8]) -> usize {
+    let headers = boxes(bytes).filter(|(kind, _)| kind == b"jp2h").map(|(_, place)| &bytes[place]);
+    let maps = headers.flat_map(boxes).filter(|(kind, _)| kind == b"cmap");
+    maps.map(|(_, place)| place.len() / 4).max().unwrap_or(0)
 }
 
 /// Returns a file without what is behind its last box, if that is none: no box has such a type.
@@ -120,7 +126,9 @@ impl<'a> Source<'a> {
         // The codestream of a palette has its indices.
         let has_palette = memchr::memmem::find(&bytes[..start], b"pclr").is_some();
         let stated = (!has_palette).then(|| Stated::spread(size.bits));
-        Ok(Self { bytes, layout: layout(&size, pixel), stated, icc })
+        let channels = mapped_channels(bytes).max(pixel.channels());
+        let decoder_bytes = jpeg2000::decoder_bytes(&bytes[start..], &size, channels);
+        Ok(Self { bytes, layout: layout(&size, pixel), stated, icc, decoder_bytes })
     }
 }
 
@@ -138,9 +146,8 @@ impl Describe for Source<'_> {
     }
 
     fn heap_bytes(&self) -> u64 {
-        // The file may be copied, to find out where its packets end.
-        let samples = self.layout.pixels().saturating_mul(self.layout.pixel.channels() as u64);
-        samples.saturating_mul(A_SAMPLE).saturating_add(self.bytes.len() as u64)
+        // The file may be copied, to find out where its packets end, and the decoder copies what it decodes.
+        self.decoder_bytes.saturating_add(2 * self.bytes.len() as u64)
     }
 }
 

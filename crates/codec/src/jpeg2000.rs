@@ -3,8 +3,12 @@
 //! It takes some that are valid for damaged ones. So they are mended in place ([`mend`]): the length of the last tile-part may be left open,
 //! and components may be subsampled all alike. Bytes behind the last packet, which some encoders add, are found by trying.
 
+mod memory;
+
 use hayro_jpeg2000::error::{DecodeError, TileError};
 use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
+
+pub(crate) use memory::decoder_bytes;
 
 use crate::CodecError;
 
@@ -14,10 +18,16 @@ const SOC_SIZ: [u8; 4] = *b"\xff\x4f\xff\x51";
 const SOT: [u8; 2] = *b"\xff\x90";
 const EOC: [u8; 2] = *b"\xff\xd9";
 
+/// Bytes that decoding takes for each sample of a picture that nothing odd is asked for, and besides.
+const A_SAMPLE: u64 = 24;
+const BESIDE: u64 = 4 << 20;
+
 /// The most bytes behind the last packet that are tried to be left out.
 const MAX_PADDING: u32 = 64;
 
 pub(crate) const CONVERT: &str = "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)";
+
+const DECOMPRESS: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
 
 /// Nothing that is cut short or damaged is taken.
 pub(crate) const SETTINGS: DecodeSettings =
@@ -40,8 +50,7 @@ pub(crate) fn decode(
     mend(stream);
     let header = Size::parse(stream).ok_or_else(|| malformed("its header is damaged"))?;
     if header.is_subsampled {
-        const REMEDY: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
-        return Err(CodecError::unsupported("a DICOM file of subsampled JPEG 2000", REMEDY));
+        return Err(CodecError::unsupported("a DICOM file of subsampled JPEG 2000", DECOMPRESS));
     }
     if (header.width, header.height) != size || header.components != components || !header.is_uniform {
         return Err(malformed("its size or its components are not those of its place"));
@@ -49,8 +58,18 @@ pub(crate) fn decode(
     if header.bits > 16 || header.bits as usize > 8 * bytes {
         return Err(malformed(format!("samples of {} bits", header.bits)));
     }
+    if decoder_bytes(stream, &header, 0) > most_bytes((into.len() / bytes) as u64) {
+        const WHAT: &str =
+            "a DICOM file of JPEG 2000 with far more blocks, layers or tiles than its pixels need";
+        return Err(CodecError::unsupported(WHAT, DECOMPRESS));
+    }
     let taken = with_decoded(stream, |decoded| take(decoded, &header, bytes, into));
     taken.map_err(|error| malformed(error.to_string()))?
+}
+
+/// Returns the most bytes that [`decode`] takes for so many samples, besides its stream and what it decodes into.
+pub(crate) fn most_bytes(samples: u64) -> u64 {
+    samples.saturating_mul(A_SAMPLE).saturating_add(BESIDE)
 }
 
 /// Takes over the samples that were decoded.
@@ -195,6 +214,8 @@ pub(crate) struct Size {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) tiles: u64,
+    /// The sides of the largest one.
+    largest_tile: [u32; 2],
     pub(crate) components: usize,
     pub(crate) bits: u32,
     pub(crate) is_signed: bool,
@@ -220,9 +241,11 @@ impl Size {
         };
         let each = Self::components(codestream)?;
         let &[depth, ..] = each.first()?;
+        let (width, height) = (side(x1, x0)?, side(y1, y0)?);
         Some(Self {
-            width: side(x1, x0)?,
-            height: side(y1, y0)?,
+            width,
+            height,
+            largest_tile: [width.min(tile_width), height.min(tile_height)],
             tiles: count(x1, tile_x, tile_width)?.checked_mul(count(y1, tile_y, tile_height)?)?,
             components: each.len(),
             bits: u32::from(depth & 0x7f) + 1,

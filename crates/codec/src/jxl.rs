@@ -2,6 +2,7 @@
 //! floating-point samples are refused.
 
 mod boxes;
+mod profile;
 
 use jxl_oxide::image::ExtraChannelInfo;
 use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
@@ -23,6 +24,9 @@ const BESIDE: u64 = 32 << 20;
 /// Bytes that the decoder may take for each sample: floats, before and after its filters.
 const A_SAMPLE: u64 = 20;
 
+/// How often the decoder keeps a profile.
+const PROFILES: u64 = 2;
+
 const ANIMATED: &str =
     "extract the frames first, as in `djxl IN OUT.apng` and `ffmpeg -i OUT.apng OUT-%03d.png`";
 const CONVERT: &str = "convert it first, as in `djxl IN OUT.pfm` (libjxl)";
@@ -36,6 +40,8 @@ pub(super) struct Source {
     others: usize,
     is_premultiplied: bool,
     metadata: Metadata,
+    /// Bytes of the codestream, which the decoder keeps.
+    kept_bytes: u64,
 }
 
 impl Source {
@@ -43,6 +49,7 @@ impl Source {
     pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Self, CodecError> {
         let tracker = AllocTracker::with_limit(BESIDE as usize);
         let boxes = Boxes::of(bytes)?;
+        profile::check(&boxes.codestream)?;
         let (mut image, pieces) = begin(&boxes.codestream, &tracker)?;
         let (layout, others) = layout(&image)?;
         // Before the decoder takes memory for what is proportional to the picture.
@@ -61,7 +68,8 @@ impl Source {
         }
         let alpha = image.image_header().metadata.ec_info.iter().find_map(ExtraChannelInfo::alpha_associated);
         let metadata = metadata(&image, &boxes)?;
-        Ok(Self { image, layout, others, is_premultiplied: alpha == Some(true), metadata })
+        let kept_bytes = boxes.codestream.iter().map(|piece| piece.len() as u64).sum();
+        Ok(Self { image, layout, others, is_premultiplied: alpha == Some(true), metadata, kept_bytes })
     }
 }
 
@@ -79,7 +87,11 @@ impl Describe for Source {
     }
 
     fn heap_bytes(&self) -> u64 {
-        samples_bytes(&self.layout, self.others).saturating_add(BESIDE)
+        let profiles = self.image.original_icc().map_or(0, |icc| PROFILES * icc.len() as u64);
+        samples_bytes(&self.layout, self.others)
+            .saturating_add(BESIDE)
+            .saturating_add(self.kept_bytes)
+            .saturating_add(profiles)
     }
 }
 

@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::access::{Access, Caller, Denied};
 use super::previews::Previews;
 use crate::commands::retry::Wanted;
-use crate::config::Settings;
+use crate::config::{Request, Settings, Written};
+use crate::device::machine::Machine;
 use crate::fs::paths::{Shown, absolute};
 use crate::service::told::account::Account;
 use crate::service::told::health::Health;
@@ -114,24 +115,26 @@ impl Answers {
         answered.recv_timeout(LOOP_TIMEOUT).map_err(busy)?
     }
 
-    /// Answers for a service that is alive, and about which nothing is known.
-    #[cfg(test)]
-    pub(crate) fn for_tests() -> Self {
-        let machine = Arc::new(crate::device::machine::Machine::new(1 << 20, 1));
+    /// Returns answers for a service that is alive, about which nothing is known, and that hands changes to `changes`. The error is a sentence.
+    pub(crate) fn of_nothing(changes: Sender<ChangeRequest>) -> Result<Self, String> {
+        let machine = Arc::new(Machine::new(1 << 20, 1));
         let account = Arc::new(Account::new("nowhere".into(), "nowhere".into()));
-        let settings = crate::config::Settings::resolve(
-            crate::config::Written::default(),
-            crate::config::Request::default(),
-        )
-        .unwrap();
-        Self {
+        let settings = Settings::resolve(Written::default(), Request::default())?;
+        let previews = Previews::start(Arc::clone(&machine), Arc::clone(&account), &settings);
+        Ok(Self {
             in_force: InForce { settings: "method global".into(), file: None, folders: true },
-            previews: Previews::start(Arc::clone(&machine), Arc::clone(&account), &settings).unwrap(),
+            previews: previews.map_err(|error| error.to_string())?,
             account,
             health: Arc::new(Health::new(Duration::from_secs(1))),
             metrics: Arc::new(Metrics::new(machine)),
-            changes: bounded(1).0,
-            access: Access::new(None, &[]).unwrap(),
-        }
+            changes,
+            access: Access::new(None, &[])?,
+        })
+    }
+
+    /// Returns the same without a loop.
+    #[cfg(test)]
+    pub(super) fn for_tests() -> Self {
+        Self::of_nothing(bounded(1).0).unwrap()
     }
 }

@@ -149,6 +149,24 @@ fn run(runtime: &Runtime, listener: &Listener, routes: &Router, mut ended: onesh
     });
 }
 
+/// Answers the request of a connection, and says when it has come.
+pub(super) async fn answer_one(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    caller: Caller,
+    routes: Router,
+    asked: impl Fn(),
+) -> hyper::Result<()> {
+    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        asked();
+        let mut request: Request = request.map(axum::body::Body::new);
+        request.extensions_mut().insert(caller);
+        routes.clone().oneshot(request)
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).keep_alive(false);
+    http.serve_connection(TokioIo::new(stream), service).await
+}
+
 /// The open connections, by the order in which they came.
 #[derive(Default)]
 struct Connections {
@@ -168,15 +186,7 @@ impl Connections {
         let this = Arc::clone(self);
         let task = tokio::spawn(async move {
             let asked = Arc::clone(&this);
-            let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                asked.note_request(number);
-                let mut request: Request = request.map(axum::body::Body::new);
-                request.extensions_mut().insert(caller);
-                routes.clone().oneshot(request)
-            });
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).keep_alive(false);
-            let connection = http.serve_connection(TokioIo::new(stream), service);
+            let connection = answer_one(stream, caller, routes, move || asked.note_request(number));
             match timeout(CONNECTION_TIMEOUT, connection).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => debug!("an HTTP client went away: {error}"),

@@ -326,14 +326,14 @@ pub(super) fn frame_bytes(description: &Description) -> u64 {
     description.frame_samples() * description.sample_bytes() as u64
 }
 
-/// Returns the most bytes of heap that decompressing a frame takes, besides its compressed and its decompressed bytes.
-pub(super) fn decoder_bytes(description: &Description) -> u64 {
+/// Returns the most bytes of heap that decompressing a frame of so many bytes takes, besides these and its decompressed ones.
+pub(super) fn decoder_bytes(description: &Description, compressed: u64) -> u64 {
     let samples = description.frame_samples();
     match description.compression {
         Compression::None | Compression::Rle => 0,
         Compression::Jpeg | Compression::JpegLs => 3 * samples,
-        // The coefficients of the whole picture, and of the levels of its transform, are floats.
-        Compression::Jpeg2000 => 16 * samples,
+        // The stream may be copied, to find out where its packets end.
+        Compression::Jpeg2000 => jpeg2000::most_bytes(samples) + compressed,
     }
 }
 

@@ -11,8 +11,8 @@ use crate::CodecError;
 /// What a file begins with that has boxes.
 const SIGNATURE: &[u8] = b"\0\0\0\x0cJXL \r\n\x87\n";
 
-/// The most bytes of EXIF, and of XMP.
-const LONGEST: usize = 8 << 20;
+/// The most bytes of EXIF, of XMP, and of a profile.
+pub(super) const LONGEST: usize = 8 << 20;
 
 /// The size of the buffers that boxes are unpacked with.
 const BUFFER: usize = 4096;

@@ -1,0 +1,45 @@
+//! What the fuzz targets do with their inputs. Each fails by a panic: `fuzz/fuzz_targets` has them called by libFuzzer, `tests/kept.rs` with the inputs in `fuzz/kept`. Where [`PeakAlloc`] is the program's allocator, the memory of decoders is checked too.
+
+mod animated;
+mod memory;
+mod message;
+mod picture;
+mod reading;
+mod request;
+mod settings;
+
+use codec::Format;
+
+pub use codec::silence_contained_panics;
+pub use peak_alloc::PeakAlloc;
+pub use picture::check as check_picture;
+
+/// What is done with an input.
+type Body = fn(&[u8]);
+
+/// All targets, by name.
+pub const TARGETS: [(&str, Body); 13] = [
+    ("bmp", |data| picture::check(data, Format::Bmp)),
+    ("dicom", |data| picture::check(data, Format::Dicom)),
+    ("gif", |data| picture::check(data, Format::Gif)),
+    ("http", request::check),
+    ("jp2", |data| picture::check(data, Format::Jpeg2000)),
+    ("jpeg", |data| picture::check(data, Format::Jpeg)),
+    ("jxl", |data| picture::check(data, Format::JpegXl)),
+    ("message", message::check),
+    ("png", |data| picture::check(data, Format::Png)),
+    // PFM too.
+    ("pnm", |data| picture::check(data, Format::Pnm)),
+    ("settings", settings::check),
+    ("tiff", |data| picture::check(data, Format::Tiff)),
+    ("webp", |data| picture::check(data, Format::WebP)),
+];
+
+/// Does with an input what the target of this name does.
+///
+/// # Panics
+/// If the input shows a fault, or there is no such target.
+pub fn run(target: &str, data: &[u8]) {
+    let (_, body) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this name");
+    body(data);
+}

@@ -1,0 +1,30 @@
+//! The memory that decoders take, beside what they say.
+
+use peak_alloc::PeakAlloc;
+
+/// Bytes that anything may take without being counted.
+const UNCOUNTED: u64 = 4 << 20;
+
+/// Memory in use, from a moment on. Where [`PeakAlloc`] is not the allocator of the program, that is none.
+pub(crate) struct Watched {
+    before: usize,
+}
+
+impl Watched {
+    pub(crate) fn begin() -> Self {
+        PeakAlloc.reset_peak_usage();
+        Self { before: PeakAlloc.current_usage() }
+    }
+
+    /// Checks that no more was taken than `counted` bytes and small change.
+    ///
+    /// # Panics
+    /// If it was more.
+    pub(crate) fn check(self, counted: u64) {
+        let taken = PeakAlloc.peak_usage().saturating_sub(self.before) as u64;
+        assert!(
+            taken <= counted.saturating_add(UNCOUNTED),
+            "it took {taken} bytes, and {counted} were counted"
+        );
+    }
+}

@@ -1,0 +1,20 @@
+//! Configuration files, and the settings of folders.
+
+use histeqd::config::{Written, fuzzing};
+
+/// Reads an input as a configuration file and as that of a folder. What can be read can be written, and says the same again.
+pub(crate) fn check(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    match fuzzing::config_file(text) {
+        Ok(written) => check_again(&written),
+        Err(why) => assert!(why.to_string().starts_with("config.toml:"), "the file is named: {why}"),
+    }
+    if let Ok(written) = fuzzing::folder_file(text) {
+        check_again(&written);
+    }
+}
+
+fn check_again(written: &Written) {
+    let again = fuzzing::config_file(&written.to_toml()).expect("what was written can be read");
+    assert_eq!(again.to_toml(), written.to_toml(), "it says the same");
+}

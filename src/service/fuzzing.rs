@@ -1,0 +1,55 @@
+//! What fuzz targets reach of the server.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, bounded};
+use tokio::runtime::{Builder, Runtime};
+
+use super::web::access::Caller;
+use super::web::answers::{Answers, ChangeRequest};
+use super::web::{routes, server};
+
+/// What a service without pictures answers to those who come over the network, one after the other.
+pub struct Site {
+    runtime: Runtime,
+    routes: axum::Router,
+    changes: Receiver<ChangeRequest>,
+}
+
+impl Site {
+    /// Creates it. The error is a sentence.
+    pub fn new() -> Result<Self, String> {
+        let (sender, changes) = bounded(1);
+        let routes = routes::all(Arc::new(Answers::of_nothing(sender)?));
+        let runtime = Builder::new_current_thread().enable_all().build();
+        Ok(Self { runtime: runtime.map_err(|error| error.to_string())?, routes, changes })
+    }
+
+    /// Returns what somebody gets who sends these bytes, and no others.
+    ///
+    /// # Errors
+    /// When there can be no connection, or an answer does not come.
+    pub fn answer(&self, sent: &[u8]) -> io::Result<Vec<u8>> {
+        let (mut client, server) = UnixStream::pair()?;
+        client.write_all(sent)?;
+        client.shutdown(Shutdown::Write)?;
+        server.set_nonblocking(true)?;
+        self.runtime.block_on(async {
+            let stream = tokio::net::UnixStream::from_std(server)?;
+            // What is no request is told to nobody.
+            let _ = server::answer_one(stream, Caller::Network { port: 1 }, self.routes.clone(), || {}).await;
+            io::Result::Ok(())
+        })?;
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Returns whether anybody has had the service change something.
+    pub fn has_changed(&self) -> bool {
+        !self.changes.is_empty()
+    }
+}
