@@ -44,7 +44,10 @@ class Server:
 
 def messages(place: Place) -> list[bytes]:
     """Returns messages about files that they should not touch, and mutants of an honest one."""
-    at = lambda name: str(place.root / name)
+
+    def at(name: str) -> str:
+        return str(place.root / name)
+
     pairs = [
         (at("secret/a.pgm"), at("root/out/x.pgm")),
         (at("root/in/link.pgm"), at("root/out/y.pgm")),
