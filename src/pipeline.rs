@@ -26,7 +26,7 @@ use crate::device::{self, Context, RequiredDevices};
 use crate::error::{Error, PictureError};
 use crate::machine::Machine;
 use crate::progress::{Event, Events};
-use crate::publish::Pending;
+use crate::publish::{Pending, Published};
 use crate::remark::Remark;
 use crate::slot::Slots;
 use crate::source::Job;
@@ -343,15 +343,15 @@ impl Run<'_> {
             return self.fail(job, PictureError::Changed);
         }
         let folder = output.as_ref().and_then(Pending::folder);
-        match output.map_or(Ok(0), Pending::publish) {
-            Ok(bytes_out) => {
+        match output.map_or_else(|| Ok(Published::default()), Pending::publish) {
+            Ok(Published { bytes: bytes_out, replaces_another }) => {
                 let Job { input, output, remakes, .. } = job;
                 let output = folder.unwrap_or(output);
                 clock.mark(Stage::Publish);
                 for remark in remarks {
                     self.events.tell(Event::Remarked { input: input.clone(), remark });
                 }
-                if remakes {
+                if remakes || replaces_another {
                     self.events.tell(Event::Remade { input: input.clone() });
                 }
                 let times = clock.times();
