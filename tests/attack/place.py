@@ -18,7 +18,7 @@ MEMORY_MIB = 128
 BESIDES_MIB = 128
 LIMITS = f"--memory {MEMORY_MIB}MiB --max-pixels 20MP --threads 2 --no-config".split()
 SETTINGS = ["", "--method clahe", "--method stretch --format png", "--strength 0.5 --levels auto"]
-LONG = 180
+LONG = 300
 
 
 class Broken(Exception):
