@@ -238,7 +238,7 @@ impl Folder {
 /// Any other I/O error.
 pub(crate) fn sync_folder(from: BorrowedFd<'_>, path: &Path) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match openat(from, &Path::new(".").join(path), flags, Mode::empty()).and_then(rustix::fs::fsync) {
+    match openat(from, Path::new(".").join(path), flags, Mode::empty()).and_then(rustix::fs::fsync) {
         Err(Errno::ACCESS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
         done => done,
     }
