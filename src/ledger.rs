@@ -136,7 +136,7 @@ impl Ledger {
     /// When the folder or the database cannot be created or used, unless the database itself is damaged.
     pub fn open(folder: &Path) -> Result<(Self, Option<String>), LedgerError> {
         let (root, below) = rooted(folder);
-        Folder::create(root, below, false)
+        Folder::create(root, below, true)
             .map_err(|source| LedgerError::File { path: folder.into(), source })?;
         let file = folder.join(FILE);
         match Self::open_file(&file) {

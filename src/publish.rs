@@ -23,7 +23,7 @@ use crate::fs::paths::{Shown, folder_of};
 
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
-pub use stream::{Pending, Stream};
+pub use stream::{Pending, Published, Stream};
 pub(crate) use temporary::Temporary;
 use unpublished::Hidden;
 pub use unpublished::{Sealed, Unpublished};

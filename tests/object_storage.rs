@@ -8,5 +8,6 @@ mod proxy;
 mod queue;
 mod refusals;
 mod server;
+mod settings;
 mod stub;
 mod watch;

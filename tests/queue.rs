@@ -4,6 +4,7 @@ mod chaos;
 mod folder_settings;
 mod hosts;
 pub(crate) mod server;
+mod tls;
 mod trust;
 mod watching;
 
@@ -360,7 +361,7 @@ fn a_server_that_wants_a_password_gets_it_from_the_environment_or_the_address() 
     assert_eq!(place.read("out/a.pgm"), BRIGHT);
     let mut command = place.histeqd(&format!("submit --queue {queue} in --out out"));
     command.env("NATS_CREDS", "none.creds");
-    Ran::from(command).exits(2).says("NATS_CREDS names none.creds, which cannot be read: No such file");
+    Ran::from(command).exits(2).says("NATS_CREDS names none.creds, which cannot be used: No such file");
     submit(&place, "nats://127.0.0.1", "in --out out")
         .exits(2)
         .says("is no queue: it has no name after the host");

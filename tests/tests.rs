@@ -13,6 +13,7 @@ mod devices;
 mod documents;
 mod equalize_golden;
 mod equalize_properties;
+mod file_systems;
 mod formats;
 mod gpu_parity;
 mod harness;

@@ -218,21 +218,29 @@ impl Folder {
         Ok(unlinkat(self, name.as_ref(), AtFlags::empty())?)
     }
 
-    /// Brings the folder's entries to the disk, as far as possible. A folder that may be written to but not read cannot be opened, and some
-    /// file systems cannot sync folders (they answer EINVAL or ENOTSUP); neither says anything about the files.
+    /// Brings the folder's entries to the disk, as far as possible: see [`sync_folder`].
     ///
     /// # Errors
     /// Any other I/O error.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match openat(self, ".", flags, Mode::empty()).and_then(rustix::fs::fsync) {
-            Err(Errno::ACCESS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
-            done => Ok(done?),
-        }
+        Ok(sync_folder(self.as_fd(), Path::new(""))?)
     }
 
     fn sync_if(&self, durable: bool) -> io::Result<()> {
         if durable { self.sync() } else { Ok(()) }
+    }
+}
+
+/// Brings the entries of a folder, by its path from another, to the disk, as far as possible. A folder that may be written to but not read
+/// cannot be opened, and some file systems cannot sync folders (they answer EINVAL or ENOTSUP); neither says anything about the files.
+///
+/// # Errors
+/// Any other I/O error.
+pub(crate) fn sync_folder(from: BorrowedFd<'_>, path: &Path) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat(from, Path::new(".").join(path), flags, Mode::empty()).and_then(rustix::fs::fsync) {
+        Err(Errno::ACCESS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        done => done,
     }
 }
 

@@ -206,7 +206,8 @@ impl LockFile {
         let path = folder.join(FILE);
         let failed = |source| LockError::File { path: path.clone(), source };
         let (root, below) = rooted(folder);
-        let folder = Folder::create(root, below, false).map_err(failed)?;
+        // For good: it is often what creates the output folder, on which outputs rely.
+        let folder = Folder::create(root, below, true).map_err(failed)?;
         let file = folder.write(FILE).map_err(failed)?;
         let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let holder = || Holder::read(&file).map_err(failed);

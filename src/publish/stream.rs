@@ -8,6 +8,21 @@ use std::path::{Path, PathBuf};
 
 use super::{PublishError, Sealed, Unpublished, Upload};
 
+/// An output that has appeared.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Published {
+    /// Its length.
+    pub bytes: u64,
+    /// Whether it took the place of one of other settings that came to be there during this run.
+    pub replaces_another: bool,
+}
+
+impl Published {
+    fn new(bytes: u64) -> Self {
+        Self { bytes, replaces_another: false }
+    }
+}
+
 /// An output that is written, but has not appeared yet.
 #[derive(Debug)]
 pub enum Pending<'a> {
@@ -53,17 +68,18 @@ impl Pending<'_> {
         if let Self::Files(files) = self { Some(files.first()?.output().parent()?.to_owned()) } else { None }
     }
 
-    /// Makes the output appear. Returns its length in bytes.
+    /// Makes the output appear.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn publish(self) -> Result<u64, PublishError> {
-        match self {
+    pub fn publish(self) -> Result<Published, PublishError> {
+        let bytes = match self {
             Self::File(file) => file.publish(),
             Self::Files(files) => files.into_iter().rev().map(Sealed::publish).sum(),
-            Self::Object(object) => object.publish(),
+            Self::Object(object) => return object.publish(),
             Self::Stream(stream) => stream.publish(),
-        }
+        };
+        bytes.map(Published::new)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Outputs on their way: with a temporary name, complete but for their name, and under it.
 
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::{PublishError, Publisher, remove};
 use crate::config::Durability;
 use crate::fs::beneath::Folder;
+use crate::fs::paths::Identity;
 use crate::fs::rename::{At, rename_new};
 use crate::picture::record::{Origin, Record};
 
@@ -69,8 +70,8 @@ impl<'a> Unpublished<'a> {
     /// # Errors
     /// When it cannot be written.
     pub fn seal(self) -> Result<Sealed<'a>, PublishError> {
-        let bytes = self.finish().map_err(|source| self.unwritten(source))?;
-        Ok(Sealed { hidden: self.hidden, bytes })
+        let metadata = self.finish().map_err(|source| self.unwritten(source))?;
+        Ok(Sealed { hidden: self.hidden, bytes: metadata.len(), file: Identity::of(&metadata) })
     }
 
     /// Returns what an error of its file means: the output is to blame.
@@ -78,7 +79,7 @@ impl<'a> Unpublished<'a> {
         self.hidden.unwritten(source)
     }
 
-    fn finish(&self) -> io::Result<u64> {
+    fn finish(&self) -> io::Result<Metadata> {
         if let Some(time) = self.modified {
             self.file.set_modified(time)?;
         }
@@ -92,7 +93,7 @@ impl<'a> Unpublished<'a> {
         if self.hidden.publisher.durability == Durability::Full {
             self.file.sync_all()?;
         }
-        Ok(metadata.len())
+        Ok(metadata)
     }
 }
 
@@ -101,6 +102,7 @@ impl<'a> Unpublished<'a> {
 pub struct Sealed<'a> {
     hidden: Hidden<'a>,
     bytes: u64,
+    file: Identity,
 }
 
 impl Sealed<'_> {
@@ -114,7 +116,7 @@ impl Sealed<'_> {
     /// # Errors
     /// When it cannot be renamed, or has been abandoned by [`Publisher::abandon_all`].
     pub fn publish(self) -> Result<u64, PublishError> {
-        self.hidden.appear().map_err(|source| self.hidden.unwritten(source))?;
+        self.hidden.appear(self.file).map_err(|source| self.hidden.unwritten(source))?;
         Ok(self.bytes)
     }
 }
@@ -133,24 +135,29 @@ pub(super) struct Hidden<'a> {
 
 impl Hidden<'_> {
     /// Gives the file its name.
-    fn appear(&self) -> io::Result<()> {
+    fn appear(&self, file: Identity) -> io::Result<()> {
         let (folder, name) = Folder::of(&self.root, &self.output)?;
-        let temporary = Path::new(self.temporary.file_name().unwrap_or_default());
-        if self.replaces {
-            folder.rename(temporary, name)?;
-        } else {
-            rename_new(At::folder(&folder, temporary), At::folder(&folder, name)).map_err(
-                |why| match why {
-                    Errno::EXIST => io::Error::other("there is another file of that name since"),
-                    why => why.into(),
-                },
-            )?;
+        match self.rename(&folder, name) {
+            Ok(()) => drop(self.publisher.live().remove(&self.temporary)),
+            // Over a network it may have been done, and the answer lost.
+            Err(_) if folder.metadata(name).is_ok_and(|there| Identity::of(&there) == file) => {}
+            Err(why) => return Err(why),
         }
-        self.publisher.live().remove(&self.temporary);
         if self.publisher.durability == Durability::Full {
             folder.sync()?;
         }
         Ok(())
+    }
+
+    fn rename(&self, folder: &Folder, name: &Path) -> io::Result<()> {
+        let temporary = Path::new(self.temporary.file_name().unwrap_or_default());
+        if self.replaces {
+            return folder.rename(temporary, name);
+        }
+        rename_new(At::folder(folder, temporary), At::folder(folder, name)).map_err(|why| match why {
+            Errno::EXIST => io::Error::other("there is another file of that name since"),
+            why => why.into(),
+        })
     }
 
     fn unwritten(&self, source: io::Error) -> PublishError {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use codec::Format;
 use store::{Bucket, Expected, Found, Labels, Url, Version, unnamed_file, unnamed_folder};
 
-use super::PublishError;
+use super::{PublishError, Published};
 use crate::picture::record::{Origin, Record};
 
 /// How often something else at the place of an output is looked at, and replaced if it is another's.
@@ -67,16 +67,16 @@ impl Upload {
 
     /// Makes the output appear. What is at its place is replaced, unless it is the same output: of another run, or of a request whose answer
     /// was lost.
-    pub(super) fn publish(mut self) -> Result<u64, PublishError> {
+    pub(super) fn publish(mut self) -> Result<Published, PublishError> {
         let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
         let record = self.origin.map(|origin| Record::of_object(&origin, length).text());
         let content_type = self.format().map(Format::media_type);
         let labels = Labels { record: record.as_deref(), content_type };
         let begun = Instant::now();
-        let mut failures = 0;
+        let (mut failures, mut replaces_another) = (0, false);
         loop {
             let put = self.bucket.put(&self.url, &self.file, length, labels, &self.expected);
-            let Err(why) = put else { return Ok(length) };
+            let Err(why) = put else { return Ok(Published { bytes: length, replaces_another }) };
             failures += 1;
             let is_over = failures == ATTEMPTS || begun.elapsed() > PATIENCE;
             if !why.is_precondition() && (!why.is_in_doubt() || is_over) {
@@ -84,11 +84,12 @@ impl Upload {
             }
             let there = self.bucket.head(&self.url).map_err(|why| self.failed(why))?;
             if there.as_ref().is_some_and(|found| self.is_in(found, length)) {
-                return Ok(length);
+                return Ok(Published { bytes: length, replaces_another });
             }
             if is_over {
                 return Err(self.failed(why));
             }
+            replaces_another |= there.as_ref().is_some_and(|found| self.is_of_other_settings(found));
             self.expected = there.map_or(Expected::Nothing, |found| Expected::State(found.entry.version));
             thread::sleep(Duration::from_millis(100) * failures);
         }
@@ -103,13 +104,23 @@ impl Upload {
 
     /// Returns whether what was found is this output, made from the same input with the same settings.
     fn is_in(&self, found: &Found, length: u64) -> bool {
-        let record = found.record.as_ref().and_then(|record| Record::parse(record.as_bytes()));
-        self.origin.zip(record).is_some_and(|(origin, record)| {
+        self.origin.zip(record_of(found)).is_some_and(|(origin, record)| {
             record == Record::of_object(&origin, length) && found.entry.size == length
+        })
+    }
+
+    /// Returns whether what was found was made from the same input with other settings.
+    fn is_of_other_settings(&self, found: &Found) -> bool {
+        self.origin.zip(record_of(found)).is_some_and(|(origin, record)| {
+            record.is_from(&origin.input) && !record.has_settings(origin.settings)
         })
     }
 
     fn failed(&self, why: store::Error) -> PublishError {
         PublishError::of_store(&self.output, why)
     }
+}
+
+fn record_of(found: &Found) -> Option<Record> {
+    Record::parse(found.record.as_ref()?.as_bytes())
 }

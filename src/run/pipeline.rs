@@ -30,7 +30,7 @@ use crate::error::{Error, PictureError};
 use crate::picture::remark::Remark;
 use crate::progress::timings::{Clock, Load, Stage, thread_time};
 use crate::progress::{Event, Events};
-use crate::publish::Pending;
+use crate::publish::{Pending, Published};
 use crate::run::together::Groups;
 use crate::slot::Slots;
 use crate::source::stop::Stop;
@@ -352,15 +352,15 @@ impl<'a> Run<'a> {
             return self.fail(job, PictureError::Changed);
         }
         let folder = output.as_ref().and_then(Pending::folder);
-        match output.map_or(Ok(0), Pending::publish) {
-            Ok(bytes_out) => {
+        match output.map_or_else(|| Ok(Published::default()), Pending::publish) {
+            Ok(Published { bytes: bytes_out, replaces_another }) => {
                 let Job { input, output, remakes, .. } = job;
                 let output = folder.unwrap_or(output);
                 clock.mark(Stage::Publish);
                 for remark in done.remarks {
                     self.events.tell(Event::Remarked { input: input.clone(), remark });
                 }
-                if remakes {
+                if remakes || replaces_another {
                     self.events.tell(Event::Remade { input: input.clone() });
                 }
                 let (pixels, times) = (done.pixels, clock.times());

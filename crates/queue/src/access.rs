@@ -1,6 +1,7 @@
 //! How a server lets us in: what the environment says, by the names that NATS's own command line reads.
 
 use std::env;
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use async_nats::ConnectOptions;
 
 use crate::error::QueueError;
 use crate::place::Place;
+use crate::tls::must_hold_certificates;
 
 const USER: &str = "NATS_USER";
 const PASSWORD: &str = "NATS_PASSWORD";
@@ -85,9 +87,12 @@ impl Access {
             options = options.nkey(seed.trim().to_owned());
         }
         if let Some(file) = &self.authority {
+            must_hold_certificates(file).map_err(unread(AUTHORITY, file))?;
             options = options.add_root_certificates(file.clone());
         }
         if let Some((certificate, key)) = self.certificate.clone() {
+            must_hold_certificates(&certificate).map_err(unread(CERTIFICATE, &certificate))?;
+            File::open(&key).map_err(unread(KEY, &key))?;
             options = options.add_client_certificate(certificate, key);
         }
         Ok(options)

@@ -19,7 +19,7 @@ pub enum QueueError {
         why: String,
     },
     /// A file with credentials cannot be used.
-    #[error("{variable} names {}, which cannot be read: {source}", file.display())]
+    #[error("{variable} names {}, which cannot be used: {source}", file.display())]
     Credentials {
         /// The environment variable that names it.
         variable: &'static str,

@@ -27,6 +27,7 @@ mod error;
 mod place;
 mod requests;
 mod streams;
+mod tls;
 
 use std::future::Future;
 use std::time::Duration;
@@ -74,7 +75,7 @@ impl Queue {
             let connected = options.connect(place.servers()).await;
             let client = connected.map_err(|why| {
                 let server = place.server();
-                QueueError::Unreachable { server, why: why.to_string() }
+                QueueError::Unreachable { server, why: tls::fault(&why).unwrap_or_else(|| why.to_string()) }
             })?;
             let mut context = jetstream::new(client);
             context.set_timeout(ANSWER);

@@ -66,7 +66,7 @@ pub(crate) fn dispose(
         After::Delete => remove(input.path, input.stamp),
         After::Move(root) => {
             let target = root.join(below);
-            let (folder, name) = Folder::create_of(root, &target, false)?;
+            let (folder, name) = Folder::create_of(root, &target, true)?;
             let name = name_for(input, &folder, name, |name| folder.has(name));
             move_to(input, &folder, &name)
         }
@@ -81,7 +81,7 @@ pub(crate) fn dispose(
 pub(crate) fn set_aside(root: &Path, input: Finished<'_>, below: &Path, reason: &str) -> io::Result<bool> {
     let text = format!("{reason}\n");
     let target = root.join(below);
-    let (folder, name) = Folder::create_of(root, &target, false)?;
+    let (folder, name) = Folder::create_of(root, &target, true)?;
     let is_taken = |name: &Path| {
         // The name of the note may be taken too: by a picture, or by the note of a file that was taken away since.
         let note = note_of(name);
@@ -160,10 +160,15 @@ fn give_back(file: At<'_>, original: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Brings an output that this process has published below the folder `out` to the disk. If it is gone already, whoever collects outputs has
-/// taken it.
+/// Brings an output that this process has published below the folder `out` to the disk, with the folders that it lies in. If it is gone
+/// already, whoever collects outputs has taken it.
 fn make_durable(out: &Path, output: &Path) -> io::Result<()> {
-    match Folder::of(out, output).and_then(|(folder, name)| sync(&folder, name)) {
+    let below = output.strip_prefix(out).ok().and_then(Path::parent).unwrap_or(Path::new(""));
+    let synced = Folder::of(out, output).and_then(|(folder, name)| {
+        sync(&folder, name)?;
+        below.ancestors().skip(1).try_for_each(|above| Folder::open(out, above)?.sync())
+    });
+    match synced {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
@@ -225,7 +230,7 @@ fn move_to(finished: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<b
     if finished.is_moved_as_link() {
         return move_link(finished, folder, name);
     }
-    if is_copy(finished, folder, name) {
+    if is_copy(finished, folder, name) || is_itself(finished, folder, name) {
         sync(folder, name)?;
         return remove(input, stamp);
     }
@@ -289,7 +294,8 @@ fn copy_to(finished: Finished<'_>, folder: &Folder, name: &Path) -> io::Result<b
 /// Returns the name in `folder` to move an input to: `name`, or the same with a number before the extension if another file has that name. A
 /// copy of the input left by a process that was killed before it removed the input does not count as another file.
 fn name_for(input: Finished<'_>, folder: &Folder, name: &Path, is_taken: impl Fn(&Path) -> bool) -> PathBuf {
-    if !is_taken(name) || is_copy(input, folder, name) {
+    // It may have the name already: of a file system that renames in two steps, the second may have failed.
+    if !is_taken(name) || is_copy(input, folder, name) || is_itself(input, folder, name) {
         return name.to_owned();
     }
     let taken = last_taken(name, is_taken);
@@ -306,6 +312,12 @@ fn is_copy(input: Finished<'_>, folder: &Folder, name: &Path) -> bool {
     Identity::of(&of_input) != Identity::of(&of_copy)
         && Stamp::of(&of_input, false) == Stamp::of(&of_copy, false)
         && has_same_bytes(input, folder, name).unwrap_or(false)
+}
+
+/// Returns whether a name is another one of the input itself.
+fn is_itself(input: Finished<'_>, folder: &Folder, name: &Path) -> bool {
+    let there = fs::symlink_metadata(input.path).map(|metadata| Identity::of(&metadata));
+    there.is_ok_and(|input| folder.metadata(name).is_ok_and(|named| Identity::of(&named) == input))
 }
 
 /// Opens an input; one that is a link by now only if all are followed.
