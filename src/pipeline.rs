@@ -272,6 +272,7 @@ impl Run<'_> {
             let working = self.machine.cores.work();
             let before = thread_time();
             let remark = finished.remark();
+            let pixels = finished.picture.decoded.layout.pixels();
             let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, &self.machine.cores));
             drop(working);
             // The scratch buffer counts towards the memory bound only while its picture has a slot.
@@ -299,8 +300,8 @@ impl Run<'_> {
                 }
                 _ => Vec::new(),
             };
-            let pixels = decoded.layout.pixels();
-            self.machine.rates.add(class, way, decoded.layout.bytes(), clock.processor());
+            let bytes = pixels * decoded.layout.pixel_bytes() as u64;
+            self.machine.rates.add(class, way, bytes, clock.processor());
             // Its metadata count as long as the slot is taken.
             drop(decoded);
             drop(slot);

@@ -7,7 +7,6 @@ pub(crate) mod folder_settings;
 pub(crate) mod holes;
 mod job;
 mod list;
-mod pages;
 mod pair;
 mod plan;
 mod prefix;
@@ -18,7 +17,6 @@ pub mod stdin;
 
 pub use earlier::signs_of_outputs;
 pub use job::{Batches, Job, balance_tail, jpeg_bytes};
-pub use pages::page_output;
 pub use plan::{Plan, Skip};
 pub use prefix::Prefixes;
 pub(crate) use scan::is_folder;

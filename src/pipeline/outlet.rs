@@ -9,13 +9,14 @@ use store::{Bucket, Url};
 
 use super::PUBLISHERS;
 use super::stacks::{PageOutputs, StackOutputs, Taken};
-use crate::config::{Permissions, Settings, Times};
+use crate::config::{After, Permissions, Settings, Times};
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
-use crate::record::Origin;
-use crate::source::{Job, page_output};
-use crate::task::{Content, Picture, Processed, Stack};
+use crate::record::{Origin, Record};
+use crate::selection::page_output;
+use crate::source::Job;
+use crate::task::{Content, Page, Picture, Processed, Stack};
 use codec::{self, CodecError, Cores};
 
 /// The destination of the pictures that the devices are done with, shared by all encode threads.
@@ -57,6 +58,8 @@ pub struct OutputFolder<'a> {
     publisher: &'a Publisher,
     times: Times,
     permissions: Permissions,
+    /// Whether inputs go once their outputs are there: whoever removes them sees to the first page alone, so the others are on the disk by then.
+    inputs_go: bool,
     stacks: StackOutputs<'a>,
     pages: PageOutputs<'a>,
 }
@@ -69,13 +72,14 @@ impl<'a> OutputFolder<'a> {
             publisher,
             times: settings.times,
             permissions: settings.permissions,
+            inputs_go: settings.watch && settings.service.after != After::Keep,
             stacks: StackOutputs::default(),
             pages: PageOutputs::default(),
         }
     }
 
-    /// Starts an output of a job.
-    fn begin(&self, job: &Job, output: &Path) -> Result<Unpublished<'a>, PublishError> {
+    /// Starts an output of a job, which may take the place of a file if it `replaces`.
+    fn begin(&self, job: &Job, output: &Path, replaces: bool) -> Result<Unpublished<'a>, PublishError> {
         let mut output = self.publisher.begin(self.out, output)?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: job.digest() });
@@ -89,10 +93,23 @@ impl<'a> OutputFolder<'a> {
         {
             output.permit(fs::Permissions::from_mode(input.mode() & 0o777));
         }
-        if !job.replaces {
+        if !replaces {
             output.replace_nothing();
         }
         Ok(output)
+    }
+
+    /// Starts the output of a page or frame.
+    fn begin_page(&self, job: &Job, index: usize) -> Result<Pending<'a>, PublishError> {
+        let output = page_output(&job.output, index);
+        // One that is there without the first is what is left of an earlier try.
+        let is_left =
+            || Record::of(&output).zip(job.stamp).is_some_and(|(record, stamp)| record.is_from(&stamp));
+        let mut page = self.begin(job, &output, job.replaces || index > 0 && is_left())?;
+        if self.inputs_go {
+            page.make_durable();
+        }
+        Ok(Pending::File(page))
     }
 }
 
@@ -107,22 +124,18 @@ impl Outlet for OutputFolder<'_> {
         scratch: &mut Vec<u8>,
         cores: &Cores,
     ) -> Result<Taken<'_>, PictureError> {
-        let work = &finished.picture.work;
-        if let Some(page) = work.page.clone() {
-            let job = work.job.clone();
-            if job.settings.target.splits {
-                let mut output = self.begin(&job, &page_output(&job.output, page.index))?;
-                encode(finished, scratch, cores, output.file())
-                    .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-                return self.pages.take(&page, output);
+        let (job, page) = (finished.picture.work.job.clone(), finished.picture.work.page.clone());
+        let begin = || self.begin(&job, &job.output, job.replaces).map(Pending::File);
+        match page {
+            _ if job.settings.target.splits => {
+                let begin = |index| self.begin_page(&job, index);
+                take_split(&self.pages, page.as_ref(), begin, finished, scratch, cores)
             }
-            return self.stacks.write(&page, finished, cores, || {
-                let spill = self.publisher.spill(self.out, &job.output)?;
-                Ok((Pending::File(self.begin(&job, &job.output)?), spill))
-            });
+            Some(page) => self.stacks.write(&page, finished, cores, || {
+                Ok((begin()?, self.publisher.spill(self.out, &job.output)?))
+            }),
+            None => take_whole(begin()?, finished, scratch, cores),
         }
-        let output = Pending::File(self.begin(&work.job, &work.job.output)?);
-        take_whole(output, finished, scratch, cores)
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
@@ -138,6 +151,7 @@ pub struct OutputBucket<'a> {
     bucket: Bucket,
     url: Url,
     stacks: StackOutputs<'a>,
+    pages: PageOutputs<'a>,
 }
 
 impl<'a> OutputBucket<'a> {
@@ -152,12 +166,18 @@ impl<'a> OutputBucket<'a> {
         }
         let opened = Url::parse(out).and_then(|url| Ok((settings.storage.bucket(&url)?, url)));
         let (bucket, url) = opened.map_err(|why| unusable(out, &why))?;
-        Ok(Some(Self { out, bucket, url, stacks: StackOutputs::default() }))
+        let (stacks, pages) = (StackOutputs::default(), PageOutputs::default());
+        Ok(Some(Self { out, bucket, url, stacks, pages }))
     }
 
-    /// Starts the output of a job.
-    fn begin(&self, job: &Job) -> Result<Pending<'a>, PublishError> {
-        let mut output = Upload::begin(&self.bucket, &job.output, job.replaced.clone())?;
+    /// Starts the output of a job, or that of one of its pages or frames.
+    fn begin(&self, job: &Job, index: usize) -> Result<Pending<'a>, PublishError> {
+        // What there is at the places of other pages is found out when it is in the way.
+        let replaced = job.replaced.clone().filter(|_| index == 0);
+        let mut output = match job.settings.target.splits {
+            true => Upload::begin(&self.bucket, &page_output(&job.output, index), replaced),
+            false => Upload::begin(&self.bucket, &job.output, replaced),
+        }?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: job.digest() });
         }
@@ -186,17 +206,20 @@ impl Outlet for OutputBucket<'_> {
         scratch: &mut Vec<u8>,
         cores: &Cores,
     ) -> Result<Taken<'_>, PictureError> {
-        let work = &finished.picture.work;
-        if let Some(page) = work.page.clone() {
-            let job = work.job.clone();
-            return self.stacks.write(&page, finished, cores, || Ok((self.begin(&job)?, Upload::spill()?)));
+        let (job, page) = (finished.picture.work.job.clone(), finished.picture.work.page.clone());
+        let begin = |index| self.begin(&job, index);
+        match page {
+            _ if job.settings.target.splits => {
+                take_split(&self.pages, page.as_ref(), begin, finished, scratch, cores)
+            }
+            Some(page) => self.stacks.write(&page, finished, cores, || Ok((begin(0)?, Upload::spill()?))),
+            None => take_whole(begin(0)?, finished, scratch, cores),
         }
-        let output = self.begin(&work.job)?;
-        take_whole(output, finished, scratch, cores)
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
         self.stacks.give_up(stack);
+        self.pages.give_up(stack);
     }
 }
 
@@ -227,6 +250,51 @@ impl Outlet for StandardOutput<'_> {
     fn give_up(&self, stack: &Arc<Stack>) {
         self.stacks.give_up(stack);
     }
+}
+
+/// Encodes a picture whose pages or frames go into outputs of their own, which `begin` starts by their numbers: a page, all frames of an
+/// animation, or the only picture there is.
+fn take_split<'o>(
+    pages: &PageOutputs<'o>,
+    page: Option<&Page>,
+    begin: impl Fn(usize) -> Result<Pending<'o>, PublishError>,
+    finished: &mut Processed,
+    scratch: &mut Vec<u8>,
+    cores: &Cores,
+) -> Result<Taken<'o>, PictureError> {
+    match page {
+        Some(page) => {
+            let mut output = begin(page.index)?;
+            encode(finished, scratch, cores, output.file())
+                .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+            pages.take(page, output)
+        }
+        None if finished.picture.decoded.frames() > 1 => take_frames(begin, finished, scratch, cores),
+        None => take_whole(begin(0)?, finished, scratch, cores),
+    }
+}
+
+/// Encodes the frames of an animation, each into the output that `begin` starts.
+fn take_frames<'o>(
+    begin: impl Fn(usize) -> Result<Pending<'o>, PublishError>,
+    finished: &mut Processed,
+    scratch: &mut Vec<u8>,
+    cores: &Cores,
+) -> Result<Taken<'o>, PictureError> {
+    let Processed { slot, picture, .. } = finished;
+    let Picture { decoded, work, .. } = &mut **picture;
+    let target = &work.job.settings.target;
+    decoded.reduce_depth(slot.bytes_mut(), target);
+    let count = decoded.separate_frames();
+    let frames = slot.bytes_mut().chunks_exact_mut(decoded.layout.bytes() as usize).take(count);
+    let mut outputs = Vec::with_capacity(count);
+    for (index, pixels) in frames.enumerate() {
+        let mut output = begin(index)?;
+        codec::encode(decoded, pixels, target, scratch, cores, output.file())
+            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+        outputs.push(output.seal()?);
+    }
+    Ok(Taken::Whole(Some(Pending::Pages(outputs))))
 }
 
 /// Encodes a picture that is a file of its own into its output.

@@ -192,6 +192,20 @@ impl Decoded {
         self.animation().map_or(1, Animation::frames)
     }
 
+    /// Has the frames of an animation be written as pictures of their own: what this says then holds for each of them, whose pixels still lie below
+    /// each other in the slot, after [`Decoded::reduce_depth`]. Returns how many there are.
+    pub fn separate_frames(&mut self) -> usize {
+        let frames = self.frames();
+        self.layout = animation::frame_of(&self.layout, frames);
+        match &mut self.native {
+            Native::Png(native) => native.animation = None,
+            Native::WebP(native) => native.animation = None,
+            Native::Gif(native) => native.animation.delays.truncate(1),
+            _ => {}
+        }
+        frames
+    }
+
     /// Returns how the frames are played, if it is an animation.
     fn animation(&self) -> Option<&Animation> {
         match &self.native {

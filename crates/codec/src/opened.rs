@@ -186,9 +186,8 @@ fn open_one<'a>(
         file_bytes,
         pages,
     };
-    animation::check(opened.frames(), format, output)?;
-    if opened.frames() > 1 && target.splits {
-        return Err(CodecError::unsupported("--frames split for an animation", foreign::FRAMES));
+    if !target.splits {
+        animation::check(opened.frames(), format, output)?;
     }
     opened.check_limits(limits, length)?;
     if output == Format::Dicom && format != Format::Dicom {
