@@ -1,29 +1,35 @@
 #!/usr/bin/env python3
 """Checks what histeqd makes of DICOM against readers that are not its own. usage: check.py [HISTEQD] [--table]
 
-Over pydicom's test data and tests/data/dicom: every file is done, left out or refused as `fates.tsv` beside this says; dciodvfy (dicom3tools)
-finds no error in an output that the input did not have, and dcmconv (DCMTK) reads it; pydicom reads the same frames, in which equal values
-stay equal and greater ones do not become less, and nothing says any more that values have a unit; --window gives what pydicom's modality and VOI
-look-up tables give. --table writes fates.tsv anew.
+Over pydicom's test data (what it comes with, and its package of larger files) and tests/data/dicom: every file is done, left out or refused as
+`fates.tsv` beside this says; dciodvfy (dicom3tools) finds no error in an output that the input did not have, and dcmconv (DCMTK) reads it; pydicom
+reads the same frames, in which equal values stay equal and greater ones do not become less, and the same colours where nothing is changed; nothing
+says any more that values have a unit; --window gives what pydicom's modality and VOI look-up tables give. --table writes fates.tsv anew.
 
-needs: apt-get install dicom3tools dcmtk; pip install pydicom==3.0.2 numpy pillow pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls
+needs: apt-get install dicom3tools dcmtk
+       pip install pydicom==3.0.2 pydicom-data==1.0.0 numpy pillow pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls
 """
 import glob, json, os, re, subprocess, sys, tempfile, warnings
+import data_store
 import numpy as np
 import pydicom
 from PIL import Image
 from pydicom.data import get_testdata_file
 from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.pixels import apply_modality_lut, apply_voi_lut
+from pydicom.pixels import apply_color_lut, apply_modality_lut, apply_voi_lut
 from pydicom.sequence import Sequence
-from pydicom.uid import ExplicitVRLittleEndian, generate_uid
+from pydicom.uid import ExplicitVRBigEndian, ExplicitVRLittleEndian, generate_uid
 
 warnings.filterwarnings('ignore')
 here = os.path.dirname(os.path.abspath(__file__))
 flags = [argument for argument in sys.argv[1:] if argument.startswith('--')]
 names = [argument for argument in sys.argv[1:] if not argument.startswith('--')]
 HISTEQD = os.path.abspath(names[0] if names else 'target/release/histeqd')
-PYDICOM = os.path.dirname(get_testdata_file('CT_small.dcm'))
+FOLDERS = {
+    'pydicom': os.path.dirname(get_testdata_file('CT_small.dcm')),
+    'pydicom-data': os.path.join(os.path.dirname(data_store.__file__), 'data'),
+    'own': os.path.join(here, '../data/dicom'),
+}
 # pydicom cannot decode these, or says that it does so differently: see docs/dicom.md.
 # pydicom takes an extended table for one of frames that are one fragment each.
 NOT_COMPARED = {'twelve.dcm', 'shifted.dcm', 'frames-extended.dcm'}
@@ -85,6 +91,25 @@ def same_order(source, derived, path):
         check((least == greatest).all() and (np.diff(least) >= 0).all(), f'{path}: the order of values')
 
 
+def same_colours(source, pixels, path, out):
+    """Colours are those that pydicom reads, if nothing is changed; of YBR, which is rounded, but for a level."""
+    check(run(path, '--out', out, '--strength', '0')['done'] == 1, f'{path}: unchanged')
+    found = pydicom.dcmread(out).pixel_array
+    if source.PhotometricInterpretation == 'PALETTE COLOR':
+        if source.file_meta.TransferSyntaxUID == ExplicitVRBigEndian:
+            # pydicom takes their words for little-endian ones.
+            for colour in ('Red', 'Green', 'Blue'):
+                table = f'{colour}PaletteColorLookupTableData'
+                setattr(source, table, np.frombuffer(source[table].value, '>u2').astype('<u2').tobytes())
+        pixels = apply_color_lut(pixels, source)
+        if found.dtype == np.uint8 and pixels.dtype != np.uint8:
+            pixels = pixels // 256
+    check(pixels.shape == found.shape, f'{path}: its shape')
+    most = 1 if source.PhotometricInterpretation.startswith('YBR') else 0
+    differs = np.abs(pixels.astype(int) - found.astype(int)).max()
+    check(differs <= most, f'{path}: its colours differ by {differs}')
+
+
 def read(path):
     dataset = pydicom.dcmread(path, force=True)
     if 'TransferSyntaxUID' not in dataset.file_meta:
@@ -107,13 +132,15 @@ def compare(path, out):
     no_claims(derived, path)
     check(derived.get('SeriesInstanceUID') != source.get('SeriesInstanceUID') or 'SeriesInstanceUID' not in source, f'{path}: its series')
     check(derived.StudyInstanceUID == source.StudyInstanceUID if 'StudyInstanceUID' in source else True, f'{path}: its study')
-    if os.path.basename(path) in NOT_COMPARED or source.file_meta.TransferSyntaxUID in LOSSY or source.SamplesPerPixel > 1 or source.PhotometricInterpretation == 'PALETTE COLOR':
+    if os.path.basename(path) in NOT_COMPARED or source.file_meta.TransferSyntaxUID in LOSSY:
         return
     try:
         pixels = source.pixel_array
     except Exception as why:
         print('note', os.path.basename(path), 'is not read by pydicom:', str(why).splitlines()[0][:100])
         return
+    if source.SamplesPerPixel > 1 or source.PhotometricInterpretation == 'PALETTE COLOR':
+        return same_colours(source, pixels, path, out + '.unchanged.dcm')
     check(pixels.shape == derived.pixel_array.shape, f'{path}: its shape')
     if 'PixelPaddingValue' not in source:
         same_order(pixels, derived.pixel_array, path)
@@ -201,9 +228,8 @@ def wanted_ends(dataset):
 def main():
     fates = []
     with tempfile.TemporaryDirectory() as place:
-        found = sorted(glob.glob(os.path.join(PYDICOM, '*.dcm')) + glob.glob(os.path.join(here, '../data/dicom/*.dcm')))
-        for path in found:
-            group = 'pydicom' if path.startswith(PYDICOM) else 'own'
+        found = [(group, path) for group, folder in FOLDERS.items() for path in sorted(glob.glob(os.path.join(folder, '*.dcm')))]
+        for group, path in found:
             out = os.path.join(place, group)
             fate, why = fate_of(path, out)
             fates.append(f'{group}\t{os.path.basename(path)}\t{fate}\t{why}')
