@@ -4,7 +4,8 @@
 Over pydicom's test data (what it comes with, and its package of larger files) and tests/data/dicom: every file is done, left out or refused as
 `fates.tsv` beside this says; dciodvfy (dicom3tools) finds no error in an output that the input did not have, and dcmconv (DCMTK) reads it; pydicom
 reads the same frames, in which equal values stay equal and greater ones do not become less, and the same colours where nothing is changed; nothing
-says any more that values have a unit; --window gives what pydicom's modality and VOI look-up tables give. --table writes fates.tsv anew.
+says any more that values have a unit; --window gives what pydicom's modality and VOI look-up tables give; slices of a series are in the order of their
+places. --table writes fates.tsv anew.
 
 needs: apt-get install dicom3tools dcmtk
        pip install pydicom==3.0.2 pydicom-data==1.0.0 numpy pillow pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls
@@ -216,6 +217,50 @@ def check_windows(place):
     check((given == shown(cases['linear'], place, '1')).all(), '--window C,W')
 
 
+def series(number, places, orientation=(1, 0, 0, 0, 1, 0), **elements):
+    """Returns slices at these places along the normal of their orientation; they are of a series of this number."""
+    normal = np.cross(orientation[:3], orientation[3:])
+    for at, place in enumerate(places):
+        slice = made(np.full((4, 4), at, '<u2'), InstanceNumber=len(places) - at, ImageOrientationPatient=[f'{part:.8g}' for part in orientation], **elements)
+        slice.SeriesInstanceUID = f'1.2.3.{number}'
+        if place is not None:
+            slice.ImagePositionPatient = [f'{part:.6f}' for part in place * normal]
+        yield slice
+
+
+def check_order(place):
+    """The files of a series are listed in the order of their places, or numbers."""
+    random, folder = np.random.default_rng(3), os.path.join(place, 'series')
+    os.mkdir(folder)
+    oblique = np.array([0.8, 0.36, -0.48, 0, 0.8, 0.6])
+    tilted = list(series(3, random.permutation(9) * 2.5))
+    for slice in tilted:
+        # Each slice begins elsewhere in its plane.
+        slice.ImagePositionPatient = [-90, 40 - slice.ImagePositionPatient[2] / 3, slice.ImagePositionPatient[2]]
+    unnumbered = list(series(6, [None] * 5))
+    for slice in unnumbered:
+        del slice.InstanceNumber
+    all_series = [series(1, random.permutation(20) * 1.25 - 7), series(2, random.permutation(30) * 0.6, oblique), tilted,
+                  series(4, np.repeat(random.permutation(6) * 3.0, 2)), series(5, [None, *random.permutation(6)]), unnumbered]
+    slices = [slice for one in all_series for slice in one]
+    wanted = {}
+    for name, slice in zip(random.permutation(len(slices)), slices):
+        path = os.path.join(folder, f'{name:03}.dcm')
+        slice.save_as(path, enforce_file_format=True)
+        wanted.setdefault(slice.SeriesInstanceUID, []).append((path, pydicom.dcmread(path)))
+    found = run(folder, '--out', os.path.join(place, 'ordered'), '--together', 'series', '--dry-run')['would']
+    check(len(found) == len(slices), f'--together series: {len(found)} of {len(slices)}')
+    for uid, files in wanted.items():
+        files.sort()
+        if all('InstanceNumber' in slice for _, slice in files):
+            files.sort(key=lambda file: file[1].InstanceNumber)
+        if all('ImagePositionPatient' in slice for _, slice in files):
+            normal = np.cross(*np.array(files[0][1].ImageOrientationPatient, float).reshape(2, 3))
+            files.sort(key=lambda file: round(float(np.dot(normal, np.array(file[1].ImagePositionPatient, float))), 4))
+        paths = [path for path, _ in files]
+        check([one['input'] for one in found if one['input'] in paths] == paths, f'--together series: the order of {uid}')
+
+
 def wanted_ends(dataset):
     """Returns the values that pydicom's windows bring black and white to."""
     if 'ModalityLUTSequence' in dataset:
@@ -236,6 +281,7 @@ def main():
             if fate == 'done':
                 compare(path, os.path.join(out, os.path.basename(path)))
         check_windows(place)
+        check_order(place)
     text = '\n'.join(fates) + '\n'
     expected = os.path.join(here, 'fates.tsv')
     if '--table' in flags:
