@@ -276,7 +276,7 @@ impl Settings {
             shard: request.shard,
             split_channels: request.split_channels,
             is_published: request.is_published,
-            has_folder: !store::is_url(&request.out) && request.naming != Naming::StandardOutput,
+            is_streamed: request.naming == Naming::StandardOutput,
             has_objects: request.inputs.iter().any(|input| store::is_url(input)),
         };
         together::check(&written, &kind)?;
@@ -353,9 +353,9 @@ impl Settings {
     pub(crate) fn below(&self, folders: &Written) -> Result<PictureSettings, String> {
         let written = self.written_below(folders);
         let &Self { watch, resume, shard, split_channels, is_published, .. } = self;
-        let has_folder = !store::is_url(&self.out) && self.naming != Naming::StandardOutput;
+        let is_streamed = self.naming == Naming::StandardOutput;
         let has_objects = self.inputs.iter().any(|input| store::is_url(input));
-        let kind = Kind { watch, resume, shard, split_channels, is_published, has_folder, has_objects };
+        let kind = Kind { watch, resume, shard, split_channels, is_published, is_streamed, has_objects };
         together::check(&written, &kind)?;
         if split_channels && written.color != Some(Color::PerChannel) {
             return Err("--split-channels needs --color per-channel".to_owned());

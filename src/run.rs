@@ -36,7 +36,8 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         return work();
     }
     // Below the folder of a single output may be anything.
-    let depth = if settings.naming.is_single() { 1 } else { usize::MAX };
+    let of_pages = usize::from(settings.picture.target.splits);
+    let depth = if settings.naming.is_single() { 1 + of_pages } else { usize::MAX };
     publish::with_leftovers_removed(&settings.out, depth, work).map_err(Error::thread)?
 }
 

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-pub use names::output_below;
-pub(crate) use names::{is_hidden, patterned, promises_a_picture};
+pub(crate) use names::{first_output, is_hidden, patterned, promises_a_picture};
+pub use names::{output_below, page_output};
 pub use reserved::{Purpose, Reserved};
 
 /// The name of the file with a folder's settings.

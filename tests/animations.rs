@@ -10,7 +10,7 @@ use equalize::{Layout, Method, Operation, Pixel, Scratch, equalize};
 use crate::harness::{Place, project};
 use crate::stacks::{LIMITS, TARGET};
 
-fn data(name: &str) -> PathBuf {
+pub(crate) fn data(name: &str) -> PathBuf {
     project().join("tests/data/animations").join(name)
 }
 
@@ -19,13 +19,13 @@ fn names() -> Vec<String> {
     expected().into_iter().map(|fields| fields[0].clone()).collect()
 }
 
-fn expected() -> Vec<Vec<String>> {
+pub(crate) fn expected() -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(data("expected.tsv")).unwrap();
     text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
 /// Returns the frames of a file below each other, and how many there are.
-fn frames(path: &Path) -> (Layout, Vec<u8>, usize) {
+pub(crate) fn frames(path: &Path) -> (Layout, Vec<u8>, usize) {
     let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
     let opened = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap();
     let mut slot = vec![0; opened.slot_bytes()];
@@ -34,7 +34,7 @@ fn frames(path: &Path) -> (Layout, Vec<u8>, usize) {
 }
 
 /// Returns RGB or RGBA pixels as RGBA, with zeros where they are transparent.
-fn rgba(layout: &Layout, pixels: &[u8]) -> Vec<u8> {
+pub(crate) fn rgba(layout: &Layout, pixels: &[u8]) -> Vec<u8> {
     let shown = |pixel: &[u8]| match (layout.pixel, pixel) {
         (Pixel::Rgb, &[red, green, blue]) => [red, green, blue, 255],
         (Pixel::Rgba, &[red, green, blue, alpha]) if alpha > 0 => [red, green, blue, alpha],

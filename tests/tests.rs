@@ -25,6 +25,7 @@ mod object_storage;
 mod queue;
 mod samples;
 mod settle_model;
+mod split;
 mod stacks;
 mod together;
 mod watch;

@@ -1,6 +1,7 @@
 //! The keys that travel with a picture to another machine, which has the rest from its own command line and configuration file.
 
 use super::outputs::OF_OUTPUTS;
+use super::together::SPLIT_IN_QUEUE;
 use super::{FramesChoice, JpegChoice, OrNone, PictureSettings, TogetherChoice, Written};
 
 /// The keys of who does the work, which therefore have no effect where it is only handed out.
@@ -82,9 +83,7 @@ impl Written {
                 .to_owned());
         }
         if self.frames == Some(FramesChoice::Split) {
-            return Err("--frames split writes several outputs for a picture, and a message is of one; several machines share \
-                        pictures by --shard"
-                .to_owned());
+            return Err(SPLIT_IN_QUEUE.to_owned());
         }
         if matches!(self.mask, Some(OrNone::Some(_))) {
             return Err("--mask finds the mask of a picture by its path below the input folder, which no worker knows; \

@@ -12,22 +12,32 @@ pub(super) struct Kind {
     pub(super) shard: Option<Shard>,
     pub(super) split_channels: bool,
     pub(super) is_published: bool,
-    /// Whether outputs have names in a folder of this machine.
-    pub(super) has_folder: bool,
+    /// Whether the output goes to standard output.
+    pub(super) is_streamed: bool,
     /// Whether inputs are in object storage.
     pub(super) has_objects: bool,
+}
+
+/// Why no message of a queue has pictures whose pages go into files of their own.
+pub(super) const SPLIT_IN_QUEUE: &str = "--frames split writes several outputs for a picture, and a message of a queue names one; several \
+    machines share pictures by --shard";
+
+fn check_split(run: &Kind) -> Result<(), String> {
+    if run.is_published {
+        return Err(SPLIT_IN_QUEUE.to_owned());
+    }
+    if run.is_streamed {
+        return Err("--frames split writes several outputs for a picture, and standard output takes one; name a folder, such as --out done/"
+            .to_owned());
+    }
+    Ok(())
 }
 
 /// Refuses `--together` where pictures have no LUT, or no end, and `--frames split` where an output has to be one file.
 pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     let together = key(resolved.together);
-    if key(resolved.frames) == FramesChoice::Split
-        && (run.watch || run.resume || run.is_published || !run.has_folder)
-    {
-        return Err(
-            "--frames split writes several outputs for a picture, which only batch runs with a local output folder do, without --resume"
-                .to_owned(),
-        );
+    if key(resolved.frames) == FramesChoice::Split {
+        check_split(run)?;
     }
     if together == TogetherChoice::Page {
         return Ok(());

@@ -204,10 +204,10 @@ pub struct Written {
     #[serde(deserialize_with = "in_any_case")]
     pub format: Option<FormatName>,
 
-    /// What becomes of the frames of a DICOM and the pages of a TIFF: keep, split [default: keep]
+    /// What becomes of the frames of a DICOM or an animation and the pages of a TIFF: keep, split [default: keep]
     ///
-    /// "split" writes each into a file of its own, in a folder that has the name of the output without its extension: scan/scan-00001.png. In
-    /// any format but DICOM, as training sets need it. In batch runs with a local output folder.
+    /// "split" writes each into a file of its own, in a folder that has the name of the output without its extension: scan/scan-00001.png. So it
+    /// does with a picture that has one. In any format but DICOM, as training sets need it. Not through a queue.
     #[arg(
         long,
         value_enum,

@@ -3,6 +3,7 @@
 use std::env;
 use std::fs::File;
 use std::io::{self, Seek};
+use std::iter;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -23,15 +24,27 @@ impl Published {
     }
 }
 
+/// Several outputs as one.
+impl iter::Sum for Published {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            bytes: sum.bytes + one.bytes,
+            replaces_another: sum.replaces_another || one.replaces_another,
+        })
+    }
+}
+
 /// An output that is written, but has not appeared yet.
 #[derive(Debug)]
 pub enum Pending<'a> {
     /// It appears under a name.
     File(Unpublished<'a>),
-    /// It is several files, the first of which appears last: once that is there, all are.
-    Files(Vec<Sealed<'a>>),
+    /// It is complete, and appears under a name.
+    Sealed(Sealed<'a>),
     /// It appears in object storage.
     Object(Upload),
+    /// It is several outputs, the first of which appears last: once that is there, all are.
+    Pages(Vec<Self>),
     /// It goes to standard output.
     Stream(Stream),
 }
@@ -40,13 +53,24 @@ impl Pending<'_> {
     /// Returns the file to write the output's content to, which is empty at first.
     ///
     /// # Panics
-    /// If it is several files, which are written before.
+    /// If it is written already.
     pub fn file(&mut self) -> &mut File {
         match self {
             Self::File(file) => file.file(),
-            Self::Files(_) => unreachable!("they are written before"),
             Self::Object(object) => object.file(),
             Self::Stream(stream) => stream.file(),
+            Self::Sealed(_) | Self::Pages(_) => unreachable!("it is written already"),
+        }
+    }
+
+    /// Closes its file, which is written. An object's stays open: it has no name to be found by.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn seal(self) -> Result<Self, PublishError> {
+        match self {
+            Self::File(file) => file.seal().map(Self::Sealed),
+            other => Ok(other),
         }
     }
 
@@ -54,18 +78,28 @@ impl Pending<'_> {
     pub fn unwritten(&self, source: io::Error) -> PublishError {
         match self {
             Self::File(file) => file.unwritten(source),
-            Self::Files(files) => {
-                let output = files.first().map_or(Path::new(""), Sealed::output);
-                PublishError::new(output, source)
-            }
             Self::Object(object) => object.unwritten(source),
             Self::Stream(stream) => stream.unwritten(source),
+            Self::Sealed(_) | Self::Pages(_) => {
+                PublishError::new(self.output().unwrap_or(Path::new("")), source)
+            }
         }
     }
 
-    /// Returns the folder of its files, if they are several.
+    /// Returns the folder of its outputs, if they are several.
     pub fn folder(&self) -> Option<PathBuf> {
-        if let Self::Files(files) = self { Some(files.first()?.output().parent()?.to_owned()) } else { None }
+        if let Self::Pages(_) = self { Some(self.output()?.parent()?.to_owned()) } else { None }
+    }
+
+    /// Returns the name that it will have; the first one of several.
+    fn output(&self) -> Option<&Path> {
+        match self {
+            Self::File(file) => Some(file.output()),
+            Self::Sealed(sealed) => Some(sealed.output()),
+            Self::Object(object) => Some(object.output()),
+            Self::Pages(pages) => pages.first()?.output(),
+            Self::Stream(_) => None,
+        }
     }
 
     /// Makes the output appear.
@@ -75,8 +109,9 @@ impl Pending<'_> {
     pub fn publish(self) -> Result<Published, PublishError> {
         let bytes = match self {
             Self::File(file) => file.publish(),
-            Self::Files(files) => files.into_iter().rev().map(Sealed::publish).sum(),
+            Self::Sealed(sealed) => sealed.publish(),
             Self::Object(object) => return object.publish(),
+            Self::Pages(pages) => return pages.into_iter().rev().map(Self::publish).sum(),
             Self::Stream(stream) => stream.publish(),
         };
         bytes.map(Published::new)

@@ -20,6 +20,8 @@ pub struct Unpublished<'a> {
     hidden: Hidden<'a>,
     file: File,
     origin: Option<Origin>,
+    /// Whether it reaches the disk before it appears, whatever the publisher does with others.
+    is_durable: bool,
     /// Its modification time, if that is not to be when it was written.
     modified: Option<SystemTime>,
     /// Its permissions, if they are not to be those of any new file.
@@ -28,7 +30,12 @@ pub struct Unpublished<'a> {
 
 impl<'a> Unpublished<'a> {
     pub(super) fn new(hidden: Hidden<'a>, file: File) -> Self {
-        Self { hidden, file, origin: None, modified: None, permissions: None }
+        Self { hidden, file, origin: None, is_durable: false, modified: None, permissions: None }
+    }
+
+    /// Returns the name that it will have.
+    pub fn output(&self) -> &Path {
+        &self.hidden.output
     }
 
     /// Returns the file to write the output's content to, which is empty at first.
@@ -44,6 +51,11 @@ impl<'a> Unpublished<'a> {
     /// Has the output replace no file: it then cannot be published once there is one of its name.
     pub fn replace_nothing(&mut self) {
         self.hidden.replaces = false;
+    }
+
+    /// Has the output's content reach the disk before it appears.
+    pub fn make_durable(&mut self) {
+        self.is_durable = true;
     }
 
     /// Has the output keep this modification time.
@@ -90,7 +102,7 @@ impl<'a> Unpublished<'a> {
         if let Some(origin) = &self.origin {
             Record::new(origin, &metadata).put_on(&self.file);
         }
-        if self.hidden.publisher.durability == Durability::Full {
+        if self.is_durable || self.hidden.publisher.durability == Durability::Full {
             self.file.sync_all()?;
         }
         Ok(metadata)

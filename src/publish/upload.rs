@@ -55,6 +55,11 @@ impl Upload {
         self.origin = Some(origin);
     }
 
+    /// Returns the name that it will have.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
     /// Returns the file to write the output's content to, which is empty at first.
     pub fn file(&mut self) -> &mut File {
         &mut self.file

@@ -276,6 +276,7 @@ impl<'a> Run<'a> {
         let working = self.machine.cores.work();
         let before = thread_time();
         let remark = finished.remark();
+        let pixels = finished.picture.decoded.layout.pixels();
         let span = trace_span!("encode").entered();
         let taken = contained(|| self.outlet.take(&mut finished, scratch, &self.machine.cores));
         drop((span, working));
@@ -292,13 +293,14 @@ impl<'a> Run<'a> {
         }
         finished.picture.clock.mark(Stage::Encode);
         finished.picture.clock.took(thread_time() - before);
-        self.close_picture(finished, remark, taken)
+        self.close_picture(finished, pixels, remark, taken)
     }
 
     /// Gives back the slot of a picture that the outlet has taken, and adds up what is to be told of it, or of the file whose page it is.
     fn close_picture<'p>(
         &self,
         finished: Processed,
+        pixels: u64,
         remark: Option<Remark>,
         taken: Result<Taken<'p>, PictureError>,
     ) -> Option<EncodedPicture<'p>> {
@@ -308,12 +310,13 @@ impl<'a> Run<'a> {
         };
         let Processed { slot, picture, devices, .. } = finished;
         let Picture { decoded, work, file, class, way, clock } = *picture;
-        let layout = decoded.layout;
-        self.machine.rates.add(class, way, layout.bytes(), clock.processor());
+        // The frames of an animation may have been separated.
+        let bytes = pixels * decoded.layout.pixel_bytes() as u64;
+        self.machine.rates.add(class, way, bytes, clock.processor());
         // Its metadata count as long as the slot is taken.
         drop(decoded);
         drop(slot);
-        let mut done = Done { pixels: layout.pixels(), devices, remarks, times: clock.times() };
+        let mut done = Done { pixels, devices, remarks, times: clock.times() };
         if let Some(page) = &work.page {
             done = page.stack.add(done);
             if page.stack.is_over() {

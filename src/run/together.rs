@@ -19,6 +19,7 @@ use crate::picture::record::Digest;
 use crate::slot::ParkedId;
 use crate::source::stop::Stop;
 use crate::source::{self, Job, Plan, Skip};
+use codec::Slice;
 use equalize::{Layout, Levels};
 
 /// Lists the pictures to process. As a group is counted whole, pictures that are done already are done again if any of their group is not.
@@ -51,15 +52,35 @@ pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     Ok(all)
 }
 
-/// Lists the pictures, with their series where these matter.
+/// Lists the pictures, with their series where these matter, and the slices of each in their order.
 fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let mut plan = source::scan(settings, stop)?;
-    let of_series = plan.jobs.iter_mut().filter(|job| job.settings.together == TogetherChoice::Series);
-    for job in of_series.take_while(|_| !stop.asked()) {
+    let mut by_series: HashMap<Arc<str>, (Vec<usize>, Vec<Slice>)> = HashMap::new();
+    let jobs = plan.jobs.iter_mut().enumerate();
+    let of_series = jobs.filter(|(_, job)| job.settings.together == TogetherChoice::Series);
+    for (place, job) in of_series.take_while(|_| !stop.asked()) {
         let file = input::open(&job.input).ok();
-        job.series = file.and_then(|mut file| codec::series_of(&mut file, &settings.limits)).map(Into::into);
+        let Some(slice) = file.and_then(|mut file| codec::slice_of(&mut file, &settings.limits)) else {
+            continue;
+        };
+        let series: Arc<str> = slice.series.as_str().into();
+        job.series = Some(Arc::clone(&series));
+        let (places, slices) = by_series.entry(series).or_default();
+        places.push(place);
+        slices.push(slice);
+    }
+    for (places, slices) in by_series.into_values() {
+        put_in_order(&mut plan.jobs, &places, &slices);
     }
     Ok(plan)
+}
+
+/// Puts the slices of a series, which are the jobs at these places, into their order there.
+fn put_in_order(jobs: &mut [Job], places: &[usize], slices: &[Slice]) {
+    let ordered: Vec<Job> = Slice::order(slices).iter().map(|&at| jobs[places[at]].clone()).collect();
+    for (&place, job) in places.iter().zip(ordered) {
+        jobs[place] = Job { number: place, ..job };
+    }
 }
 
 /// Returns whether a picture has nothing in common with those of other files.

@@ -22,12 +22,48 @@ pub(crate) fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
-/// Returns the path of an output below the output folder, for an input at the path `below` below its input folder. Without a `format`, it
-/// is the same path, unless its name is that of a format that is not written.
-pub fn output_below(below: &Path, format: Option<Format>) -> PathBuf {
+/// Returns the path of an output below the output folder, for an input at the path `below` below its input folder. Without a format, it
+/// is the same path, unless its name is that of a format that is not written. `splits` as for [`first_output`].
+pub fn output_below(below: &Path, format: Option<Format>, splits: bool) -> PathBuf {
     let unwritten = Format::of_name(below).filter(|format| !format.is_written());
     let format = format.or_else(|| unwritten.map(Format::written));
-    format.map_or_else(|| below.to_owned(), |format| renamed(below, format))
+    first_output(format.map_or_else(|| below.to_owned(), |format| renamed(below, format)), splits)
+}
+
+/// Returns the output of a picture that would be called `output`: that of its first page, if each goes into a file of its own (`splits`). It lies
+/// in a folder that has the name without its extension, whether there are more pages or not: so outputs are known before files are read.
+pub(crate) fn first_output(output: PathBuf, splits: bool) -> PathBuf {
+    if !splits {
+        return output;
+    }
+    let stem = output.file_stem().unwrap_or_default();
+    let mut name = stem.to_owned();
+    name.push(FIRST_PAGE);
+    if let Some(extension) = output.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    output.with_file_name(stem).join(name)
+}
+
+/// What tells the first page in names.
+const FIRST_PAGE: &str = "-00001";
+
+/// Returns the output of a page, by its number from 0, where that of the `first` is given.
+pub fn page_output(first: &Path, index: usize) -> PathBuf {
+    if index == 0 {
+        return first.to_owned();
+    }
+    let stem = first.file_stem().unwrap_or_default().as_bytes();
+    // A name that had no room for a number may have lost that of the page.
+    let at = stem.windows(FIRST_PAGE.len()).rposition(|part| part == FIRST_PAGE.as_bytes());
+    let (before, behind) = at.map_or((stem, &[][..]), |at| (&stem[..at], &stem[at + FIRST_PAGE.len()..]));
+    let mut name = [before, format!("-{:05}", index + 1).as_bytes(), behind].concat();
+    if let Some(extension) = first.extension() {
+        name.push(b'.');
+        name.extend(extension.as_bytes());
+    }
+    first.with_file_name(OsString::from_vec(name))
 }
 
 /// Returns the name of an output in `format`: a picture's extension is replaced unless it is one of the format's own; anything else after a
@@ -75,10 +111,24 @@ mod tests {
 
     #[test]
     fn a_name_of_what_is_not_written_becomes_that_of_what_is() {
-        let below = |name: &str| output_below(Path::new(name), None);
+        let below = |name: &str| output_below(Path::new(name), None, false);
         assert_eq!(below("a/b.jxl"), Path::new("a/b.tif"));
         assert_eq!(below("a/b.webp"), Path::new("a/b.webp"));
-        assert_eq!(output_below(Path::new("a/b.jxl"), Some(Format::Png)), Path::new("a/b.png"));
+        assert_eq!(output_below(Path::new("a/b.jxl"), Some(Format::Png), false), Path::new("a/b.png"));
+    }
+
+    #[test]
+    fn pages_are_in_a_folder_of_the_files_name() {
+        let pages = |below: &str, index| page_output(&output_below(Path::new(below), None, true), index);
+        assert_eq!(pages("a/scan.tif", 0), Path::new("a/scan/scan-00001.tif"));
+        assert_eq!(pages("a/scan.tif", 99_999), Path::new("a/scan/scan-100000.tif"));
+        assert_eq!(pages("scan-00001.b", 1), Path::new("scan-00001/scan-00001-00002.b"));
+        assert_eq!(pages("1.2.840", 2), Path::new("1.2/1.2-00003.840"));
+        assert_eq!(pages("x.-00001", 1), Path::new("x/x-00002.-00001"));
+        // A service may number them, and leave out of the name what there is no room for.
+        assert_eq!(page_output(Path::new("a/scan-00001.2.tif"), 6), Path::new("a/scan-00007.2.tif"));
+        assert_eq!(page_output(Path::new("a/sca.2.tif"), 6), Path::new("a/sca.2-00007.tif"));
+        assert_eq!(page_output(Path::new("a/sca.2.tif"), 0), Path::new("a/sca.2.tif"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Watching<'_> {
             let Ok(own) = folder_settings.of_now(settings, path, below) else {
                 return service.after == After::Keep && is_done(ledger, path, stamp);
             };
-            let usual = out.join(output_below(&prefixes.placed(path, below), own.target.format));
+            let usual = output_of(out, prefixes.placed(path, below).as_ref(), &own);
             let mask = own.mask_state(&settings.inputs, path);
             let fingerprint = own.fingerprint(mask, &settings.limits);
             let standing = known_output(ledger, path, stamp, usual, &service.after).and_then(|output| {
@@ -255,7 +255,7 @@ impl Watching<'_> {
 
     /// Returns the output of an input with these settings where no other is in the way; `None` if the input is not in a watched folder.
     pub(super) fn usual_output(&self, input: &Path, own: &PictureSettings) -> Option<PathBuf> {
-        Some(self.out.join(output_below(&self.placed(input)?, own.target.format)))
+        Some(output_of(&self.out, &self.placed(input)?, own))
     }
 
     /// Returns the path that an input has below the folders that it or its output goes to.
@@ -502,4 +502,9 @@ impl Watching<'_> {
         let links = self.settings.selection.links;
         self.finished_inputs.put(FinishedInput { input: input.to_owned(), below, stamp, links, fate });
     }
+}
+
+/// Returns the output of an input with these settings that is to lie at the path `below` below the output folder.
+fn output_of(out: &Path, below: &Path, own: &PictureSettings) -> PathBuf {
+    out.join(output_below(below, own.target.format, own.target.splits))
 }

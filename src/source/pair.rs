@@ -7,7 +7,6 @@ use store::{Found, Object};
 
 use super::done::{InputState, Standing};
 use super::job::Job;
-use super::pages::first_output;
 use super::stdin::Spooled;
 use crate::config::{Existing, PictureSettings, Settings};
 
@@ -39,10 +38,7 @@ impl Pair {
             (Existing::Overwrite, _) => Standing::ToDo,
             (Existing::Skip, Some(stored)) => Standing::of_object(stored, &state, digest),
             (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
-            (Existing::Skip, None) => {
-                let made = if own.target.splits { first_output(&output) } else { output.clone() };
-                Standing::of(&made, &state, digest, settings.times)
-            }
+            (Existing::Skip, None) => Standing::of(&output, &state, digest, settings.times),
         };
         if standing == Standing::Done {
             return Err(input);

@@ -1,29 +1,36 @@
 #!/usr/bin/env python3
 """Checks what histeqd makes of DICOM against readers that are not its own. usage: check.py [HISTEQD] [--table]
 
-Over pydicom's test data and tests/data/dicom: every file is done, left out or refused as `fates.tsv` beside this says; dciodvfy (dicom3tools)
-finds no error in an output that the input did not have, and dcmconv (DCMTK) reads it; pydicom reads the same frames, in which equal values
-stay equal and greater ones do not become less, and nothing says any more that values have a unit; --window gives what pydicom's modality and VOI
-look-up tables give. --table writes fates.tsv anew.
+Over pydicom's test data (what it comes with, and its package of larger files) and tests/data/dicom: every file is done, left out or refused as
+`fates.tsv` beside this says; dciodvfy (dicom3tools) finds no error in an output that the input did not have, and dcmconv (DCMTK) reads it; pydicom
+reads the same frames, in which equal values stay equal and greater ones do not become less, and the same colours where nothing is changed; nothing
+says any more that values have a unit; --window gives what pydicom's modality and VOI look-up tables give; slices of a series are in the order of their
+places. --table writes fates.tsv anew.
 
-needs: apt-get install dicom3tools dcmtk; pip install pydicom==3.0.2 numpy pillow pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls
+needs: apt-get install dicom3tools dcmtk
+       pip install pydicom==3.0.2 pydicom-data==1.0.0 numpy pillow pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls
 """
 import glob, json, os, re, subprocess, sys, tempfile, warnings
+import data_store
 import numpy as np
 import pydicom
 from PIL import Image
 from pydicom.data import get_testdata_file
 from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.pixels import apply_modality_lut, apply_voi_lut
+from pydicom.pixels import apply_color_lut, apply_modality_lut, apply_voi_lut
 from pydicom.sequence import Sequence
-from pydicom.uid import ExplicitVRLittleEndian, generate_uid
+from pydicom.uid import ExplicitVRBigEndian, ExplicitVRLittleEndian, generate_uid
 
 warnings.filterwarnings('ignore')
 here = os.path.dirname(os.path.abspath(__file__))
 flags = [argument for argument in sys.argv[1:] if argument.startswith('--')]
 names = [argument for argument in sys.argv[1:] if not argument.startswith('--')]
 HISTEQD = os.path.abspath(names[0] if names else 'target/release/histeqd')
-PYDICOM = os.path.dirname(get_testdata_file('CT_small.dcm'))
+FOLDERS = {
+    'pydicom': os.path.dirname(get_testdata_file('CT_small.dcm')),
+    'pydicom-data': os.path.join(os.path.dirname(data_store.__file__), 'data'),
+    'own': os.path.join(here, '../data/dicom'),
+}
 # pydicom cannot decode these, or says that it does so differently: see docs/dicom.md.
 # pydicom takes an extended table for one of frames that are one fragment each.
 NOT_COMPARED = {'twelve.dcm', 'shifted.dcm', 'frames-extended.dcm'}
@@ -85,6 +92,25 @@ def same_order(source, derived, path):
         check((least == greatest).all() and (np.diff(least) >= 0).all(), f'{path}: the order of values')
 
 
+def same_colours(source, pixels, path, out):
+    """Colours are those that pydicom reads, if nothing is changed; of YBR, which is rounded, but for a level."""
+    check(run(path, '--out', out, '--strength', '0')['done'] == 1, f'{path}: unchanged')
+    found = pydicom.dcmread(out).pixel_array
+    if source.PhotometricInterpretation == 'PALETTE COLOR':
+        if source.file_meta.TransferSyntaxUID == ExplicitVRBigEndian:
+            # pydicom takes their words for little-endian ones.
+            for colour in ('Red', 'Green', 'Blue'):
+                table = f'{colour}PaletteColorLookupTableData'
+                setattr(source, table, np.frombuffer(source[table].value, '>u2').astype('<u2').tobytes())
+        pixels = apply_color_lut(pixels, source)
+        if found.dtype == np.uint8 and pixels.dtype != np.uint8:
+            pixels = pixels // 256
+    check(pixels.shape == found.shape, f'{path}: its shape')
+    most = 1 if source.PhotometricInterpretation.startswith('YBR') else 0
+    differs = np.abs(pixels.astype(int) - found.astype(int)).max()
+    check(differs <= most, f'{path}: its colours differ by {differs}')
+
+
 def read(path):
     dataset = pydicom.dcmread(path, force=True)
     if 'TransferSyntaxUID' not in dataset.file_meta:
@@ -107,13 +133,15 @@ def compare(path, out):
     no_claims(derived, path)
     check(derived.get('SeriesInstanceUID') != source.get('SeriesInstanceUID') or 'SeriesInstanceUID' not in source, f'{path}: its series')
     check(derived.StudyInstanceUID == source.StudyInstanceUID if 'StudyInstanceUID' in source else True, f'{path}: its study')
-    if os.path.basename(path) in NOT_COMPARED or source.file_meta.TransferSyntaxUID in LOSSY or source.SamplesPerPixel > 1 or source.PhotometricInterpretation == 'PALETTE COLOR':
+    if os.path.basename(path) in NOT_COMPARED or source.file_meta.TransferSyntaxUID in LOSSY:
         return
     try:
         pixels = source.pixel_array
     except Exception as why:
         print('note', os.path.basename(path), 'is not read by pydicom:', str(why).splitlines()[0][:100])
         return
+    if source.SamplesPerPixel > 1 or source.PhotometricInterpretation == 'PALETTE COLOR':
+        return same_colours(source, pixels, path, out + '.unchanged.dcm')
     check(pixels.shape == derived.pixel_array.shape, f'{path}: its shape')
     if 'PixelPaddingValue' not in source:
         same_order(pixels, derived.pixel_array, path)
@@ -189,6 +217,50 @@ def check_windows(place):
     check((given == shown(cases['linear'], place, '1')).all(), '--window C,W')
 
 
+def series(number, places, orientation=(1, 0, 0, 0, 1, 0), **elements):
+    """Returns slices at these places along the normal of their orientation; they are of a series of this number."""
+    normal = np.cross(orientation[:3], orientation[3:])
+    for at, place in enumerate(places):
+        slice = made(np.full((4, 4), at, '<u2'), InstanceNumber=len(places) - at, ImageOrientationPatient=[f'{part:.8g}' for part in orientation], **elements)
+        slice.SeriesInstanceUID = f'1.2.3.{number}'
+        if place is not None:
+            slice.ImagePositionPatient = [f'{part:.6f}' for part in place * normal]
+        yield slice
+
+
+def check_order(place):
+    """The files of a series are listed in the order of their places, or numbers."""
+    random, folder = np.random.default_rng(3), os.path.join(place, 'series')
+    os.mkdir(folder)
+    oblique = np.array([0.8, 0.36, -0.48, 0, 0.8, 0.6])
+    tilted = list(series(3, random.permutation(9) * 2.5))
+    for slice in tilted:
+        # Each slice begins elsewhere in its plane.
+        slice.ImagePositionPatient = [-90, 40 - slice.ImagePositionPatient[2] / 3, slice.ImagePositionPatient[2]]
+    unnumbered = list(series(6, [None] * 5))
+    for slice in unnumbered:
+        del slice.InstanceNumber
+    all_series = [series(1, random.permutation(20) * 1.25 - 7), series(2, random.permutation(30) * 0.6, oblique), tilted,
+                  series(4, np.repeat(random.permutation(6) * 3.0, 2)), series(5, [None, *random.permutation(6)]), unnumbered]
+    slices = [slice for one in all_series for slice in one]
+    wanted = {}
+    for name, slice in zip(random.permutation(len(slices)), slices):
+        path = os.path.join(folder, f'{name:03}.dcm')
+        slice.save_as(path, enforce_file_format=True)
+        wanted.setdefault(slice.SeriesInstanceUID, []).append((path, pydicom.dcmread(path)))
+    found = run(folder, '--out', os.path.join(place, 'ordered'), '--together', 'series', '--dry-run')['would']
+    check(len(found) == len(slices), f'--together series: {len(found)} of {len(slices)}')
+    for uid, files in wanted.items():
+        files.sort()
+        if all('InstanceNumber' in slice for _, slice in files):
+            files.sort(key=lambda file: file[1].InstanceNumber)
+        if all('ImagePositionPatient' in slice for _, slice in files):
+            normal = np.cross(*np.array(files[0][1].ImageOrientationPatient, float).reshape(2, 3))
+            files.sort(key=lambda file: round(float(np.dot(normal, np.array(file[1].ImagePositionPatient, float))), 4))
+        paths = [path for path, _ in files]
+        check([one['input'] for one in found if one['input'] in paths] == paths, f'--together series: the order of {uid}')
+
+
 def wanted_ends(dataset):
     """Returns the values that pydicom's windows bring black and white to."""
     if 'ModalityLUTSequence' in dataset:
@@ -201,15 +273,15 @@ def wanted_ends(dataset):
 def main():
     fates = []
     with tempfile.TemporaryDirectory() as place:
-        found = sorted(glob.glob(os.path.join(PYDICOM, '*.dcm')) + glob.glob(os.path.join(here, '../data/dicom/*.dcm')))
-        for path in found:
-            group = 'pydicom' if path.startswith(PYDICOM) else 'own'
+        found = [(group, path) for group, folder in FOLDERS.items() for path in sorted(glob.glob(os.path.join(folder, '*.dcm')))]
+        for group, path in found:
             out = os.path.join(place, group)
             fate, why = fate_of(path, out)
             fates.append(f'{group}\t{os.path.basename(path)}\t{fate}\t{why}')
             if fate == 'done':
                 compare(path, os.path.join(out, os.path.basename(path)))
         check_windows(place)
+        check_order(place)
     text = '\n'.join(fates) + '\n'
     expected = os.path.join(here, 'fates.tsv')
     if '--table' in flags:

@@ -401,8 +401,12 @@ fn frames_become_files_if_they_are_split() {
     place.file("in/mr.dcm", read("mr.dcm"));
     let ran = place.run("in --out done --format png --frames split");
     ran.exits(0).says("Done: 2 pictures");
-    let names =
-        ["a/frames/frames-00001.png", "a/frames/frames-00002.png", "a/frames/frames-00003.png", "mr.png"];
+    let names = [
+        "a/frames/frames-00001.png",
+        "a/frames/frames-00002.png",
+        "a/frames/frames-00003.png",
+        "mr/mr-00001.png",
+    ];
     assert_eq!(place.tree("done"), names);
     for (expected, name) in frames(&data("frames.dcm"), equalized).into_iter().zip(names) {
         let (decoded, slot) = decode(&place.read(format!("done/{name}")), &TARGET).unwrap();
@@ -420,7 +424,6 @@ fn frames_become_files_if_they_are_split() {
     place.run("cut --out none --format png --frames split").exits(1);
     assert!(place.tree("none").is_empty());
     place.run("in --out dicom --frames split").exits(1).says("use --format png, jpeg or tiff");
-    place.run("in --out s3://bucket/x --frames split").exits(2).says("batch runs with a local output folder");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 
 use super::server::{Bucket, bucket};
 use crate::harness::{BRIGHT, DULL, Place, wait};
+use crate::stacks::{Page, Storage, plain};
 
 /// Names that URLs or shells would take for something else.
 const NAMES: [&str; 6] = ["a.pgm", "in box/b c.pgm", "50%.pgm", "%20+&=.pgm", "é/ü €.pgm", "q?x#y.pgm"];
@@ -154,6 +155,29 @@ fn one_picture_and_single_objects_and_pages() {
         .says(&bucket.url("in"));
     let histogram = bucket.run(&place, ["histogram", &bucket.url("in")]);
     histogram.exits(0).prints("a.pgm");
+}
+
+#[test]
+fn pages_that_are_split_are_objects_of_their_own() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::new();
+    let pages: Vec<_> = (0..3).map(|number| Page::new(number, 40, 30)).collect();
+    bucket.put("in/a.tif", plain(&pages, Storage::Stored));
+    let (input, out) = (bucket.url("in"), bucket.url("out"));
+    let split = |out: &str| bucket.run(&place, [&*input, "--out", out, "--frames", "split"]);
+    split("local").exits(0).says("Done: 1 picture");
+    split(&out).exits(0).says("Done: 1 picture");
+    let names = ["a/a-00001.tif", "a/a-00002.tif", "a/a-00003.tif"];
+    assert_eq!(place.tree("local"), names);
+    assert_eq!(bucket.list("out"), names.map(|name| format!("out/{name}")));
+    for name in names {
+        assert_eq!(bucket.get(&format!("out/{name}")), place.read(format!("local/{name}")), "{name}");
+    }
+    split(&out).exits(0).says("1 already done");
+    bucket.put("in/a.tif", plain(&pages[1..], Storage::Stored));
+    split(&out).exits(0).says("Done: 1 picture");
+    assert_eq!(bucket.get("out/a/a-00001.tif"), place.read("local/a/a-00002.tif"), "pages are replaced");
+    assert_eq!(bucket.get("out/a/a-00002.tif"), place.read("local/a/a-00003.tif"));
 }
 
 #[test]

@@ -89,7 +89,9 @@ pub(super) fn check(frames: usize, format: Format, output: Format) -> Result<(),
     Err(CodecError::cannot_represent(
         output,
         format!("the {frames} frames of a {format}"),
-        format!("write it as PNG, WebP or GIF (--format png), or {FRAMES}"),
+        format!(
+            "write it as PNG, WebP or GIF (--format png), or each frame into a file of its own (--frames split), or {FRAMES}"
+        ),
     ))
 }
 

@@ -42,6 +42,7 @@ mod palette;
 mod pixels;
 mod rle;
 mod shown;
+mod slice;
 mod tags;
 mod transfer;
 mod turn;
@@ -54,10 +55,13 @@ use fragments::Fragments;
 use header::Header;
 use pixels::Frame;
 use shown::{Rescale, Shown, ShownRows};
+pub use slice::Slice;
 use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
 
 const CONVERT: &str = "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)";
+/// DCMTK writes no such colours.
+const TO_TIFF: &str = "convert it first, as in `python3 -c \"import pydicom, tifffile; tifffile.imwrite('OUT.tif', pydicom.dcmread('IN').pixel_array, photometric='rgb')\"` (pydicom, tifffile)";
 const DECOMPRESS: &str =
     "decompress it first, as in Python's pydicom: `ds = dcmread(IN); ds.decompress(); ds.save_as(OUT)`";
 pub(super) const EXTRACT: &str =
@@ -120,13 +124,13 @@ impl Known {
     }
 }
 
-/// Returns the UID of the series that a file belongs to.
-pub(super) fn series_of(
+/// Returns the slice that a file is of a series.
+pub(super) fn slice_of(
     file: &mut File,
     buffer: &mut Vec<u8>,
     limits: &Limits,
     budget: &mut dyn Budget,
-) -> Result<Option<String>, CodecError> {
+) -> Result<Option<Slice>, CodecError> {
     let start = start(buffer);
     let mut data = Data::new(Reader::new(file, buffer, limits, budget)?);
     let (start, uid) = meta(&mut data, start as u64)?;
@@ -136,7 +140,7 @@ pub(super) fn series_of(
     }
     let encoding = encoding(&mut data, start, transfer)?;
     let set = DataSet::read(&mut data, start, encoding, budget)?;
-    Ok(set.text(tags::SERIES_INSTANCE).map(str::to_owned))
+    Ok(Slice::of(&set))
 }
 
 /// The frames of a file that has several.

@@ -97,6 +97,7 @@ mod xmp;
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
 pub use cores::{Core, Cores};
+pub use dicom::Slice;
 pub use error::{CodecError, Limit};
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
@@ -108,7 +109,7 @@ use mapped::Mapped;
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
 pub use object::Object;
-pub use opened::{Opened, open, open_page, open_within, series_of};
+pub use opened::{Opened, open, open_page, open_within, slice_of};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
@@ -179,6 +180,20 @@ impl Decoded {
     /// Returns the number of frames that lie below each other, 1 unless it is an animation.
     pub fn frames(&self) -> usize {
         self.animation().map_or(1, Animation::frames)
+    }
+
+    /// Has the frames of an animation be written as pictures of their own: what this says then holds for each of them, whose pixels still lie below
+    /// each other in the slot, after [`Decoded::reduce_depth`]. Returns how many there are.
+    pub fn separate_frames(&mut self) -> usize {
+        let frames = self.frames();
+        self.layout = animation::frame_of(&self.layout, frames);
+        match &mut self.native {
+            Native::Png(native) => native.animation = None,
+            Native::WebP(native) => native.animation = None,
+            Native::Gif(native) => native.animation.delays.truncate(1),
+            _ => {}
+        }
+        frames
     }
 
     /// Returns how the frames are played, if it is an animation.

@@ -81,8 +81,8 @@ pub fn open_within<'a>(
     open_one(budget, file, buffer, limits, target, None)
 }
 
-/// Returns the UID of the series that a picture belongs to; nothing if it is no DICOM, or none that can be read. `file` must be at its start.
-pub fn series_of(file: &mut File, limits: &Limits) -> Option<String> {
+/// Returns the slice that a picture is of a series; nothing if it is no DICOM, or none that can be read. `file` must be at its start.
+pub fn slice_of(file: &mut File, limits: &Limits) -> Option<dicom::Slice> {
     let mut buffer = Vec::new();
     input::read_head(file, &mut buffer).ok()?;
     if format_of(&buffer).ok()? != Format::Dicom {
@@ -91,7 +91,7 @@ pub fn series_of(file: &mut File, limits: &Limits) -> Option<String> {
     guard(
         Format::Dicom,
         |reason| CodecError::malformed(Format::Dicom, reason),
-        || dicom::series_of(file, &mut buffer, limits, &mut Unbounded),
+        || dicom::slice_of(file, &mut buffer, limits, &mut Unbounded),
     )
     .ok()?
 }
@@ -186,9 +186,8 @@ fn open_one<'a>(
         file_bytes,
         pages,
     };
-    animation::check(opened.frames(), format, output)?;
-    if opened.frames() > 1 && target.splits {
-        return Err(CodecError::unsupported("--frames split for an animation", foreign::FRAMES));
+    if !target.splits {
+        animation::check(opened.frames(), format, output)?;
     }
     opened.check_limits(limits, length)?;
     if output == Format::Dicom && format != Format::Dicom {

@@ -9,13 +9,14 @@ use store::{Bucket, Url};
 
 use super::PUBLISHERS;
 use super::stacks::{PageOutputs, StackOutputs, Taken};
-use crate::config::{Naming, Permissions, Settings, Times};
+use crate::config::{After, Naming, Permissions, Settings, Times};
 use crate::device::task::{Content, Picture, Processed, Stack};
 use crate::error::{Error, PictureError};
 use crate::fs::paths::Shown;
-use crate::picture::record::Origin;
+use crate::picture::record::{Origin, Record};
 use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
-use crate::source::{Job, page_output};
+use crate::selection::page_output;
+use crate::source::Job;
 use codec::{self, CodecError, Cores};
 
 /// The destination of the pictures that the devices are done with, shared by all encode threads.
@@ -69,6 +70,8 @@ struct OutputFolder<'a> {
     publisher: &'a Publisher,
     times: Times,
     permissions: Permissions,
+    /// Whether inputs go once their outputs are there: whoever removes them sees to the first page alone, so the others are on the disk by then.
+    inputs_go: bool,
 }
 
 /// A folder in object storage that outputs are written below.
@@ -89,17 +92,18 @@ impl<'a> Encoder<'a> {
         } else if store::is_url(out) {
             Destination::Bucket(OutputBucket::new(settings, out)?)
         } else {
-            let (times, permissions) = (settings.times, settings.permissions);
-            Destination::Folder(OutputFolder { root: out, publisher, times, permissions })
+            let &Settings { times, permissions, .. } = settings;
+            let inputs_go = settings.watch && settings.service.after != After::Keep;
+            Destination::Folder(OutputFolder { root: out, publisher, times, permissions, inputs_go })
         };
         Ok(Self { destination, stacks: StackOutputs::default(), pages: PageOutputs::default() })
     }
 
-    /// Starts the output of a job.
-    fn begin(&self, job: &Job) -> Result<Pending<'a>, PublishError> {
+    /// Starts the output of a job, or that of one of its pages or frames if these have outputs of their own.
+    fn begin(&self, job: &Job, index: usize) -> Result<Pending<'a>, PublishError> {
         match &self.destination {
-            Destination::Folder(folder) => folder.begin(job, &job.output).map(Pending::File),
-            Destination::Bucket(bucket) => bucket.begin(job).map(Pending::Object),
+            Destination::Folder(folder) => folder.begin(job, index).map(Pending::File),
+            Destination::Bucket(bucket) => bucket.begin(job, index).map(Pending::Object),
             Destination::StandardOutput => Stream::begin().map(Pending::Stream),
         }
     }
@@ -115,7 +119,23 @@ impl<'a> Encoder<'a> {
 }
 
 impl<'a> OutputFolder<'a> {
-    fn begin(&self, job: &Job, output: &Path) -> Result<Unpublished<'a>, PublishError> {
+    fn begin(&self, job: &Job, index: usize) -> Result<Unpublished<'a>, PublishError> {
+        if !job.settings.target.splits {
+            return self.start(job, &job.output, job.replaces);
+        }
+        let output = page_output(&job.output, index);
+        // One that is there without the first is what is left of an earlier try.
+        let is_left =
+            || Record::of(&output).zip(job.stamp).is_some_and(|(record, stamp)| record.is_from(&stamp));
+        let mut page = self.start(job, &output, job.replaces || index > 0 && is_left())?;
+        if self.inputs_go {
+            page.make_durable();
+        }
+        Ok(page)
+    }
+
+    /// Starts an output of a job, which may take the place of a file if it `replaces`.
+    fn start(&self, job: &Job, output: &Path, replaces: bool) -> Result<Unpublished<'a>, PublishError> {
         let mut output = self.publisher.begin(self.root, output)?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: job.digest() });
@@ -129,7 +149,7 @@ impl<'a> OutputFolder<'a> {
         {
             output.permit(fs::Permissions::from_mode(input.mode() & 0o777));
         }
-        if !job.replaces {
+        if !replaces {
             output.replace_nothing();
         }
         Ok(output)
@@ -149,8 +169,13 @@ impl<'a> OutputBucket<'a> {
         first.map(drop).map_err(|why| unusable(self.root, &why))
     }
 
-    fn begin(&self, job: &Job) -> Result<Upload, PublishError> {
-        let mut output = Upload::begin(&self.bucket, &job.output, job.replaced.clone())?;
+    fn begin(&self, job: &Job, index: usize) -> Result<Upload, PublishError> {
+        // What there is at the places of other pages is found out when it is in the way.
+        let replaced = job.replaced.clone().filter(|_| index == 0);
+        let mut output = match job.settings.target.splits {
+            true => Upload::begin(&self.bucket, &page_output(&job.output, index), replaced),
+            false => Upload::begin(&self.bucket, &job.output, replaced),
+        }?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: job.digest() });
         }
@@ -181,23 +206,24 @@ impl Outlet for Encoder<'_> {
         scratch: &mut Vec<u8>,
         cores: &Cores,
     ) -> Result<Taken<'_>, PictureError> {
-        let work = &finished.picture.work;
-        let Some(page) = work.page.clone() else {
-            let mut output = self.begin(&work.job)?;
-            encode(finished, scratch, cores, output.file())
-                .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-            return Ok(Taken::Whole(Some(output)));
-        };
-        if let Destination::Folder(folder) = &self.destination
-            && work.job.settings.target.splits
-        {
-            let mut output = folder.begin(&work.job, &page_output(&work.job.output, page.index))?;
-            encode(finished, scratch, cores, output.file())
-                .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-            return self.pages.take(&page, output);
+        let (job, page) = (finished.picture.work.job.clone(), finished.picture.work.page.clone());
+        let splits = job.settings.target.splits;
+        match page {
+            Some(page) if splits => {
+                let output = encode(finished, scratch, cores, self.begin(&job, page.index)?)?;
+                self.pages.take(&page, output)
+            }
+            Some(page) => {
+                self.stacks.write(&page, finished, cores, || Ok((self.begin(&job, 0)?, self.spill(&job)?)))
+            }
+            None if splits && finished.picture.decoded.frames() > 1 => {
+                encode_frames(finished, scratch, cores, |index| self.begin(&job, index))
+            }
+            None => {
+                let output = encode(finished, scratch, cores, self.begin(&job, 0)?)?;
+                Ok(Taken::Whole(Some(output)))
+            }
         }
-        let job = work.job.clone();
-        self.stacks.write(&page, finished, cores, || Ok((self.begin(&job)?, self.spill(&job)?)))
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {
@@ -206,12 +232,46 @@ impl Outlet for Encoder<'_> {
     }
 }
 
-/// Encodes what the devices left in the slot into a file.
-fn encode(
+/// Encodes the frames of an animation, each into the output that `begin` starts.
+fn encode_frames<'o>(
     finished: &mut Processed,
     scratch: &mut Vec<u8>,
     cores: &Cores,
+    begin: impl Fn(usize) -> Result<Pending<'o>, PublishError>,
+) -> Result<Taken<'o>, PictureError> {
+    let Processed { slot, picture, .. } = finished;
+    let Picture { decoded, work, .. } = &mut **picture;
+    let target = &work.job.settings.target;
+    decoded.reduce_depth(slot.bytes_mut(), target);
+    let count = decoded.separate_frames();
+    let frames = slot.bytes_mut().chunks_exact_mut(decoded.layout.bytes() as usize).take(count);
+    let mut outputs = Vec::with_capacity(count);
+    for (index, pixels) in frames.enumerate() {
+        let mut output = begin(index)?;
+        codec::encode(decoded, pixels, target, scratch, cores, output.file())
+            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+        outputs.push(output.seal()?);
+    }
+    Ok(Taken::Whole(Some(Pending::Pages(outputs))))
+}
+
+/// Encodes what the devices left in the slot into an output.
+fn encode<'o>(
+    finished: &mut Processed,
+    scratch: &mut Vec<u8>,
+    cores: &Cores,
+    mut output: Pending<'o>,
+) -> Result<Pending<'o>, PictureError> {
+    encode_into(output.file(), finished, scratch, cores)
+        .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
+    Ok(output)
+}
+
+fn encode_into(
     file: &mut File,
+    finished: &mut Processed,
+    scratch: &mut Vec<u8>,
+    cores: &Cores,
 ) -> Result<(), CodecError> {
     let Processed { slot, content, picture, .. } = finished;
     let Picture { decoded, work, .. } = &mut **picture;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::task::{Page, Picture, Processed, Stack, StackId};
 use crate::error::PictureError;
-use crate::publish::{Pending, PublishError, Sealed, Unpublished};
+use crate::publish::{Pending, PublishError};
 use codec::Cores;
 
 /// What an outlet made of a picture or page.
@@ -99,12 +99,12 @@ impl<'a> StackOutputs<'a> {
 #[derive(Default)]
 pub(super) struct PageOutputs<'a> {
     /// Of each file the pages that are there, with their numbers.
-    open: Mutex<HashMap<StackId, Vec<(usize, Sealed<'a>)>>>,
+    open: Mutex<HashMap<StackId, Vec<(usize, Pending<'a>)>>>,
 }
 
 impl<'a> PageOutputs<'a> {
     /// Takes a page that is encoded into this output.
-    pub(super) fn take(&self, page: &Page, output: Unpublished<'a>) -> Result<Taken<'a>, PictureError> {
+    pub(super) fn take(&self, page: &Page, output: Pending<'a>) -> Result<Taken<'a>, PictureError> {
         let sealed = output.seal()?;
         let mut open = self.lock();
         let pages = open.entry(page.stack.id()).or_default();
@@ -114,7 +114,7 @@ impl<'a> PageOutputs<'a> {
         }
         let mut pages = open.remove(&page.stack.id()).unwrap_or_default();
         pages.sort_unstable_by_key(|(index, _)| *index);
-        Ok(Taken::Whole(Some(Pending::Files(pages.into_iter().map(|(_, page)| page).collect()))))
+        Ok(Taken::Whole(Some(Pending::Pages(pages.into_iter().map(|(_, page)| page).collect()))))
     }
 
     /// Forgets the pages of a file, of which nothing is left.
@@ -124,7 +124,7 @@ impl<'a> PageOutputs<'a> {
         drop(pages);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<StackId, Vec<(usize, Sealed<'a>)>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<StackId, Vec<(usize, Pending<'a>)>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

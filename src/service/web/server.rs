@@ -150,7 +150,7 @@ fn run(runtime: &Runtime, listener: &Listener, routes: &Router, mut ended: onesh
 }
 
 /// Answers the request of a connection, and says when it has come.
-pub(super) async fn answer_one(
+pub(crate) async fn answer_one(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     caller: Caller,
     routes: Router,

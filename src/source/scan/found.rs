@@ -7,7 +7,7 @@ use store::Object;
 
 use crate::config::{FolderError, Naming, PictureSettings, Settings};
 use crate::fs::paths::{Identity, root_of};
-use crate::selection::{output_below, patterned};
+use crate::selection::{first_output, output_below, patterned};
 use crate::source::done::InputState;
 use crate::source::prefix::Prefixes;
 use crate::source::stdin::Spooled;
@@ -29,15 +29,15 @@ pub(super) struct Found {
 impl Found {
     /// Returns where its output goes, an empty path if it has none.
     pub(super) fn output(&self, settings: &Settings, prefixes: &Prefixes) -> PathBuf {
+        // Without settings it has no output, and fails.
+        let target = &self.settings.as_ref().unwrap_or(&settings.picture).target;
         match &settings.naming {
             Naming::Mirror => {
                 let below = prefixes.placed(&self.input, &self.below);
-                // Without settings it has no output, and fails.
-                let own = self.settings.as_ref().unwrap_or(&settings.picture);
-                settings.out.join(output_below(&below, own.target.format))
+                settings.out.join(output_below(&below, target.format, target.splits))
             }
             Naming::Pattern(pattern) => patterned(pattern, &self.below),
-            Naming::File(file) => file.clone(),
+            Naming::File(file) => first_output(file.clone(), target.splits),
             Naming::StandardOutput => "-".into(),
             Naming::Nothing => PathBuf::new(),
         }

@@ -127,7 +127,7 @@ impl Description {
         if is_colour && (self.signed || self.float.is_some() || !matches!(self.allocated, 8 | 16)) {
             return Err(unsupported(
                 "a DICOM file of colours that are no unsigned bytes or words",
-                super::CONVERT,
+                super::TO_TIFF,
             ));
         }
         if is_ybr && (self.allocated, self.stored) != (8, 8) {

@@ -32,6 +32,10 @@ pub(super) const PIXEL_PRESENTATION: Tag = 0x0008_9205;
 
 pub(super) const SERIES_INSTANCE: Tag = 0x0020_000e;
 pub(super) const SERIES_NUMBER: Tag = 0x0020_0011;
+pub(super) const INSTANCE_NUMBER: Tag = 0x0020_0013;
+/// ImagePositionPatient and ImageOrientationPatient.
+pub(super) const POSITION: Tag = 0x0020_0032;
+pub(super) const ORIENTATION: Tag = 0x0020_0037;
 /// What tells the parts of one long file from others.
 pub(super) const CONCATENATION: Tag = 0x0020_9161;
 /// What all frames have in common, and what each has.
