@@ -75,7 +75,7 @@ class Module:
     def code(self, name):
         if self.cubins:
             return gzip.decompress((self.cubins / f"{name}.cubin.gz").read_bytes())
-        return (self.folder / f"{name}.ptx").read_bytes() + b"\0"
+        return gzip.decompress((self.folder / f"{name}.ptx.gz").read_bytes()) + b"\0"
 
     def launch(self, name, grid, block, arguments, stream, shared=0):
         key = (name, shared > 48 << 10)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Rebuilds kernels/prebuilt: a PTX file for each .cu file, and cubins of those that the program loads, one for each architecture, in
+# Rebuilds kernels/prebuilt: a PTX file for each .cu file, and cubins of those that the program loads, one for each architecture, all in
 # gzip. Needs no GPU and no CUDA toolkit, only python3 with pip and venv.
 #
 #   build.sh           compile and write the files
@@ -62,17 +62,17 @@ cubins "$made/new" "$ptxas12" sm_100 sm_120
 cubins "$made/new" "$ptxas13" sm_110
 
 if [ "${1:-}" != --check ]; then
-    # Without names and times, so that equal cubins are equal files.
-    gzip --recursive --best --no-name --suffix .gz "$made"/new/sm_*
+    # Without names and times, so that equal code is in equal files.
+    gzip --recursive --best --no-name --suffix .gz "$made/new"
     rm -rf prebuilt
     cp -r "$made/new" prebuilt
     exit
 fi
 
 cp -r prebuilt "$made/committed"
-gzip --recursive --decompress "$made"/committed/sm_*
+gzip --recursive --decompress "$made/committed"
 diff -rq "$made/new" "$made/committed" || { echo "prebuilt/ is not what build.sh makes of the sources" >&2; exit 1; }
-for ptx in prebuilt/*.ptx; do
+for ptx in "$made"/committed/*.ptx; do
     assemble "$ptxas11" sm_37 "$ptx" "$made/cubin"
     assemble "$ptxas13" sm_75 "$ptx" "$made/cubin"
     assemble "$ptxas13" sm_90 "$ptx" "$made/cubin"

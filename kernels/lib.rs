@@ -6,7 +6,7 @@
 //! ```
 //! use histeqd_kernels::GLOBAL8;
 //!
-//! assert!(GLOBAL8.ptx.contains(".target sm_37"));
+//! assert!(GLOBAL8.ptx().contains(".target sm_37"));
 //! let cubin = GLOBAL8.cubin((8, 9)).ok_or("it is not compiled for this GPU")?;
 //! assert!(cubin.starts_with(b"\x7fELF"));
 //! # Ok::<_, &str>(())
@@ -25,7 +25,7 @@ macro_rules! module {
     ($name:literal: $($capability:tt $architecture:literal),*) => {
         Module {
             name: $name,
-            ptx: include_str!(concat!("prebuilt/", $name, ".ptx")),
+            ptx: include_bytes!(concat!("prebuilt/", $name, ".ptx.gz")),
             cubins: &[$(Cubin {
                 capability: $capability,
                 gzipped: include_bytes!(concat!("prebuilt/", $architecture, "/", $name, ".cubin.gz")),
@@ -57,17 +57,17 @@ pub const BATCH_CLAHE8: Module = module!("batch_clahe8");
 /// CLAHE of batches of 16-bit planes.
 pub const BATCH_CLAHE16: Module = module!("batch_clahe16");
 /// A kernel that traps, to test what a failing GPU costs.
-pub const TRAP: Module = Module { name: "trap", ptx: include_str!("prebuilt/trap.ptx"), cubins: &[] };
+pub const TRAP: Module = module!("trap":);
 /// Published ways of equalization, which the ladder compares with those above.
-pub const LADDER: Module = Module { name: "ladder", ptx: include_str!("prebuilt/ladder.ptx"), cubins: &[] };
+pub const LADDER: Module = module!("ladder":);
 
 /// Some of the kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Module {
     /// What it is called, which no other is.
     pub name: &'static str,
-    /// Their PTX.
-    pub ptx: &'static str,
+    /// Their PTX, in gzip.
+    ptx: &'static [u8],
     cubins: &'static [Cubin],
 }
 
@@ -79,18 +79,29 @@ struct Cubin {
 }
 
 impl Module {
+    /// Returns their PTX, which takes a few milliseconds.
+    #[must_use]
+    pub fn ptx(&self) -> String {
+        String::from_utf8(unpack(self.ptx)).expect("PTX is text")
+    }
+
     /// Returns what is compiled for GPUs of this compute capability (major and minor), if anything is.
     #[must_use]
     pub fn cubin(&self, capability: (u32, u32)) -> Option<Vec<u8>> {
-        let mut cubin = Vec::new();
-        GzDecoder::new(self.choose(capability)?.gzipped).read_to_end(&mut cubin).ok()?;
-        Some(cubin)
+        self.choose(capability).map(|cubin| unpack(cubin.gzipped))
     }
 
     fn choose(&self, (major, minor): (u32, u32)) -> Option<&Cubin> {
         let runs = |cubin: &&Cubin| cubin.capability.0 == major && cubin.capability.1 <= minor;
         self.cubins.iter().filter(runs).max_by_key(|cubin| cubin.capability)
     }
+}
+
+/// Returns what one of the files of `prebuilt` holds.
+fn unpack(gzipped: &[u8]) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    GzDecoder::new(gzipped).read_to_end(&mut unpacked).expect("the file is as gzip wrote it");
+    unpacked
 }
 
 #[cfg(test)]
@@ -142,7 +153,8 @@ mod tests {
     #[test]
     fn every_cubin_is_of_its_architecture_and_has_the_kernels_of_its_module() {
         for (name, module) in COMPILED {
-            let kernels = module.ptx.split(".entry ").skip(1).map(|rest| rest.split('(').next().unwrap());
+            let ptx = module.ptx();
+            let kernels = ptx.split(".entry ").skip(1).map(|rest| rest.split('(').next().unwrap());
             for &Cubin { capability: (major, minor), .. } in module.cubins {
                 let what = format!("{name} of sm_{major}{minor}");
                 let cubin = module.cubin((major, minor)).unwrap();

@@ -431,7 +431,7 @@ impl Module {
     /// is too old for it, or told to (`CUDA_FORCE_PTX_JIT`).
     pub fn load(module: &histeqd_kernels::Module, capability: (u32, u32)) -> Result<Self> {
         let compiled = module.cubin(capability).and_then(|cubin| Self::from_cubin(&cubin).ok());
-        compiled.map_or_else(|| Self::from_ptx(module.ptx), Ok)
+        compiled.map_or_else(|| Self::from_ptx(module.ptx()), Ok)
     }
 
     /// Loads kernels that are compiled for this GPU.
@@ -441,7 +441,7 @@ impl Module {
     }
 
     /// Has the driver compile PTX, or take the result of an earlier compilation from its cache.
-    pub fn from_ptx(ptx: &str) -> Result<Self> {
+    fn from_ptx(ptx: String) -> Result<Self> {
         let ptx = CString::new(ptx).expect("PTX is text without zeros");
         // SAFETY: a NUL-terminated string, which the driver reads only during the call.
         Ok(Self(unsafe { result::module::load_data(ptx.as_ptr().cast()) }?))

@@ -1,11 +1,11 @@
 //! How strips and tiles are compressed, and how to decompress them.
 
 use fdeflate::{DecompressionError, Decompressor};
+use weezl::{BitOrder, LzwStatus};
 
 use super::super::CodecError;
 use super::super::foreign::{RECOMPRESS, RECOMPRESS_JPEG_2000, RECOMPRESS_LERC};
 use super::fax::{self, Coding};
-use super::lzw::{self, Damage};
 use super::{malformed, unsupported, zstd};
 use crate::inflate::damage;
 
@@ -85,8 +85,8 @@ impl Method {
     }
 }
 
-/// Bytes of any value that must follow the compressed data.
-pub(super) const PADDING: usize = lzw::PADDING;
+/// Bytes of heap of an LZW decoder: 14 for each of 4,096 strings, and the longest string.
+const LZW_BYTES: u64 = 60 << 10;
 
 /// A strip or tile.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,7 @@ pub(super) struct Part {
 /// Returns the bytes of heap that decompressing a strip or tile of this many bytes takes besides the data, beyond small change.
 pub(super) fn heap_bytes(method: Method, part: u64) -> u64 {
     match method {
-        Method::Lzw => lzw::DECODER_BYTES,
+        Method::Lzw => LZW_BYTES,
         Method::Zstd => zstd::heap_bytes(part),
         _ => 0,
     }
@@ -110,12 +110,11 @@ pub(super) fn heap_bytes(method: Method, part: u64) -> u64 {
 /// The decompressor that is worth reusing.
 #[derive(Default)]
 pub(super) struct Decompression {
-    lzw: Option<lzw::Decoder>,
+    lzw: Option<weezl::decode::Decoder>,
 }
 
 impl Decompression {
-    /// Fills `target`, rows of a strip or tile, from `data`, whose last [`PADDING`] bytes are not part of the compressed
-    /// data. Data beyond what is needed are ignored.
+    /// Fills `target`, rows of a strip or tile, from `data`. Data beyond what is needed are ignored.
     pub(super) fn run(
         &mut self,
         method: Method,
@@ -123,20 +122,15 @@ impl Decompression {
         part: Part,
         target: &mut [u8],
     ) -> Result<(), CodecError> {
-        let bare = &data[..data.len() - PADDING];
         match method {
-            Method::PackBits => pack_bits(bare, target).map_err(|_| short("PackBits")),
+            Method::PackBits => pack_bits(data, target).map_err(|_| short("PackBits")),
             Method::Lzw => {
-                refuse_old_lzw(bare)?;
-                let decoder = self.lzw.get_or_insert_default();
-                decoder.decode(data, target).map_err(|damage| match damage {
-                    Damage::Short => short("LZW"),
-                    Damage::Code => malformed("its LZW data are damaged"),
-                })
+                refuse_old_lzw(data)?;
+                unpack_lzw(self.lzw.get_or_insert_with(lzw_decoder), data, target)
             }
-            Method::Deflate => inflate(bare, target),
-            Method::Fax(coding) => fax::decode(coding, bare, part.width, part.row, target),
-            Method::Zstd => zstd::decode(bare, part.bytes, target),
+            Method::Deflate => inflate(data, target),
+            Method::Fax(coding) => fax::decode(coding, data, part.width, part.row, target),
+            Method::Zstd => zstd::decode(data, part.bytes, target),
             Method::Stored | Method::Jpeg | Method::WebP => unreachable!("read otherwise"),
         }
     }
@@ -152,6 +146,33 @@ fn refuse_old_lzw(data: &[u8]) -> Result<(), CodecError> {
         [0, second, ..] if second & 1 == 1 => Err(unsupported("a TIFF with LZW of the kind before TIFF 6.0")),
         _ => Ok(()),
     }
+}
+
+fn lzw_decoder() -> weezl::decode::Decoder {
+    // What follows the last row is not looked at.
+    let configuration = weezl::decode::Configuration::with_tiff_size_switch(BitOrder::Msb, 8);
+    configuration.with_yield_on_full_buffer(true).build()
+}
+
+/// Decompresses LZW (TIFF 6.0, section 13).
+fn unpack_lzw(
+    decoder: &mut weezl::decode::Decoder,
+    mut data: &[u8],
+    mut target: &mut [u8],
+) -> Result<(), CodecError> {
+    decoder.reset();
+    while !target.is_empty() {
+        let step = decoder.decode_bytes(data, target);
+        data = &data[step.consumed_in..];
+        target = &mut target[step.consumed_out..];
+        match step.status {
+            Ok(LzwStatus::Ok) => {}
+            Ok(LzwStatus::Done | LzwStatus::NoProgress) if target.is_empty() => {}
+            Ok(LzwStatus::Done | LzwStatus::NoProgress) => return Err(short("LZW")),
+            Err(_) => return Err(malformed("its LZW data are damaged")),
+        }
+    }
+    Ok(())
 }
 
 /// The data ended.
@@ -202,6 +223,35 @@ fn inflate(mut data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Decompresses codes of nine bits to `length` bytes.
+    fn from_codes(codes: &[u16], length: usize) -> Result<Vec<u8>, String> {
+        let bits: String = codes.iter().map(|code| format!("{code:09b}")).collect();
+        let bytes = bits.as_bytes().chunks(8).map(|bits| {
+            let bits = format!("{:0<8}", std::str::from_utf8(bits).unwrap());
+            u8::from_str_radix(&bits, 2).unwrap()
+        });
+        let (data, mut target) = (bytes.collect::<Vec<u8>>(), vec![0xee; length]);
+        let unpacked = unpack_lzw(&mut lzw_decoder(), &data, &mut target);
+        unpacked.map(|()| target).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn lzw_is_read_as_far_as_its_codes_have_a_meaning() {
+        // The Clear code at the start may be missing, and there may be two in a row.
+        assert_eq!(from_codes(&[65, 66, 256, 256, 67, 258], 5), Ok(b"ABCCC".to_vec()));
+        // A string behind the Clear code, and strings that do not exist yet.
+        for codes in [&[256, 258][..], &[256, 65, 259], &[256, 65, 258, 260]] {
+            let error = from_codes(codes, 100).unwrap_err();
+            assert!(error.contains("its LZW data are damaged"), "{codes:?}: {error}");
+        }
+        for codes in [&[256, 65][..], &[256, 65, 66, 257, 65], &[]] {
+            let error = from_codes(codes, 3).unwrap_err();
+            assert!(error.contains("its LZW data end before its last row"), "{codes:?}: {error}");
+        }
+        // What follows the last row is not looked at.
+        assert_eq!(from_codes(&[256, 65, 511], 1), Ok(b"A".to_vec()));
+    }
 
     #[test]
     fn pack_bits_are_counts_and_bytes() {

@@ -8,7 +8,7 @@ use super::super::samples::{swap_bytes, unpack};
 use super::super::{CodecError, Limits};
 use super::header::{Header, Predictor};
 use super::jpeg::Jpegs;
-use super::method::{self, Decompression, Method, PADDING, Part};
+use super::method::{self, Decompression, Method, Part};
 use super::{io_error, malformed, predictor, tags};
 use crate::cores::{Cores, SMALL_CHANGE};
 use crate::mapped::{BAND, Rows};
@@ -36,7 +36,7 @@ pub(super) struct Parts<'a> {
 /// What a thread needs for reading.
 #[derive(Default)]
 pub(super) struct Tool {
-    /// A strip or tile as in the file, with [`PADDING`].
+    /// A strip or tile as in the file.
     data: Vec<u8>,
     /// The samples of a strip or tile whose rows are not those of the picture.
     samples: Vec<u8>,
@@ -214,7 +214,6 @@ impl<'a> Parts<'a> {
             Method::WebP => {
                 let data = &mut tool.data;
                 load(self.file, offset, length.min(most_data(header.method, header.part_bytes())), data)?;
-                let data = &data[..data.len() - PADDING];
                 return webp::decode_part(data, header.part, header.samples, target).map_err(in_tiff);
             }
             method => {
@@ -291,12 +290,11 @@ fn most_data(method: Method, samples: u64) -> u64 {
     samples.saturating_mul(8).saturating_add(beside)
 }
 
-/// Reads compressed data, and puts padding behind them.
+/// Reads compressed data.
 fn load(file: &Reader<'_>, offset: u64, length: u64, data: &mut Vec<u8>) -> Result<(), CodecError> {
     file.check(offset, length).map_err(io_error)?;
-    let length = length as usize;
-    resize(data, length + PADDING)?;
-    file.read_at(&mut data[..length], offset).map_err(io_error)
+    resize(data, length as usize)?;
+    file.read_at(data, offset).map_err(io_error)
 }
 
 /// Fills rows of a strip or tile with one sample, as it is stored, except that those of whole bytes are in native order. It is `value` if
