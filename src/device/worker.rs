@@ -195,7 +195,7 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn 
         if lanes > awaited {
             // Without a thread, nobody is told.
             let _ = thread::Builder::new().name("missing-lanes".to_owned()).spawn_scoped(scope, move || {
-                tell_of_missing(channel, lanes_made.iter().take(lanes - awaited))
+                tell_of_missing(channel, lanes_made.iter().take(lanes - awaited));
             });
         }
         // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
