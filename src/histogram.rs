@@ -101,11 +101,10 @@ impl<'a> Histograms<'a> {
         let pixel = self.layout.pixel;
         let channels = count::planes(pixel).iter().map(move |&plane| Channel::new(pixel, plane));
         let levels = self.levels;
-        let counted = move |(channel, counts): (Channel, &'c [u64])| match channel {
+        channels.zip(stage.chunks(self.layout.depth.levels())).map(move |(channel, counts)| match channel {
             Channel::Alpha => (channel, counts),
             _ => (channel, &counts[..levels]),
-        };
-        channels.zip(stage.chunks(self.layout.depth.levels())).map(counted)
+        })
     }
 }
 

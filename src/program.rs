@@ -118,7 +118,7 @@ fn submit(command: SubmitCommand) -> Result<Exit, Error> {
 fn publish(settings: &Settings, place: &Place, key: Option<&Path>) -> Result<Exit, Error> {
     let (stop, publisher) = (Stop::default(), Arc::new(Publisher::new(Durability::Full)));
     on_signals(&stop, &publisher, None)?;
-    queue::watch(settings, (place, key), &stop)
+    queue::watch(settings, place, key, &stop)
 }
 
 #[cfg(feature = "queue")]

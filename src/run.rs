@@ -58,7 +58,7 @@ pub(crate) fn run_into(
     let jobs = if stop.asked() { Vec::new() } else { announce(plan, &events) };
     let machine = Machine::new(settings.memory, settings.threads);
     let run = Run { purpose, ..Run::new(settings, outlet, &machine, stop, &events) };
-    let done = process(run, jobs, resume.as_ref());
+    let done = process(&run, jobs, resume.as_ref());
     drop(events);
     let told = reporter.finish();
     if let (Err(_), Ok(summary)) = (&done, &told) {
@@ -77,13 +77,13 @@ pub(crate) fn run_into(
 }
 
 /// Does these jobs, and has `resume` record what becomes of them if that is given.
-fn process(run: Run<'_>, mut jobs: Vec<Job>, resume: Option<&Resume>) -> Result<(), Error> {
-    let Run { settings, stop, events, .. } = run;
+fn process(run: &Run<'_>, mut jobs: Vec<Job>, resume: Option<&Resume>) -> Result<(), Error> {
+    let &Run { settings, stop, events, .. } = run;
     if !settings.dry_run {
         source::balance_tail(&mut jobs, settings.threads);
     }
     source::fetch_ahead(&jobs, settings);
-    let run = Run { groups: Groups::of(&jobs), workload: Workload::of(&jobs), ..run };
+    let run = Run { groups: Groups::of(&jobs), workload: Workload::of(&jobs), ..*run };
     match resume {
         _ if jobs.is_empty() => Ok(()),
         _ if settings.dry_run => run.inspect(jobs),

@@ -143,10 +143,9 @@ fn is_list(glob: &str) -> bool {
 fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        let named = |error: globset::Error| format!("the glob {pattern:?} is invalid: {}", error.kind());
         let glob =
             GlobBuilder::new(&anchored(pattern)).literal_separator(true).case_insensitive(true).build();
-        set.add(glob.map_err(named)?);
+        set.add(glob.map_err(|error| format!("the glob {pattern:?} is invalid: {}", error.kind()))?);
     }
     set.build().map_err(|error| error.to_string())
 }

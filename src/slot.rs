@@ -383,8 +383,8 @@ impl PoolState {
             let of_kind = slot.kind == Kind::Pixels || (slot.kind == Kind::Small && needed <= SMALL);
             of_kind && admitted[slot.device]
         };
-        let fits = |slot: &Buffer| admits(slot) && suits(slot.capacity());
-        let taken = if let Some(at) = self.free.iter().rposition(fits)
+        let fitting = self.free.iter().rposition(|slot| admits(slot) && suits(slot.capacity()));
+        let taken = if let Some(at) = fitting
             && self.make_room(Some(at), self.free[at].capacity() + aside)
         {
             Ok(self.free.remove(at))

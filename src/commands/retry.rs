@@ -95,8 +95,9 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
 /// Returns the patterns, and for those that are paths from here also the whole path.
 pub(crate) fn patterns(command: &RetryCommand) -> Result<Vec<String>, Error> {
     let text = |path: &Path| {
-        let no_text = || Error::Usage(format!("{} is not UTF-8; use a glob", Shown(path)));
-        path.to_str().map(str::to_owned).ok_or_else(no_text)
+        path.to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Error::Usage(format!("{} is not UTF-8; use a glob", Shown(path))))
     };
     let mut patterns = Vec::new();
     for pattern in command.pictures() {

@@ -184,8 +184,7 @@ fn is_silent(service: &ServiceReport) -> bool {
 
 /// Returns the service that a report is about, unless it has gone.
 fn there(report: &Report) -> Option<&ServiceReport> {
-    let is_there = |service: &&ServiceReport| !service.stopped && (report.answered || !is_silent(service));
-    report.service.as_ref().filter(is_there)
+    report.service.as_ref().filter(|service| !service.stopped && (report.answered || !is_silent(service)))
 }
 
 fn time(seconds: u64) -> String {

@@ -12,9 +12,8 @@ pub(super) fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
 
 /// Returns a note for the user if only the lack of nvJPEG keeps a GPU from processing JPEGs.
 pub(super) fn without_nvjpeg(jpeg: JpegChoice, found: &[GpuInfo]) -> Option<String> {
-    let is_usable = |gpu: &GpuInfo| gpu.refused.is_none();
     match nvjpeg(found) {
-        Some(Err(reason)) if jpeg == JpegChoice::Auto && found.iter().any(is_usable) => {
+        Some(Err(reason)) if jpeg == JpegChoice::Auto && found.iter().any(|gpu| gpu.refused.is_none()) => {
             Some(format!("JPEGs are decoded and encoded on the CPU: {reason}"))
         }
         _ => None,
@@ -46,21 +45,21 @@ pub(super) fn choose(found: &[GpuInfo], names: Option<&[DeviceName]>) -> Result<
         None => found.iter().collect(),
         Some(names) => names.iter().map(|name| find(found, name)).collect::<Result<_, _>>()?,
     };
-    let unit = |gpu: &&GpuInfo| match &gpu.refused {
-        None => Ok(Unit::Gpu(gpu.ordinal)),
-        Some(reason) => {
-            Err(Error::CannotRun(format!("gpu{} ({}) cannot be used: {reason}", gpu.ordinal, gpu.name)))
-        }
-    };
-    all.iter().map(unit).collect()
+    all.iter()
+        .map(|gpu| match &gpu.refused {
+            None => Ok(Unit::Gpu(gpu.ordinal)),
+            Some(reason) => {
+                Err(Error::CannotRun(format!("gpu{} ({}) cannot be used: {reason}", gpu.ordinal, gpu.name)))
+            }
+        })
+        .collect()
 }
 
 fn find<'a>(found: &'a [GpuInfo], name: &DeviceName) -> Result<&'a GpuInfo, Error> {
-    let fits = |gpu: &&GpuInfo| match name {
+    let mut candidates = found.iter().filter(|gpu| match name {
         DeviceName::Index(index) => *index == gpu.ordinal,
         DeviceName::Uuid(prefix) => gpu.uuid.starts_with(prefix.as_str()),
-    };
-    let mut candidates = found.iter().filter(fits);
+    });
     let first = candidates.next().ok_or_else(|| {
         Error::CannotRun(format!("there is no GPU {name}; `histeqd devices` lists the available ones"))
     })?;

@@ -50,13 +50,13 @@ pub fn nvidia_hardware_present(root: &Path) -> bool {
 /// Returns the indexes of the GPUs that a run with this choice will probably use, as far as that is known without asking CUDA.
 pub(super) fn expected(choice: &DeviceChoice) -> Vec<u32> {
     match choice {
-        DeviceChoice::Listed(names) => {
-            let index = |name: &DeviceName| match name {
+        DeviceChoice::Listed(names) => names
+            .iter()
+            .filter_map(|name| match name {
                 DeviceName::Index(index) => Some(*index),
                 DeviceName::Uuid(_) => None,
-            };
-            names.iter().filter_map(index).collect()
-        }
+            })
+            .collect(),
         _ => (0..shown(gpus_on_the_bus(Path::new("/")), env::var(VISIBLE).ok().as_deref())).collect(),
     }
 }

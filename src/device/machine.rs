@@ -46,8 +46,8 @@ impl Machine {
         let cores = available_parallelism().map_or(threads, NonZero::get).max(threads);
         let states = self.devices.states();
         let workers = states.iter().map(|state| state.processor).sum::<Duration>().as_secs_f64();
-        let busy = |state: DeviceState| Some((state.name, state.busy?.as_secs_f64()));
-        let devices: BTreeMap<_, _> = states.into_iter().filter_map(busy).collect();
+        let devices: BTreeMap<_, _> =
+            states.into_iter().filter_map(|state| Some((state.name, state.busy?.as_secs_f64()))).collect();
         Load { seconds, threads, cores, publishers: 0, processor, workers, devices }
     }
 }

@@ -213,9 +213,10 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn 
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
         if lanes > awaited {
-            let tell = move || tell_of_missing(channel, lanes_made.iter().take(lanes - awaited));
             // Without a thread, nobody is told.
-            let _ = thread::Builder::new().name("missing-lanes".to_owned()).spawn_scoped(scope, tell);
+            let _ = thread::Builder::new().name("missing-lanes".to_owned()).spawn_scoped(scope, move || {
+                tell_of_missing(channel, lanes_made.iter().take(lanes - awaited));
+            });
         }
         // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
         std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())

@@ -129,8 +129,9 @@ impl<'a> Collector<'a> {
         } else {
             if let Some(stream) = destination::stream(&job.output) {
                 let written = stream.and_then(|mut stream| stream.write_all(&picture));
-                let why = |error| PictureError::Plot(format!("{}: {error}", Shown(&job.output)));
-                return written.map(|()| None).map_err(why);
+                return written
+                    .map(|()| None)
+                    .map_err(|error| PictureError::Plot(format!("{}: {error}", Shown(&job.output))));
             }
             begin(&job.output, self.publisher)?
         };

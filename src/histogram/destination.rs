@@ -44,8 +44,8 @@ pub(super) fn refuse_replacing(out: Option<&Path>, plan: &Plan) -> Result<(), Er
         let why = format!("{} is the name of both the table and a plot; choose another", Shown(out));
         return Err(Error::Usage(why));
     }
-    let named = |path| Some((Identity::at(path)?, path));
-    let written: HashMap<_, _> = out.into_iter().chain(plots).filter_map(named).collect();
+    let written: HashMap<_, _> =
+        out.into_iter().chain(plots).filter_map(|path| Some((Identity::at(path)?, path))).collect();
     if written.is_empty() {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{OptionalExtension, Row};
+use rusqlite::OptionalExtension;
 
 use super::{Entry, Ledger, LedgerError, appeared, before, bytes, path};
 use crate::fs::stamp::Stamp;
@@ -30,16 +30,17 @@ impl Ledger {
             "SELECT output, size, before_inode, before_mtime, mtime, inode, state = 'done', state = 'running'
              FROM picture WHERE input = ?1",
         )?;
-        let assigned = |row: &Row<'_>| {
-            let output = path(row.get(0)?);
-            let (size, inode): (i64, i64) = (row.get(1)?, row.get(5)?);
-            let stamp =
-                Stamp { size: size.cast_unsigned(), mtime_ns: row.get(4)?, inode: inode.cast_unsigned() };
-            let (is_done, is_running): (bool, bool) = (row.get(6)?, row.get(7)?);
-            let is_written = is_done || is_running && appeared(&output, before(row)?);
-            Ok(Assigned { output, stamp, is_done, is_written })
-        };
-        Ok(query.query_row([bytes(input)], assigned).optional()?)
+        Ok(query
+            .query_row([bytes(input)], |row| {
+                let output = path(row.get(0)?);
+                let (size, inode): (i64, i64) = (row.get(1)?, row.get(5)?);
+                let stamp =
+                    Stamp { size: size.cast_unsigned(), mtime_ns: row.get(4)?, inode: inode.cast_unsigned() };
+                let (is_done, is_running): (bool, bool) = (row.get(6)?, row.get(7)?);
+                let is_written = is_done || is_running && appeared(&output, before(row)?);
+                Ok(Assigned { output, stamp, is_done, is_written })
+            })
+            .optional()?)
     }
 
     /// Returns the other inputs that have the same output or are about to: those that still exist and, if inputs are removed or moved when

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::error::unusable;
-use super::{FILE, Ledger, LedgerError, inode};
+use super::open::inode;
+use super::{FILE, Ledger, LedgerError};
 
 /// What is wrong with a ledger.
 #[derive(Debug)]

@@ -148,10 +148,10 @@ fn must_be_free(folder: &Path) -> Result<(), LockError> {
     let opened = Folder::open(root, below).and_then(|folder| folder.read(FILE));
     let Ok(file) = opened else { return Ok(()) };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let failed = |source| LockError::File { path: folder.join(FILE), source };
-            Err(ledger_taken(folder, Holder::read(&file).map_err(failed)?))
-        }
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(ledger_taken(
+            folder,
+            Holder::read(&file).map_err(|source| LockError::File { path: folder.join(FILE), source })?,
+        )),
         _ => Ok(()),
     }
 }
@@ -224,8 +224,9 @@ impl LockFile {
 
     fn is_lost(&self) -> Result<bool, LockError> {
         // If the file system does not answer, the lock is not lost.
-        let failed = |source| LockError::File { path: self.path.clone(), source };
-        self.is_at(folder_of(&self.path)).map(|is_there| !is_there).map_err(failed)
+        self.is_at(folder_of(&self.path))
+            .map(|is_there| !is_there)
+            .map_err(|source| LockError::File { path: self.path.clone(), source })
     }
 
     /// Returns whether it is the lock file of the ledger's folder `folder`.

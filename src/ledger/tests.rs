@@ -1,3 +1,4 @@
+use super::error::unusable;
 use super::*;
 use crate::picture::record::{Digest, Origin};
 use std::ffi::OsStr;

@@ -337,10 +337,11 @@ impl fmt::Display for Timings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: f64 = self.stages.each().map(|(_, time)| time.as_secs_f64()).sum();
         let percent = |part: f64, all: f64| if all > 0.0 { (100.0 * part / all).round() } else { 0.0 };
-        let share = |(stage, time): (Stage, Duration)| {
-            format!("{} {} %", stage.name(), percent(time.as_secs_f64(), all))
-        };
-        let shares: Vec<String> = self.stages.each().map(share).collect();
+        let shares: Vec<String> = self
+            .stages
+            .each()
+            .map(|(stage, time)| format!("{} {} %", stage.name(), percent(time.as_secs_f64(), all)))
+            .collect();
         writeln!(f, "Time: {}", shares.join(", "))?;
         let (limit, remedy) = self.limit().words();
         let (busy, cores) = self.load.cores();

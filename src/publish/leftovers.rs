@@ -84,11 +84,10 @@ fn remove_to_depth(
 /// When the thread for that cannot be created.
 pub fn with_leftovers_removed<T>(out: &Path, depth: usize, work: impl FnOnce() -> T) -> io::Result<T> {
     let (working, ended) = bounded::<()>(0);
-    let ended = move || ended.try_recv() == Err(TryRecvError::Disconnected);
     thread::scope(|scope| {
-        thread::Builder::new()
-            .name("tidy".into())
-            .spawn_scoped(scope, || remove_to_depth(depth, out, out, ended))?;
+        thread::Builder::new().name("tidy".into()).spawn_scoped(scope, || {
+            remove_to_depth(depth, out, out, move || ended.try_recv() == Err(TryRecvError::Disconnected))
+        })?;
         let _working = working;
         Ok(work())
     })

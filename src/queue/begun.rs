@@ -81,7 +81,7 @@ struct Begun {
 }
 
 #[derive(Default)]
-struct State {
+struct WorkerState {
     /// The messages, each by a number.
     begun: BTreeMap<u64, Begun>,
     /// Which message an input in progress belongs to.
@@ -96,7 +96,7 @@ struct State {
 
 /// The messages that a worker has begun, and what is counted of them.
 pub(super) struct BegunMessages {
-    state: Mutex<State>,
+    state: Mutex<WorkerState>,
     minute: Mutex<Minute>,
     worker: String,
     attempts: u64,
@@ -167,9 +167,8 @@ impl BegunMessages {
                 self.ended(&input, Some(Failure::of(&error, are_there())));
             }
             Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
-            Event::Device { note, trouble: true } => warn!("{note}"),
-            Event::Device { note, trouble: false } => info!("{note}"),
-            Event::Planned { .. }
+            Event::Device { .. }
+            | Event::Planned { .. }
             | Event::Would { .. }
             | Event::Remade { .. }
             | Event::Stopping

@@ -58,8 +58,7 @@ fn state_of(job: &Job) -> String {
         Some(object) => Some(Stamp::of_object(object.entry())),
         None => fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, job.lasting_inodes)),
     };
-    let text = |Stamp { size, mtime_ns, inode }| format!("{size}-{mtime_ns}-{inode}");
-    stamp.map(text).unwrap_or_default()
+    stamp.map(|Stamp { size, mtime_ns, inode }| format!("{size}-{mtime_ns}-{inode}")).unwrap_or_default()
 }
 
 /// A message of the work.
@@ -233,12 +232,14 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
 /// Returns whether a path is absolute and goes nowhere but down, or the URL of an object, and no other text means the same.
 fn is_plain(path: &Path) -> bool {
     if store::is_url(path) {
-        let is_same = |url: Url| !url.key().is_empty() && path.as_os_str() == url.to_string().as_str();
-        return !path.as_os_str().as_bytes().contains(&0) && Url::parse(path).is_ok_and(is_same);
+        return !path.as_os_str().as_bytes().contains(&0)
+            && Url::parse(path)
+                .is_ok_and(|url| !url.key().is_empty() && path.as_os_str() == url.to_string().as_str());
     }
-    let goes_down = |part: &[u8]| !["", ".", ".."].map(str::as_bytes).contains(&part) && !part.contains(&0);
     match path.as_os_str().as_bytes().strip_prefix(b"/") {
-        Some(below) => below.split(|&byte| byte == b'/').all(goes_down),
+        Some(below) => below
+            .split(|&byte| byte == b'/')
+            .all(|part| !["", ".", ".."].map(str::as_bytes).contains(&part) && !part.contains(&0)),
         None => false,
     }
 }

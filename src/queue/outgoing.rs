@@ -103,8 +103,9 @@ impl<'a> Outgoing<'a> {
             queued.extend(pictures.iter().map(|picture| hash(&settings, std::slice::from_ref(picture))));
         };
         let signatures = &self.signatures;
-        let said_dead = |letter: &DeadLetter| Dead::parse(signatures.check(&letter.payload).ok()?)?.message;
-        dead.values().filter_map(said_dead).for_each(&mut add);
+        dead.values()
+            .filter_map(|letter| Dead::parse(signatures.check(&letter.payload).ok()?)?.message)
+            .for_each(&mut add);
         // What is no message is the workers' to refuse.
         self.queue.work(|payload| signatures.read(payload).into_iter().for_each(&mut add))?;
         (self.queued, self.dead, self.read) = (queued, dead, Some(Instant::now()));

@@ -93,8 +93,9 @@ impl Roots {
         let around =
             self.buckets.iter().filter(|root| parsed.as_ref().is_some_and(|url| url.is_in(&root.url)));
         let closest = around.max_by_key(|root| root.url.key().len());
-        let outside = || Outside { path: url.to_owned(), by_link: false };
-        closest.map(|root| root.path.as_path()).ok_or_else(outside)
+        closest
+            .map(|root| root.path.as_path())
+            .ok_or_else(|| Outside { path: url.to_owned(), by_link: false })
     }
 
     /// Returns the folder that an output lies in: what writes it follows no links below that.

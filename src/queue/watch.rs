@@ -45,7 +45,7 @@ const TICK: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// When the command line makes no sense, or the queue cannot be used at the start. What fails later is waited for.
-pub fn watch(settings: &Settings, (place, key): (&Place, Option<&Path>), stop: &Stop) -> Result<Exit, Error> {
+pub fn watch(settings: &Settings, place: &Place, key: Option<&Path>, stop: &Stop) -> Result<Exit, Error> {
     log::start(settings.report.style)?;
     let settings = with_whole_paths(settings.clone())?;
     settings.written.check_carried().map_err(Error::Usage)?;

@@ -321,8 +321,8 @@ impl Worker<'_> {
 
     /// Returns whether nothing is to be done any more, by this worker or another.
     fn is_empty(&self) -> bool {
-        let is_empty = |stats: histeqd_queue::Stats| stats.waiting == 0 && stats.in_progress == 0;
-        self.held.is_empty() && self.queue.stats().is_ok_and(is_empty)
+        self.held.is_empty()
+            && self.queue.stats().is_ok_and(|stats| stats.waiting == 0 && stats.in_progress == 0)
     }
 
     /// Decides about a message: whether it can be understood, may be done here, and was not tried too often.

@@ -134,8 +134,9 @@ impl<'a> Run<'a> {
             let (equalized, finished) = crossbeam_channel::unbounded();
             self.start_encoders(scope, &finished)?;
             let (intake, decoders) = self.start_decoders(scope, &equalized)?;
-            let first_pass = |job: &Job| self.first_pass(&job.settings);
-            batches.take_while(|_| !self.stop.asked()).for_each(|batch| intake.give(batch, first_pass));
+            batches
+                .take_while(|_| !self.stop.asked())
+                .for_each(|batch| intake.give(batch, |job| self.first_pass(&job.settings)));
             if self.stop.asked() {
                 self.abandon_groups();
             }

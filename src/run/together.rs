@@ -122,6 +122,18 @@ struct Counted {
     parked: Option<ParkedId>,
 }
 
+/// The counts of a picture.
+pub struct PictureCounts<'c> {
+    /// The picture's layout.
+    pub layout: Layout,
+    /// How many levels it has.
+    pub levels: Levels,
+    /// How often each occurs ([`equalize::count::count`]).
+    pub counts: &'c [u64],
+    /// How its stored values are rescaled, if they are.
+    pub rescale: Option<[f64; 2]>,
+}
+
 /// The pictures of a group, and the sums of their counts so far.
 #[derive(Default)]
 struct Group {
@@ -194,12 +206,12 @@ pub struct Complete {
 /// The groups of a run.
 #[derive(Default)]
 pub struct Groups {
-    state: Mutex<State>,
+    state: Mutex<OpenGroups>,
 }
 
 /// The groups that are not complete.
 #[derive(Default)]
-struct State {
+struct OpenGroups {
     groups: HashMap<GroupKey, Group>,
     /// Files of several pages.
     files: HashMap<StackId, Group>,
@@ -210,22 +222,15 @@ struct State {
 impl Groups {
     /// Makes the groups of these jobs.
     pub fn of(jobs: &[Job]) -> Self {
-        let mut state = State::default();
+        let mut state = OpenGroups::default();
         for key in jobs.iter().filter_map(GroupKey::of) {
             state.groups.entry(key).or_default().left += 1;
         }
         Self { state: Mutex::new(state) }
     }
 
-    /// Adds the counts of a picture ([`equalize::count::count`]), which is then to be queued again. Its stored values may be rescaled.
-    pub fn add(
-        &self,
-        work: QueuedJob,
-        (layout, levels): (&Layout, Levels),
-        rescale: Option<[f64; 2]>,
-        counts: &[u64],
-        parked: Option<ParkedId>,
-    ) -> Complete {
+    /// Adds the counts of a picture, which is then to be queued again.
+    pub fn add(&self, work: QueuedJob, parked: Option<ParkedId>, counted: &PictureCounts<'_>) -> Complete {
         let mut state = self.lock();
         let (job, page) = (work.job.clone(), work.page.clone());
         if page.as_ref().is_some_and(|page| page.stack.is_over()) {
@@ -240,8 +245,8 @@ impl Groups {
             (None, Some(key)) => state.group(key),
             (None, None) => unreachable!("a file of one page that is for itself is not counted"),
         };
-        group.note_rescale(rescale);
-        group.counts.add(layout, levels, counts);
+        group.note_rescale(counted.rescale);
+        group.counts.add(&counted.layout, counted.levels, counted.counts);
         group.counted.push(Counted { work, parked });
         Self::leave(state, &job, page.as_ref())
     }
@@ -262,7 +267,7 @@ impl Groups {
     pub fn abandon(&self) -> Complete {
         let mut state = self.lock();
         state.is_abandoned = true;
-        let State { groups, files, .. } = &mut *state;
+        let OpenGroups { groups, files, .. } = &mut *state;
         let (alone, parts) = mem::take(files).into_iter().partition(|(_, file)| file.is_alone());
         *files = alone;
         let parts: HashMap<_, _> = parts;
@@ -272,7 +277,7 @@ impl Groups {
     }
 
     /// Notes that a picture of its group is counted or gone; returns what follows if it was the last one.
-    fn leave(mut state: MutexGuard<'_, State>, job: &Job, page: Option<&Page>) -> Complete {
+    fn leave(mut state: MutexGuard<'_, OpenGroups>, job: &Job, page: Option<&Page>) -> Complete {
         let key = GroupKey::of(job);
         if let Some(page) = page {
             let group = state.file(page);
@@ -300,12 +305,12 @@ impl Groups {
         group.complete()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OpenGroups> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl OpenGroups {
     fn file(&mut self, page: &Page) -> &mut Group {
         let pages = page.stack.pages.len();
         self.files.entry(page.stack.id()).or_insert_with(|| Group::of(pages))

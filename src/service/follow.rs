@@ -235,8 +235,6 @@ fn hear(event: Event, heard: &mut Heard) {
         }
         Event::Skipped { input, why: Skip::NotAPicture | Skip::Object(_), .. } => heard.over.push(input),
         Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
-        Event::Device { note, trouble: true } => warn!("{note}"),
-        Event::Device { note, trouble: false } => info!("{note}"),
         _ => {}
     }
 }

@@ -131,10 +131,10 @@ impl Schedule {
             (true, false) if !may_encode && !self.workers_may_come() => Some(self.cpu_alone()),
             _ => Some(self.admitted_now(request)),
         };
-        let encodes_among = |admitted: &Vec<bool>| {
-            self.devices.iter().zip(admitted).any(|(device, &is)| device.encodes && is)
-        };
-        let encode = may_encode && pixels.as_ref().is_some_and(encodes_among);
+        let encode = may_encode
+            && pixels.as_ref().is_some_and(|admitted| {
+                self.devices.iter().zip(admitted).any(|(device, &is)| device.encodes && is)
+            });
         Destinations { compressed: self.decoder(attempts), pixels, encode }
     }
 
@@ -171,10 +171,10 @@ impl Schedule {
 
     /// Returns whether a device that the run waits for, and that `attempts` admit, is not up yet.
     pub fn may_still_come(&self, attempts: &Attempts) -> bool {
-        let is_awaited = |(id, device): (DeviceId, &Device)| {
-            device.is_worker_for_pixels() && device.standing == Standing::Down && attempts.admit(id)
-        };
-        self.wait_for_workers && self.devices.iter().enumerate().any(is_awaited)
+        self.wait_for_workers
+            && self.devices.iter().enumerate().any(|(id, device)| {
+                device.is_worker_for_pixels() && device.standing == Standing::Down && attempts.admit(id)
+            })
     }
 
     /// Returns whether the CPU has to wait for a worker that is not up yet.
@@ -189,19 +189,17 @@ impl Schedule {
 
     /// Returns the device with the most free slots for compressed pictures, of those that decode now.
     fn decoder(&self, attempts: &Attempts) -> Option<DeviceId> {
-        let is_ready = |(id, device): &(DeviceId, &Device)| {
+        let ready = self.devices.iter().enumerate().filter(|(id, device)| {
             device.free_compressed > 0 && device.is_up() && attempts.admit_decoding(*id)
-        };
-        let ready = self.devices.iter().enumerate().filter(is_ready);
+        });
         ready.max_by_key(|(_, device)| device.free_compressed).map(|(id, _)| id)
     }
 
     /// Returns whether a device that `attempts` admit decodes, or may come to do so.
     fn may_decode(&self, attempts: &Attempts) -> bool {
-        let may = |(id, device): (DeviceId, &Device)| {
+        self.devices.iter().enumerate().any(|(id, device)| {
             device.decodes && device.standing != Standing::Retired && attempts.admit_decoding(id)
-        };
-        self.devices.iter().enumerate().any(may)
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Buffer, Fit, Kind, Member, PoolState, Slot, SlotError, SlotPool};
-use crate::slot::schedule::{Attempts, DeviceId};
+use crate::slot::schedule::Attempts;
 use equalize::planes::PLANES;
 
 /// The slots of one picture.
@@ -110,9 +110,10 @@ impl PoolState {
             };
             // The device with the fewest of this picture's planes, and among these the one with the most free slots, so that later pictures
             // even out the load.
-            let rank = |&device: &DeviceId| (count(&taken[1..], device), Reverse(count(&self.free, device)));
             let free = self.free.iter().filter(takes_pixels).map(|buffer| buffer.device);
-            let device = free.filter(|&device| admitted[device]).min_by_key(rank)?;
+            let device = free
+                .filter(|&device| admitted[device])
+                .min_by_key(|&device| (count(&taken[1..], device), Reverse(count(&self.free, device))))?;
             let only: Vec<bool> = (0..admitted.len()).map(|other| other == device).collect();
             match self.try_take(sizes.plane, 0, &only, fit)? {
                 Ok(buffer) => taken.push(buffer),

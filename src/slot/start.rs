@@ -32,8 +32,7 @@ impl SlotPool {
     /// Waits until a worker is to start, or until `given_up` is true; returns whether it is to start. Whoever makes `given_up` true calls
     /// [`SlotPool::look_again`].
     pub fn wait_for(&self, start: Start, given_up: impl Fn() -> bool) -> bool {
-        let waits = |state: &mut PoolState| !state.has_come(start) && !given_up();
-        let state = self.changed.wait_while(self.lock(), waits);
+        let state = self.changed.wait_while(self.lock(), |state| !state.has_come(start) && !given_up());
         state.unwrap_or_else(PoisonError::into_inner).has_come(start)
     }
 

@@ -48,7 +48,7 @@ struct Layers {
 /// A folder that was looked at.
 struct Known {
     /// The state of its file then, if it had one.
-    file: Option<State>,
+    file: Option<FileState>,
     outcome: Outcome,
     at: Instant,
 }
@@ -62,7 +62,7 @@ impl Known {
 
 /// What tells one state of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State {
+struct FileState {
     identity: Identity,
     stamp: Stamp,
     ctime_ns: i64,
@@ -188,8 +188,9 @@ impl FolderSettings {
     }
 
     fn read(&mut self, settings: &Settings, folder: &Path, above: &Arc<Layers>) -> Outcome {
-        let unusable = |error| Arc::new(FolderError::File(error));
-        let Some(own) = folder_file::read(folder).map_err(unusable)? else { return Ok(Arc::clone(above)) };
+        let Some(own) = folder_file::read(folder).map_err(|error| Arc::new(FolderError::File(error)))? else {
+            return Ok(Arc::clone(above));
+        };
         let path = folder.join(FOLDER_SETTINGS);
         let together_in = match own.together {
             Some(_) => Some(folder.to_owned()),
@@ -249,9 +250,9 @@ fn flags_of(idle: Vec<(&'static str, String)>) -> impl Iterator<Item = &'static 
 }
 
 /// Returns the state of a folder's file; `None` if there is none.
-fn state(folder: &Path) -> Option<State> {
+fn state(folder: &Path) -> Option<FileState> {
     match folder_file::metadata(folder) {
-        Ok(metadata) => Some(State {
+        Ok(metadata) => Some(FileState {
             identity: Identity::of(&metadata),
             stamp: Stamp::of(&metadata, true),
             ctime_ns: ctime_ns(&metadata),

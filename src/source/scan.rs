@@ -263,8 +263,9 @@ impl Search<'_> {
     }
 
     fn choice_of_listed(&self, path: &Path, below: &Path, out: Option<&Path>) -> Choice {
-        let lies_in = |out: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(out));
-        if below.iter().any(|name| is_hidden(name.as_ref())) || out.is_some_and(lies_in) {
+        if below.iter().any(|name| is_hidden(name.as_ref()))
+            || out.is_some_and(|out| path.canonicalize().is_ok_and(|path| path.starts_with(out)))
+        {
             return Choice::NotSelected;
         }
         let folders = below.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());

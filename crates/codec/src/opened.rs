@@ -1,28 +1,25 @@
 //! A picture whose header has been read: what it needs, and its pixels.
 
-use std::fs::File;
-
 mod levels;
+mod open;
 mod source;
 
 use levels::{DecodedSamples, SlotLevels};
-use source::Source;
+pub use open::{open, open_page, open_within, slice_of};
+use source::PictureSource;
 
 use super::animation;
-use super::budget::{Budget, Unbounded};
 use super::cores::Cores;
 use super::decode::Wanted;
-use super::foreign;
-use super::format;
 use super::guard::guard;
 use super::input;
 use super::levels::Scale;
 use super::mapped::{self, Purpose};
-use super::pages::{self, Pages, Place};
+use super::pages::Pages;
 use super::uncounted::{self, Mask};
 use super::{
     CodecError, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds,
-    bmp, dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, png, pnm, tiff, webp,
+    encoder_bytes, tiff,
 };
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
@@ -45,191 +42,11 @@ pub struct Opened<'a> {
     no_data: Option<f64>,
     /// Which pixels count.
     mask: Option<Mask>,
-    source: Source<'a>,
+    source: PictureSource<'a>,
     /// Bytes of the file in memory.
     file_bytes: u64,
     /// The pages of the file, if there are several and this is the first.
     pages: Option<Pages>,
-}
-
-/// Opens a picture as [`open_within`] does, whatever it holds.
-///
-/// # Errors
-/// Any [`CodecError`] except [`CodecError::Encoder`].
-pub fn open<'a>(
-    file: &'a mut File,
-    buffer: &'a mut Vec<u8>,
-    limits: &Limits,
-    target: &Target,
-) -> Result<Opened<'a>, CodecError> {
-    open_within(&mut Unbounded, file, buffer, limits, target)
-}
-
-/// Opens a picture: detects its format from its content, reads its header, and checks that it is within the limits and that the target can
-/// represent it. No memory is allocated for pixels, and none for more of the file than `budget` allows. `file` must be at its start;
-/// `buffer` is scratch space worth reusing.
-///
-/// # Errors
-/// Any [`CodecError`] except [`CodecError::Encoder`].
-pub fn open_within<'a>(
-    budget: &mut dyn Budget,
-    file: &'a mut File,
-    buffer: &'a mut Vec<u8>,
-    limits: &Limits,
-    target: &Target,
-) -> Result<Opened<'a>, CodecError> {
-    open_one(budget, file, buffer, limits, target, None)
-}
-
-/// Returns the slice that a picture is of a series; nothing if it is no DICOM, or none that can be read. `file` must be at its start.
-pub fn slice_of(file: &mut File, limits: &Limits) -> Option<dicom::Slice> {
-    let mut buffer = Vec::new();
-    input::read_head(file, &mut buffer).ok()?;
-    if format_of(&buffer).ok()? != Format::Dicom {
-        return None;
-    }
-    guard(
-        Format::Dicom,
-        |reason| CodecError::malformed(Format::Dicom, reason),
-        || dicom::slice_of(file, &mut buffer, limits, &mut Unbounded),
-    )
-    .ok()?
-}
-
-/// Opens the page `index`, from 0, of a file with these pages, which [`Opened::take_pages`] returned when the file was opened. The rest is as
-/// for [`open_within`].
-///
-/// # Errors
-/// Any [`CodecError`] except [`CodecError::Encoder`].
-pub fn open_page<'a>(
-    budget: &mut dyn Budget,
-    file: &'a mut File,
-    buffer: &'a mut Vec<u8>,
-    limits: &Limits,
-    target: &Target,
-    (pages, index): (&Pages, usize),
-) -> Result<Opened<'a>, CodecError> {
-    open_one(budget, file, buffer, limits, target, Some((pages, index)))
-}
-
-fn open_one<'a>(
-    budget: &mut dyn Budget,
-    file: &'a mut File,
-    buffer: &'a mut Vec<u8>,
-    limits: &Limits,
-    target: &Target,
-    page: Option<(&Pages, usize)>,
-) -> Result<Opened<'a>, CodecError> {
-    let length = input::read_head(file, buffer)?;
-    let format = format_of(buffer)?;
-    let place = page.map(|(pages, index)| pages.place(index));
-    let (source, file_bytes, pages) = guard(
-        format,
-        |reason| CodecError::malformed(format, reason),
-        move || match format {
-            Format::Pnm if pfm::is_pfm(buffer) => {
-                let pfm = pfm::Source::open(file, buffer, limits, budget, target.no_data)?;
-                Ok((Source::of(pfm), 0, None))
-            }
-            Format::Pnm => {
-                let pnm = pnm::Source::open(file, buffer, limits, budget)?;
-                Ok((Source::of(pnm), 0, None))
-            }
-            Format::Tiff => {
-                let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-                let mut tiff = tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?;
-                let pages = tiff.take_pages().map(pages::Source::Tiff);
-                Ok((Source::of(tiff), 0, pages))
-            }
-            Format::Dicom => {
-                let place = if let Some(Place::Dicom(place)) = place { Some(place) } else { None };
-                let mut dicom = dicom::Source::open(file, buffer, limits, budget, target, place)?;
-                let pages = dicom.take_pages().map(pages::Source::Dicom);
-                Ok((Source::of(dicom), 0, pages))
-            }
-            _ => {
-                let bytes = input::read_rest(file, buffer, limits, budget)?;
-                match format {
-                    Format::Jpeg => jpeg::complete_frame(bytes),
-                    Format::Bmp => bmp::forget_empty_alpha(bytes),
-                    Format::Jpeg2000 => jp2::mend(bytes),
-                    _ => {}
-                }
-                let bytes = &*bytes;
-                Ok((open_whole(format, bytes, limits, target)?, bytes.len() as u64, None))
-            }
-        },
-    )?;
-    let gray = target.gray || source.facts().is_gray();
-    let output = target.format_for(format);
-    let written = target.layout_for(source.visible_in(gray));
-    let (range, levels) = (target.range, target.levels);
-    let no_data = target.no_data.or(source.facts().no_data()).filter(|_| source.facts().mapped().is_none());
-    if range.is_some_and(|range| range.unit.is_some()) && format != Format::Dicom {
-        let what = format!("--range with a unit for a {format}");
-        return Err(CodecError::unsupported(what, "only DICOM states one; give its own values"));
-    }
-    let pages = pages.map(|source| Pages::new(source, format, output, target.splits)).transpose()?;
-    // The pages of a file are read one by one.
-    let length = if pages.is_none() && page.is_none() { length } else { 0 };
-    let opened = Opened {
-        format,
-        output,
-        written,
-        gray,
-        keeps_byte_orders: false,
-        range,
-        levels,
-        no_data,
-        mask: None,
-        source,
-        file_bytes,
-        pages,
-    };
-    if !target.splits {
-        animation::check(opened.frames(), format, output)?;
-    }
-    opened.check_limits(limits, length)?;
-    if output == Format::Dicom && format != Format::Dicom {
-        return Err(CodecError::cannot_represent(
-            output,
-            format!("what is not known of a {format}: the patient and the study"),
-            "use another --format for files that are no DICOM",
-        ));
-    }
-    output.check(&opened.written_frame())?;
-    Ok(opened)
-}
-
-/// Opens a picture whose decoder needs the whole file in memory.
-fn open_whole<'a>(
-    format: Format,
-    bytes: &'a [u8],
-    limits: &Limits,
-    target: &Target,
-) -> Result<Source<'a>, CodecError> {
-    match format {
-        Format::Png => png::Source::open(bytes).map(Source::of),
-        Format::Jpeg => jpeg::open(bytes, target).map(|opened| match opened {
-            jpeg::Opened::Usual(jpeg) => Source::Jpeg(jpeg),
-            jpeg::Opened::Other(jpeg) => Source::Other(jpeg),
-        }),
-        Format::Bmp => bmp::Source::open(bytes).map(Source::of),
-        Format::WebP => webp::Source::open(bytes).map(Source::of),
-        Format::Gif => gif::Source::open(bytes).map(Source::of),
-        Format::JpegXl => jxl::Source::open(bytes, limits).map(Source::of),
-        Format::Jpeg2000 => jp2::Source::open(bytes, limits).map(Source::of),
-        Format::Pnm | Format::Tiff | Format::Dicom => unreachable!("read in parts"),
-    }
-}
-
-/// Returns the format of a file that begins with `head`.
-fn format_of(head: &[u8]) -> Result<Format, CodecError> {
-    Format::sniff(head).ok_or_else(|| match format::foreign(head).or_else(|| foreign::by_content(head)) {
-        Some(name) => foreign::refused(name),
-        None if head.is_empty() => CodecError::Empty,
-        None => CodecError::NotAPicture,
-    })
 }
 
 impl Opened<'_> {
@@ -340,7 +157,11 @@ impl Opened<'_> {
 
     /// Returns the workspace that makes decoding faster.
     pub fn workspace(&self) -> WorkspaceNeeds {
-        if let Source::Jpeg(jpeg) = &self.source { jpeg.workspace() } else { WorkspaceNeeds::default() }
+        if let PictureSource::Jpeg(jpeg) = &self.source {
+            jpeg.workspace()
+        } else {
+            WorkspaceNeeds::default()
+        }
     }
 
     /// Has [`Opened::decode`] leave 16-bit samples in the byte order of the file, and [`encode`](super::encode) expect them in that of the
@@ -423,9 +244,9 @@ impl Opened<'_> {
             || {
                 let slot = &mut whole[slot];
                 match self.source {
-                    Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
-                    Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
-                    Source::Other(other) => other.decode(slot, &wanted),
+                    PictureSource::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
+                    PictureSource::Jpeg(jpeg) => jpeg.decode(slot, workspace),
+                    PictureSource::Other(other) => other.decode(slot, &wanted),
                 }
             },
         )?;
@@ -450,10 +271,10 @@ impl Opened<'_> {
     pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
         match (&self.source, self.levels) {
             // Devices do not check samples, and know no mask.
-            (Source::Jpeg(_), LevelCount::Number(..256)) => None,
-            (Source::Jpeg(_), _) if self.may_hide() => None,
-            (Source::Jpeg(jpeg), _) => jpeg.compressed(target),
-            (Source::Other(_), _) => None,
+            (PictureSource::Jpeg(_), LevelCount::Number(..256)) => None,
+            (PictureSource::Jpeg(_), _) if self.may_hide() => None,
+            (PictureSource::Jpeg(jpeg), _) => jpeg.compressed(target),
+            (PictureSource::Other(_), _) => None,
         }
     }
 
@@ -466,7 +287,7 @@ impl Opened<'_> {
     pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
         let Self { format, file_bytes, source, .. } = self;
         match source {
-            Source::Jpeg(jpeg) if jpeg.has_scan() => {
+            PictureSource::Jpeg(jpeg) if jpeg.has_scan() => {
                 let Payload { layout, metadata, native, mapped } = jpeg.pass_on(slot);
                 let (byte_orders, is_invisible) = (ByteOrders::NATIVE, false);
                 Ok(Decoded {
@@ -498,7 +319,23 @@ impl Opened<'_> {
     }
 
     fn chroma_bytes(&self) -> u64 {
-        if let Source::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
+        if let PictureSource::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
+    }
+
+    /// Refuses what the target cannot represent, and pixels and a file of `length` bytes that are over the limits.
+    fn check(&self, limits: &Limits, length: u64, target: &Target) -> Result<(), CodecError> {
+        if !target.splits {
+            animation::check(self.frames(), self.format, self.output)?;
+        }
+        self.check_limits(limits, length)?;
+        if self.output == Format::Dicom && self.format != Format::Dicom {
+            return Err(CodecError::cannot_represent(
+                self.output,
+                format!("what is not known of a {}: the patient and the study", self.format),
+                "use another --format for files that are no DICOM",
+            ));
+        }
+        self.output.check(&self.written_frame())
     }
 
     /// Refuses pixels and a file of so many bytes that are over the limits, such that each needs to be raised once.

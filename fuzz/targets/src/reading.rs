@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Seek, Write};
 
-use codec::{CodecError, Cores, Decoded, JpegQuality, Limits, PngLevel, Target};
+use codec::{CodecError, Cores, Decoded, Limits, Target};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::memory::Watched;

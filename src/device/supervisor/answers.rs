@@ -2,7 +2,6 @@
 
 use std::collections::hash_map::Entry;
 
-use super::worker::Worker;
 use super::{End, MAX_DECLINED, WorkerDevice};
 use crate::device::task::{Content, Task};
 use crate::fs::paths::Shown;
@@ -52,8 +51,7 @@ impl WorkerDevice {
 
     /// Reports a picture that the worker leaves to others, and why; only the first for each `what`, which says who does it.
     fn tell_once(&self, task: &Task, what: &'static str, reason: &str) {
-        let told = |worker: &mut Worker| !worker.told.insert(what);
-        if self.link.lock().worker.as_mut().is_some_and(told) {
+        if self.link.lock().worker.as_mut().is_some_and(|worker| !worker.told.insert(what)) {
             return;
         }
         self.note(&format!("{} and similar pictures are {what}: {reason}", Shown(task.input())), false);

@@ -104,8 +104,9 @@ fn in_bands<B: Send>(
     };
     let mut sums = vec![0; levels.unwrap_or(0)];
     thread::scope(|scope| {
-        let start = |_| Builder::new().name("band".into()).spawn_scoped(scope, some).ok();
-        let helpers: Vec<_> = (0..helpers).map_while(start).collect();
+        let helpers: Vec<_> = (0..helpers)
+            .map_while(|_| Builder::new().name("band".into()).spawn_scoped(scope, some).ok())
+            .collect();
         let own = some();
         let others = helpers.into_iter().map(|helper| helper.join().expect("counting does not panic"));
         for counts in std::iter::once(own).chain(others) {

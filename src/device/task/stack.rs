@@ -20,7 +20,7 @@ impl Page {
     /// Returns the first page.
     pub(crate) fn first(pages: Pages) -> Self {
         let writer = pages.writer();
-        let state = Mutex::new(State { opened: 0, is_over: false, done: Done::default() });
+        let state = Mutex::new(StackState { opened: 0, is_over: false, done: Done::default() });
         Self { stack: Arc::new(Stack { pages, writer, state }), index: 0 }
     }
 
@@ -45,14 +45,14 @@ pub struct Stack {
     pub pages: Pages,
     /// What writes them.
     pub writer: PageWriter,
-    state: Mutex<State>,
+    state: Mutex<StackState>,
 }
 
 /// What tells one stack from another as long as both are under way: where it is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackId(usize);
 
-struct State {
+struct StackState {
     /// How many pages have been opened.
     opened: usize,
     /// Whether a page has failed, or all of them are given up.
@@ -103,7 +103,7 @@ impl Stack {
         done.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StackState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -42,13 +42,14 @@ impl Run<'_> {
         let threads = self.settings.threads.min(block.len());
         let jobs = Mutex::new(block.into_iter());
         let mut inspected: Vec<_> = thread::scope(|scope| {
-            let spawn = |number| {
-                Builder::new()
-                    .name(format!("inspect-{number}"))
-                    .spawn_scoped(scope, || self.inspect_all(&jobs))
-                    .map_err(Error::thread)
-            };
-            let threads: Vec<_> = (0..threads).map(spawn).collect::<Result<_, Error>>()?;
+            let threads: Vec<_> = (0..threads)
+                .map(|number| {
+                    Builder::new()
+                        .name(format!("inspect-{number}"))
+                        .spawn_scoped(scope, || self.inspect_all(&jobs))
+                        .map_err(Error::thread)
+                })
+                .collect::<Result<_, Error>>()?;
             let each = threads.into_iter().map(|thread| thread.join().expect("panics are contained"));
             Ok::<_, Error>(each.flatten().collect())
         })?;

@@ -332,7 +332,8 @@ impl Loader<'_> {
     ) -> Result<Opened<'o>, PictureError> {
         let Settings { inputs, limits, .. } = self.run.settings;
         let Some(masks) = &self.settings.masks else { return Ok(opened) };
-        let mask = mask_of(masks, (inputs, &job.input), page, &opened, limits, held)?;
+        let path = masks.find(inputs, &job.input)?;
+        let mask = mask_of(masks, path, page, &opened, limits, held)?;
         Ok(opened.with_mask(mask))
     }
 

@@ -12,19 +12,18 @@ use codec::{CodecError, Cores, Limits, Mask, Opened, PngLevel, Target};
 /// What masks are decoded as: gray.
 const GRAY: Target = Target { png_level: PngLevel::Fast, gray: true, ..Target::AS_STORED };
 
-/// Returns the mask of a page, from 0, of a picture below one of the input folders or among the input files. What it takes is held.
+/// Returns the mask for a page, from 0, of an opened picture, which is in the file `path`. What it takes is held.
 ///
 /// # Errors
 /// [`PictureError::Mask`], or that there is no memory for it.
 pub(super) fn mask_of(
     masks: &Masks,
-    (inputs, input): (&[PathBuf], &Path),
+    path: PathBuf,
     page: usize,
     opened: &Opened<'_>,
     limits: &Limits,
     held: &mut Held,
 ) -> Result<Mask, PictureError> {
-    let path = masks.find(inputs, input)?;
     let mask = read(masks, &path, page, limits, held)?;
     let layout = opened.layout();
     let picture = (layout.width, layout.height / opened.frames() as u32);

@@ -7,7 +7,7 @@ use super::{Purpose, Run};
 use crate::config::{PictureSettings, TogetherChoice};
 use crate::device::task::{Pass, Processed, QueuedJob};
 use crate::error::PictureError;
-use crate::run::together::Complete;
+use crate::run::together::{Complete, PictureCounts};
 use lanes::Order;
 
 impl Run<'_> {
@@ -40,9 +40,9 @@ impl Run<'_> {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
         let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
-        let rescale = picture.decoded.rescale();
+        let counted = PictureCounts { layout, levels, counts: &counts, rescale: picture.decoded.rescale() };
         let (work, parked) = park(self, slot, *picture);
-        self.go_on(self.groups.add(work, (&layout, levels), rescale, &counts, parked));
+        self.go_on(self.groups.add(work, parked, &counted));
     }
 
     /// Tells the group of a picture that it failed, or that it is left out, which breaks the group.

@@ -5,7 +5,6 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 
 use super::data::Data;
-use super::fragments::BYTES_WHILE_FOUND;
 use super::header::Header;
 use super::turn::turn;
 use super::{malformed, tags};
@@ -19,6 +18,12 @@ const DEPTH: usize = 32;
 
 /// More elements than any program writes. What is known of them takes memory that does not count as metadata.
 const MAX_ELEMENTS: usize = 20_000;
+
+/// Bytes of what is kept of a fragment of pixels: its place, and its number if a frame begins with it.
+pub(super) const BYTES_OF_FRAGMENT: u64 = (size_of::<Range<u64>>() + size_of::<usize>()) as u64;
+
+/// Bytes that a fragment takes while all are found: also an entry of their table, as it is in the file and as a number.
+const BYTES_WHILE_FOUND: u64 = BYTES_OF_FRAGMENT + (size_of::<u32>() + size_of::<u64>()) as u64;
 
 /// Returns the end of items that a delimiter ends, from their start on.
 pub(super) fn skip_items(

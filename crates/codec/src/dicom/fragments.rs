@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::data::Data;
-use super::dataset::{PixelData, fault, truncated};
+use super::dataset::{BYTES_OF_FRAGMENT, PixelData, fault, truncated};
 use super::header::Header;
 use super::{malformed, tags};
 use crate::CodecError;
@@ -13,12 +13,6 @@ use crate::reader::resize;
 
 /// More fragments than any program writes, unless there are as many frames.
 const MAX_FRAGMENTS: u64 = 1 << 16;
-
-/// Bytes of what is kept of a fragment: its place, and its number if a frame begins with it.
-const BYTES_KEPT: u64 = (size_of::<Range<u64>>() + size_of::<usize>()) as u64;
-
-/// Bytes that a fragment takes while all are found: also an entry of the table, as it is in the file and as a number.
-pub(super) const BYTES_WHILE_FOUND: u64 = BYTES_KEPT + (size_of::<u32>() + size_of::<u64>()) as u64;
 
 /// Where the compressed frames of a file lie.
 #[derive(Debug, Default)]
@@ -80,7 +74,7 @@ impl Fragments {
 
     /// Returns the bytes of what is known of the fragments.
     pub(super) fn heap_bytes(&self) -> u64 {
-        self.places.len() as u64 * BYTES_KEPT
+        self.places.len() as u64 * BYTES_OF_FRAGMENT
     }
 
     /// Returns the bytes of a frame.

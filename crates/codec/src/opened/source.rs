@@ -6,14 +6,14 @@ use equalize::{Layout, Pixel};
 
 /// An opened picture, by who may decode it.
 #[derive(Debug)]
-pub(super) enum Source<'a> {
+pub(super) enum PictureSource<'a> {
     /// A JPEG of the usual kind, which some devices decode too.
     Jpeg(Box<jpeg::Source<'a>>),
     /// Any other picture, which the processor decodes.
     Other(Box<dyn Decode + 'a>),
 }
 
-impl<'a> Source<'a> {
+impl<'a> PictureSource<'a> {
     pub(super) fn of(picture: impl Decode + 'a) -> Self {
         Self::Other(Box::new(picture))
     }

@@ -1,0 +1,212 @@
+//! How a file becomes a picture that can be decoded: its format is detected, and its header read.
+
+use std::fs::File;
+
+use super::super::budget::{Budget, Unbounded};
+use super::super::decode::Decode;
+use super::super::format;
+use super::super::guard::guard;
+use super::super::pages::{self, Pages, Place};
+use super::super::{
+    CodecError, Format, Limits, Target, bmp, dicom, foreign, gif, input, jp2, jpeg, jxl, pfm, png, pnm, tiff,
+    webp,
+};
+use super::Opened;
+use super::source::PictureSource;
+
+/// Opens a picture as [`open_within`] does, whatever it holds.
+///
+/// # Errors
+/// Any [`CodecError`] except [`CodecError::Encoder`].
+pub fn open<'a>(
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Opened<'a>, CodecError> {
+    open_within(&mut Unbounded, file, buffer, limits, target)
+}
+
+/// Opens a picture: detects its format from its content, reads its header, and checks that it is within the limits and that the target can
+/// represent it. No memory is allocated for pixels, and none for more of the file than `budget` allows. `file` must be at its start;
+/// `buffer` is scratch space worth reusing.
+///
+/// # Errors
+/// Any [`CodecError`] except [`CodecError::Encoder`].
+pub fn open_within<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Opened<'a>, CodecError> {
+    open_one(budget, file, buffer, limits, target, None)
+}
+
+/// Returns the slice that a picture is of a series; nothing if it is no DICOM, or none that can be read. `file` must be at its start.
+pub fn slice_of(file: &mut File, limits: &Limits) -> Option<dicom::Slice> {
+    let mut buffer = Vec::new();
+    input::read_head(file, &mut buffer).ok()?;
+    if format_of(&buffer).ok()? != Format::Dicom {
+        return None;
+    }
+    guard(
+        Format::Dicom,
+        |reason| CodecError::malformed(Format::Dicom, reason),
+        || dicom::slice_of(file, &mut buffer, limits, &mut Unbounded),
+    )
+    .ok()?
+}
+
+/// Opens the page `index`, from 0, of a file with these pages, which [`Opened::take_pages`] returned when the file was opened. The rest is as
+/// for [`open_within`].
+///
+/// # Errors
+/// Any [`CodecError`] except [`CodecError::Encoder`].
+pub fn open_page<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    (pages, index): (&Pages, usize),
+) -> Result<Opened<'a>, CodecError> {
+    open_one(budget, file, buffer, limits, target, Some((pages, index)))
+}
+
+fn open_one<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    page: Option<(&Pages, usize)>,
+) -> Result<Opened<'a>, CodecError> {
+    let length = input::read_head(file, buffer)?;
+    let format = format_of(buffer)?;
+    let place = page.map(|(pages, index)| pages.place(index));
+    let header = guard(
+        format,
+        |reason| CodecError::malformed(format, reason),
+        move || read_header(format, budget, file, buffer, limits, target, place),
+    )?;
+    let opened = header.opened(format, target)?;
+    // The pages of a file are read one by one.
+    let length = if opened.pages.is_none() && page.is_none() { length } else { 0 };
+    opened.check(limits, length, target)?;
+    Ok(opened)
+}
+
+/// A picture whose header has been read.
+struct Header<'a> {
+    source: PictureSource<'a>,
+    /// Bytes of the file in memory.
+    file_bytes: u64,
+    /// The pages of the file, if there are several and this is the first.
+    pages: Option<pages::Source>,
+}
+
+impl<'a> Header<'a> {
+    fn of(picture: impl Decode + 'a) -> Self {
+        Self { source: PictureSource::of(picture), file_bytes: 0, pages: None }
+    }
+
+    /// Returns what is to be decoded for a target.
+    fn opened(self, format: Format, target: &Target) -> Result<Opened<'a>, CodecError> {
+        let Self { source, file_bytes, pages } = self;
+        if target.range.is_some_and(|range| range.unit.is_some()) && format != Format::Dicom {
+            let what = format!("--range with a unit for a {format}");
+            return Err(CodecError::unsupported(what, "only DICOM states one; give its own values"));
+        }
+        let (gray, output) = (target.gray || source.facts().is_gray(), target.format_for(format));
+        let pages = pages.map(|pages| Pages::new(pages, format, output, target.splits)).transpose()?;
+        let no_data = target.no_data.or(source.facts().no_data());
+        Ok(Opened {
+            format,
+            output,
+            written: target.layout_for(source.visible_in(gray)),
+            gray,
+            keeps_byte_orders: false,
+            range: target.range,
+            levels: target.levels,
+            no_data: no_data.filter(|_| source.facts().mapped().is_none()),
+            mask: None,
+            source,
+            file_bytes,
+            pages,
+        })
+    }
+}
+
+/// Reads the header of a picture, or of the page at `place`.
+fn read_header<'a>(
+    format: Format,
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    place: Option<Place>,
+) -> Result<Header<'a>, CodecError> {
+    match format {
+        Format::Pnm if pfm::is_pfm(buffer) => {
+            pfm::Source::open(file, buffer, limits, budget, target.no_data).map(Header::of)
+        }
+        Format::Pnm => pnm::Source::open(file, buffer, limits, budget).map(Header::of),
+        Format::Tiff => {
+            let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
+            let mut tiff = tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?;
+            let pages = tiff.take_pages().map(pages::Source::Tiff);
+            Ok(Header { pages, ..Header::of(tiff) })
+        }
+        Format::Dicom => {
+            let place = if let Some(Place::Dicom(place)) = place { Some(place) } else { None };
+            let mut dicom = dicom::Source::open(file, buffer, limits, budget, target, place)?;
+            let pages = dicom.take_pages().map(pages::Source::Dicom);
+            Ok(Header { pages, ..Header::of(dicom) })
+        }
+        _ => {
+            let bytes = input::read_rest(file, buffer, limits, budget)?;
+            match format {
+                Format::Jpeg => jpeg::complete_frame(bytes),
+                Format::Bmp => bmp::forget_empty_alpha(bytes),
+                Format::Jpeg2000 => jp2::mend(bytes),
+                _ => {}
+            }
+            let bytes = &*bytes;
+            let file_bytes = bytes.len() as u64;
+            Ok(Header { source: open_whole(format, bytes, limits, target)?, file_bytes, pages: None })
+        }
+    }
+}
+
+/// Opens a picture whose decoder needs the whole file in memory.
+fn open_whole<'a>(
+    format: Format,
+    bytes: &'a [u8],
+    limits: &Limits,
+    target: &Target,
+) -> Result<PictureSource<'a>, CodecError> {
+    match format {
+        Format::Png => png::Source::open(bytes).map(PictureSource::of),
+        Format::Jpeg => jpeg::open(bytes, target).map(|opened| match opened {
+            jpeg::Opened::Usual(jpeg) => PictureSource::Jpeg(jpeg),
+            jpeg::Opened::Other(jpeg) => PictureSource::Other(jpeg),
+        }),
+        Format::Bmp => bmp::Source::open(bytes).map(PictureSource::of),
+        Format::WebP => webp::Source::open(bytes).map(PictureSource::of),
+        Format::Gif => gif::Source::open(bytes).map(PictureSource::of),
+        Format::JpegXl => jxl::Source::open(bytes, limits).map(PictureSource::of),
+        Format::Jpeg2000 => jp2::Source::open(bytes, limits).map(PictureSource::of),
+        Format::Pnm | Format::Tiff | Format::Dicom => unreachable!("read in parts"),
+    }
+}
+
+/// Returns the format of a file that begins with `head`.
+fn format_of(head: &[u8]) -> Result<Format, CodecError> {
+    Format::sniff(head).ok_or_else(|| match format::foreign(head).or_else(|| foreign::by_content(head)) {
+        Some(name) => foreign::refused(name),
+        None if head.is_empty() => CodecError::Empty,
+        None => CodecError::NotAPicture,
+    })
+}
