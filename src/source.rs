@@ -11,6 +11,7 @@ mod pages;
 mod pair;
 mod plan;
 mod prefix;
+pub(crate) mod rounds;
 pub mod scan;
 #[cfg(feature = "queue")]
 mod single;

@@ -114,7 +114,7 @@ impl<'scope> Starter<'scope, '_> {
         let Context { settings, pool, devices, events, .. } = self.context;
         let outlook = Outlook::new(self.context, cpu);
         // A service keeps GPUs ready, whatever comes; channels that are to be split over devices need some.
-        let always = settings.watch || settings.split_channels;
+        let always = settings.never_ends || settings.split_channels;
         if !always && !outlook.wait_until_it_pays(true) {
             return;
         }
@@ -205,7 +205,7 @@ impl<'scope> Starter<'scope, '_> {
         for (number, &unit) in units.all.iter().enumerate() {
             let first = if units.decode { Some(self.decoders(number, unit, units)?) } else { None };
             // A service keeps GPUs ready, whatever comes.
-            let start = if settings.watch { Start::Now } else { Start::Lanes(number, first) };
+            let start = if settings.never_ends { Start::Now } else { Start::Lanes(number, first) };
             let id = self.worker(&for_pixels(unit), slots, start, units, self.context.required.clone())?;
             if units.encode {
                 pool.encodes(id);

@@ -259,7 +259,7 @@ impl Run<'_> {
         for mut finished in equalized.iter().filter_map(Task::finish) {
             courtesy.lower_for(finished.content, self.machine.devices.have_workers());
             finished.picture.clock.mark(Stage::Queue);
-            if self.stop.aborted() && !self.settings.watch {
+            if self.stop.aborted() && !self.settings.never_ends {
                 self.miss(&finished.picture.work);
                 continue;
             }
@@ -392,7 +392,7 @@ impl Run<'_> {
 
     fn fail(&self, job: Job, error: PictureError) {
         // A service waits until outputs can be written again.
-        if error.affects_all_outputs() && !self.settings.watch {
+        if error.affects_all_outputs() && !self.settings.never_ends {
             self.stop.abort();
         }
         self.outlet.miss(&job);

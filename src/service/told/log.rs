@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::config::{Settings, Style};
+use crate::config::{Existing, Settings, Style};
 use crate::fs::paths::{Shown, absolute};
 use crate::source::folder_settings::FolderNote;
 use crate::words::Words;
@@ -23,8 +23,8 @@ pub(crate) fn start(style: Style) {
         Style::Normal => "info",
         Style::Verbose => "debug",
     };
-    let usual = || EnvFilter::new(format!("histeqd={level}"));
-    let filter = EnvFilter::try_from_env("HISTEQD_LOG").unwrap_or_else(|_| usual());
+    let filter = EnvFilter::try_from_env("HISTEQD_LOG");
+    let filter = filter.unwrap_or_else(|_| EnvFilter::new(format!("histeqd={level}")));
     let lines = Lines { journal: leads_to_journal() };
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -56,6 +56,24 @@ pub(crate) fn folder_note(note: FolderNote) {
         FolderNote::Says(text) => info!("settings of a folder: {text}"),
         FolderNote::Idle(text) => warn!("{text}"),
         FolderNote::Unusable(why) => warn!("the pictures of a folder wait: {why}"),
+    }
+}
+
+/// Logs what a reload has done: which keys it changed and for which a restart is needed.
+pub(crate) fn reloaded(applied: &[String], fixed: &[String]) {
+    match applied {
+        [] => info!("the configuration is reloaded: it changes nothing of the running service"),
+        applied => info!("the configuration is reloaded: changes to {} are in force", applied.join(", ")),
+    }
+    if !fixed.is_empty() {
+        warn!("a restart is needed for the changes to {}", fixed.join(", "));
+    }
+}
+
+/// Warns if `overwrite` is set, which has no effect: the ledger decides what is processed, not the modification times of outputs.
+pub(crate) fn warn_of_overwrite(settings: &Settings) {
+    if settings.existing == Existing::Overwrite {
+        warn!("overwrite = true has no effect in a service; to process everything again, delete its ledger");
     }
 }
 
