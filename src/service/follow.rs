@@ -78,7 +78,7 @@ impl Follower<'_> {
                 .spawn_scoped(scope, move || listener.listen(&heard))
                 .map_err(Error::thread)?;
             let done = scan(self.rounds.settings(), &round).and_then(|plan| {
-                let jobs = self.to_do(plan, &events);
+                let jobs = self.take_new(plan, &events);
                 states.extend(jobs.iter().filter_map(|job| Some((job.input.clone(), state_of(job)?))));
                 self.process(jobs, &round, &events)
             });
@@ -96,7 +96,7 @@ impl Follower<'_> {
     }
 
     /// Takes from a plan what is to be done in this round.
-    fn to_do(&mut self, plan: Plan, events: &Events) -> Vec<Job> {
+    fn take_new(&mut self, plan: Plan, events: &Events) -> Vec<Job> {
         for (input, error) in plan.failed {
             events.tell(Event::Failed { input, error, planned: false });
         }

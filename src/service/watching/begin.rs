@@ -33,7 +33,7 @@ impl Watching<'_> {
                     self.watch.note_put_back(original);
                 }
                 Err(why) if self.pictures.is_news(&path, &why.to_string()) => {
-                    warn!("{}: {why}", Shown(&path))
+                    warn!("{}: {why}", Shown(&path));
                 }
                 Err(_) => {}
             }
