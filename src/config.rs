@@ -108,8 +108,8 @@ pub struct Settings {
     pub permissions: Permissions,
     /// What is reported to the user.
     pub report: Report,
-    /// Whether the inputs are folders that are watched until the user stops the run.
-    pub watch: bool,
+    /// Whether the run goes on until the user stops it, so that what fails may pass meanwhile.
+    pub never_ends: bool,
     /// Whether a batch run goes by the ledger of what was done.
     pub resume: bool,
     /// How the folders are watched, and where the ledger is.
@@ -322,7 +322,7 @@ impl Settings {
             is_published: request.is_published,
             dry_run: request.dry_run,
             report: request.report,
-            watch: request.watch,
+            never_ends: request.watch,
             resume: request.resume,
             service,
             config_file: request.config_file,
@@ -352,7 +352,7 @@ impl Settings {
     /// A sentence for the user, about choices that exclude each other.
     pub(crate) fn below(&self, folders: &Written) -> Result<PictureSettings, String> {
         let written = self.written_below(folders);
-        let &Self { watch, resume, shard, split_channels, is_published, .. } = self;
+        let &Self { never_ends: watch, resume, shard, split_channels, is_published, .. } = self;
         let is_streamed = self.naming == Naming::StandardOutput;
         let has_objects = self.inputs.iter().any(|input| store::is_url(input));
         let kind = Kind { watch, resume, shard, split_channels, is_published, is_streamed, has_objects };

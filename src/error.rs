@@ -99,19 +99,27 @@ impl PictureError {
         matches!(self, Self::Codec(CodecError::NotAPicture))
     }
 
-    /// Returns whether the same file may succeed at another time, or with more memory: the obstacle is not in the picture.
+    /// Returns whether it needs more memory in all than `--memory` allows, so that it fails until there is more.
+    pub fn exceeds_memory(&self) -> bool {
+        match self {
+            Self::Slot(SlotError::LargerThanMemory { .. })
+            | Self::Codec(CodecError::LargerThanMemory { .. }) => true,
+            Self::Page { error, .. } => error.exceeds_memory(),
+            _ => false,
+        }
+    }
+
+    /// Returns whether the same file may succeed at another time: the obstacle is not in the picture.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Read(error) => {
                 !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
             }
-            Self::Codec(error) => matches!(
-                error,
-                CodecError::Io(_) | CodecError::OutOfMemory { .. } | CodecError::LargerThanMemory { .. }
-            ),
+            Self::Codec(error) => matches!(error, CodecError::Io(_) | CodecError::OutOfMemory { .. }),
             Self::Publish(error) => error.is_transient(),
+            Self::Slot(error) => !matches!(error, SlotError::LargerThanMemory { .. }),
             // Where inputs and outputs may go can change without the picture.
-            Self::Slot(_) | Self::Changed | Self::Folder(_) => true,
+            Self::Changed | Self::Folder(_) => true,
             Self::Refused(refusal) => !matches!(
                 refusal,
                 Refusal::NotAFile

@@ -49,7 +49,7 @@ pub fn main(faults: MakeFaults) -> ExitCode {
 fn run(faults: MakeFaults) -> Result<Exit, Error> {
     match Cli::read()?.resolve()? {
         Invocation::Print(text) => print(&text),
-        Invocation::Run(settings) if settings.watch => watch(&settings),
+        Invocation::Run(settings) if settings.never_ends => watch(&settings),
         Invocation::Run(settings) => run_pictures(&settings),
         #[cfg(feature = "queue")]
         Invocation::Publish(settings, place, key) => publish(&settings, &place, key.as_deref()),

@@ -10,6 +10,7 @@ mod list;
 mod pair;
 mod plan;
 mod prefix;
+pub(crate) mod rounds;
 pub mod scan;
 #[cfg(feature = "queue")]
 mod single;

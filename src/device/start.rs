@@ -97,7 +97,7 @@ impl<'scope> Starter<'scope, '_> {
 
     /// Returns whether all workers start at once and stay, whatever comes: a service's first folder is to be as fast as its next.
     fn keeps_ready(&self) -> bool {
-        self.context.settings.watch
+        self.context.settings.never_ends
     }
 
     /// Starts the workers that the user wants.

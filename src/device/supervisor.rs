@@ -143,7 +143,7 @@ impl WorkerDevice {
             id,
             args,
             timeout: context.settings.device_timeout,
-            for_good: !context.settings.watch,
+            for_good: !context.settings.never_ends,
             start,
             early: Mutex::new(early),
             pool: Arc::clone(pool),

@@ -30,9 +30,9 @@ use crate::fs::paths::Shown;
 use crate::selection::{output_below, promises_a_picture};
 use crate::service::folders::Folders;
 use crate::service::told::log;
+use crate::service::watch::Watch;
 use crate::service::watch::notifier::Signal;
-use crate::service::watch::settle::{Ending, Ready, Settle};
-use crate::service::watch::{Note, Watch};
+use crate::service::watch::settle::{Ending, Ready};
 use crate::source::folder_settings::FolderSettings;
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Prefixes};
@@ -67,7 +67,7 @@ pub fn watch(settings: &Settings, place: &Place, key: Option<&Path>, stop: &Stop
     let outgoing = Outgoing::new(&queue, signatures, limits, &settings.written, settings.service.rescan);
     match folders {
         Some(folders) => Watching::new(&settings, folders, outgoing).run(stop),
-        None => follow(&settings, outgoing, stop),
+        None => follow(&settings, outgoing, stop)?,
     }
     info!("stopped");
     Ok(Exit::Done)
@@ -78,7 +78,6 @@ struct Watching<'a> {
     out: PathBuf,
     prefixes: Prefixes,
     watch: Watch,
-    settle: Settle,
     outgoing: Outgoing<'a>,
     folder_settings: FolderSettings,
     outputs: Outputs,
@@ -97,8 +96,7 @@ impl<'a> Watching<'a> {
             settings,
             out,
             prefixes,
-            watch: Watch::start(watched, options, Instant::now()),
-            settle: Settle::new(settings.service.settle),
+            watch: Watch::start(watched, options, settings.service.settle, Instant::now()),
             outgoing,
             folder_settings: FolderSettings::default(),
             outputs: Outputs { can_collide, owners: HashMap::new() },
@@ -122,16 +120,15 @@ impl<'a> Watching<'a> {
     /// Returns how long there is nothing to do unless a message arrives.
     fn pause(&self) -> Duration {
         let now = Instant::now();
-        if self.settle.has_ready() && self.outgoing.has_room(now) {
+        if self.watch.has_ready() && self.outgoing.has_room(now) {
             return Duration::ZERO;
         }
-        let due = self.settle.next_due().unwrap_or(now + TICK);
-        due.min(self.watch.next_turn(now)).saturating_duration_since(now).min(TICK)
+        self.watch.pause(now, TICK)
     }
 
     /// Handles what the watched folders report.
     fn look(&mut self, signal: Option<Signal>) {
-        let Self { settings, out, prefixes, watch, settle, folder_settings, outputs, .. } = self;
+        let Self { settings, out, prefixes, watch, folder_settings, outputs, .. } = self;
         let mut is_done = |path: &Path, below: &Path, _| {
             let Ok(own) = folder_settings.of_now(settings, path, below) else { return false };
             let output = output_of(out, prefixes, &own, path, below);
@@ -142,21 +139,16 @@ impl<'a> Watching<'a> {
             }
             is_done
         };
-        watch.turn(signal, settle, &mut is_done, Instant::now());
+        watch.turn(signal, &mut is_done, Instant::now());
+        watch.log_notes();
         self.folder_settings.take_notes().into_iter().for_each(log::folder_note);
         for folder in self.folder_settings.take_changed() {
-            self.settle.retry_below(&folder, Instant::now());
+            self.watch.retry_below(&folder);
         }
-        for path in self.settle.take_gone() {
+        for path in self.watch.take_gone() {
             self.told.remove(&path);
             if let Some(output) = self.output(&path) {
                 self.outputs.release(&output, &path);
-            }
-        }
-        for note in self.watch.take_notes() {
-            match note {
-                Note::Info(note) => info!("{note}"),
-                Note::Warning(note) => warn!("{note}"),
             }
         }
         self.is_listed |= !self.watch.is_listing();
@@ -174,25 +166,20 @@ impl<'a> Watching<'a> {
         while self.is_listed
             && self.outgoing.has_room(Instant::now())
             && jobs.len() < Batches::MAX
-            && let Some(Ready { path, .. }) = self.settle.take()
+            && let Some(Ready { path, .. }) = self.watch.take()
         {
             match self.examine(&path) {
                 Ok(job) => jobs.push(job),
-                Err(ending) => self.finish(&path, ending),
+                Err(ending) => drop(self.watch.finish(&path, ending)),
             }
         }
         self.outgoing.add(jobs);
         for input in self.outgoing.send() {
-            self.finish(&input, Ending::Good);
+            self.watch.finish(&input, Ending::Good);
         }
         if self.outgoing.take_vanished() {
-            self.watch.list_all(Instant::now());
+            self.watch.list_all();
         }
-    }
-
-    fn finish(&mut self, path: &Path, ending: Ending) {
-        let seen = self.watch.look(path);
-        self.settle.finished(path, ending, seen, Instant::now());
     }
 
     /// Returns what is to be done of a file that is ready; if nothing is, how it ends.

@@ -162,7 +162,7 @@ impl Worker<'_> {
         let request = Request { report: self.report, inputs, roots, out, ..Request::default() };
         let mut settings = Settings::resolve(written, request)?;
         // Whether outputs can be written may change by itself, as in a service.
-        settings.watch = true;
+        settings.never_ends = true;
         Ok(settings)
     }
 

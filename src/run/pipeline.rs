@@ -260,7 +260,7 @@ impl<'a> Run<'a> {
             courtesy.lower_for(finished.content, self.machine.devices.have_workers());
             finished.picture.clock.mark(Stage::Queue);
             let work = &finished.picture.work;
-            if self.stop.aborted() && !self.settings.watch {
+            if self.stop.aborted() && !self.settings.never_ends {
                 self.miss(work);
             } else if work.is_over() {
                 // Its file has failed, which is told.
@@ -405,7 +405,7 @@ impl<'a> Run<'a> {
 
     fn fail(&self, job: Job, error: PictureError) {
         // A service waits until outputs can be written again.
-        if error.affects_all_outputs() && !self.settings.watch {
+        if error.affects_all_outputs() && !self.settings.never_ends {
             self.stop.abort();
         }
         self.outlet.miss(&job);

@@ -1,5 +1,6 @@
 //! The folders of a service, as absolute paths that serve no two purposes.
 
+pub(crate) mod gate;
 pub(crate) mod ledger_check;
 pub(crate) mod output_access;
 pub(crate) mod tidy;

@@ -1,4 +1,4 @@
-//! `--watch` of folders in object storage: they are listed again and again, and what is new is processed.
+//! `--watch` of folders in object storage: processes what is new in each round. What a round is, [`Rounds`] knows.
 //!
 //! An object appears whole, so nothing has to settle, and the outputs tell what is done, so there is no ledger: a round is a run of its own. What
 //! fails for good is left out until it is replaced; everything else that fails is tried again in the next round. The devices are the same in
@@ -6,70 +6,50 @@
 
 use std::collections::HashMap;
 use std::panic;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 
-use super::reload::told;
 use super::{Control, TICK, WAITING};
 use crate::config::Settings;
 use crate::device::machine::Machine;
 use crate::error::Error;
 use crate::fs::paths::Shown;
-use crate::fs::stamp::Stamp;
 use crate::progress::{Event, Events};
 use crate::publish::{self, Publisher};
 use crate::run::lasting::{suit, with_devices};
 use crate::run::pipeline::{Encoder, Outlet, Run};
 use crate::service::told::health::Health;
+use crate::service::told::log;
+use crate::source::rounds::{self, Rounds, state_of};
 use crate::source::stop::Stop;
 use crate::source::{Batches, Job, Plan, Skip, balance_tail, fetch_ahead, scan};
-
-/// How often the folders are listed unless `--poll` says.
-pub(crate) const POLL: Duration = Duration::from_secs(30);
 
 /// Follows the folders until asked to stop.
 ///
 /// # Errors
 /// When the service cannot start. What fails later is waited for.
 pub(super) fn run(settings: &Settings, control: &Control, publisher: &Publisher) -> Result<(), Error> {
-    let mut follower = Follower {
-        settings: as_single_run(settings.clone()),
-        stop: control.stop.clone(),
-        publisher,
-        health: Health::new(settings.device_timeout),
-        done_with: HashMap::new(),
-        told: HashMap::new(),
-    };
-    follower.health.ready();
+    let health = Health::new(settings.device_timeout);
+    let mut follower = Follower { rounds: Rounds::new(settings), control, publisher, health: &health };
+    health.ready();
     let out = &settings.out;
     if store::is_url(out) {
-        follower.follow(control)
+        follower.follow()
     } else {
-        publish::with_leftovers_removed(out, usize::MAX, || follower.follow(control))
-            .map_err(Error::thread)?
+        publish::with_leftovers_removed(out, usize::MAX, || follower.follow()).map_err(Error::thread)?
     }
 }
 
-/// Returns the settings of a round. In it, a bucket that is gone ends all of the round, not only a picture.
-fn as_single_run(mut settings: Settings) -> Settings {
-    settings.watch = false;
-    settings
-}
-
 struct Follower<'a> {
-    settings: Settings,
-    stop: Stop,
+    rounds: Rounds,
+    control: &'a Control,
     publisher: &'a Publisher,
-    health: Health,
-    /// The inputs that are not to be tried again in these states: they failed for good, or are no pictures.
-    done_with: HashMap<PathBuf, Stamp>,
-    /// What was said of an input or folder, so that it is not said again in every round.
-    told: HashMap<PathBuf, String>,
+    health: &'a Health,
 }
 
 /// What a round heard.
@@ -83,70 +63,64 @@ struct Heard {
 
 impl Follower<'_> {
     /// Makes rounds until asked to stop.
-    fn follow(&mut self, control: &Control) -> Result<(), Error> {
-        let stop = self.stop.clone();
+    fn follow(&mut self) -> Result<(), Error> {
+        let stop = &self.control.stop;
         while !stop.asked() {
-            let settings = Settings { watch: true, ..self.settings.clone() };
-            with_devices(&settings, &stop, |machine| self.rounds(control, &settings, machine))?;
+            let settings = Settings { never_ends: true, ..self.rounds.settings().clone() };
+            with_devices(&settings, stop, |machine| self.follow_on(machine, &settings))?;
         }
         self.health.stopping();
         Ok(())
     }
 
     /// Makes rounds on a machine whose devices were started with these settings, until asked to stop or until others are needed.
-    fn rounds(&mut self, control: &Control, started_with: &Settings, machine: &Machine) -> Result<(), Error> {
-        while !self.stop.asked() {
+    fn follow_on(&mut self, machine: &Machine, started_with: &Settings) -> Result<(), Error> {
+        let (control, health) = (self.control, self.health);
+        let round = || {
             if control.reload.swap(false, Ordering::Relaxed) {
-                self.reload(control);
+                self.reload();
             }
-            if !suit(started_with, &self.settings) {
-                return Ok(());
-            }
-            self.round(machine)?;
-            let next = Instant::now() + self.settings.service.poll.unwrap_or(POLL);
-            while !self.stop.asked() && Instant::now() < next {
-                self.health.beat(false);
-                thread::sleep(TICK.min(next.saturating_duration_since(Instant::now())));
-            }
-        }
-        Ok(())
+            let suits = suit(started_with, self.rounds.settings());
+            suits.then(|| self.round(machine)).transpose()
+        };
+        rounds::follow(&control.stop, round, || health.beat(false))
     }
 
-    /// Lists the folders once, and processes what is new.
-    fn round(&mut self, machine: &Machine) -> Result<(), Error> {
+    /// Lists the folders once, and processes what is new. Returns how long to wait for the next round.
+    fn round(&mut self, machine: &Machine) -> Result<Duration, Error> {
         let (events, heard) = Events::queue(WAITING);
         let round = Stop::default();
-        let mut stamps = HashMap::new();
-        let (done, heard) = thread::scope(|scope| {
+        let mut states = HashMap::new();
+        let listener = Listener { stop: &self.control.stop, health: self.health, round: &round };
+        let (done, Heard { over, mut failed }) = thread::scope(|scope| {
             let listening = thread::Builder::new()
                 .name("follow".into())
-                .spawn_scoped(scope, || self.listen(&heard, &round))
+                .spawn_scoped(scope, move || listener.listen(&heard))
                 .map_err(Error::thread)?;
-            let done = scan(&self.settings, &round).and_then(|plan| {
-                let jobs = self.to_do(plan, &events);
-                stamps.extend(jobs.iter().filter_map(|job| Some((job.input.clone(), stamp(job)?))));
+            let done = scan(self.rounds.settings(), &round).and_then(|plan| {
+                let jobs = self.take_new(plan, &events);
+                states.extend(jobs.iter().filter_map(|job| Some((job.input.clone(), state_of(job)?))));
                 self.process(machine, jobs, &round, &events)
             });
             drop(events);
             Ok::<_, Error>((done, listening.join().unwrap_or_else(|panic| panic::resume_unwind(panic))))
         })?;
-        let Heard { over, mut failed } = heard;
         if let Err(why) = done {
-            failed.insert(self.settings.out.clone(), why.to_string());
+            failed.insert(self.rounds.settings().out.clone(), why.to_string());
         }
-        self.done_with.extend(over.into_iter().filter_map(|input| stamps.remove_entry(&input)));
-        self.tell(failed);
-        Ok(())
+        for (input, state) in over.into_iter().filter_map(|input| states.remove_entry(&input)) {
+            self.rounds.pass(input, state);
+        }
+        self.rounds.tell("", failed);
+        Ok(self.rounds.pause())
     }
 
     /// Takes from a plan what is to be done in this round.
-    fn to_do(&self, plan: Plan, events: &Events) -> Vec<Job> {
+    fn take_new(&mut self, plan: Plan, events: &Events) -> Vec<Job> {
         for (input, error) in plan.failed {
             events.tell(Event::Failed { input, error, planned: false });
         }
-        let is_new =
-            |job: &Job| stamp(job).is_none_or(|stamp| self.done_with.get(&job.input) != Some(&stamp));
-        let jobs: Vec<Job> = plan.jobs.into_iter().filter(is_new).collect();
+        let jobs = self.rounds.without_passed(plan.jobs);
         if !jobs.is_empty() {
             debug!("{} to process", jobs.len());
         }
@@ -163,7 +137,7 @@ impl Follower<'_> {
         if jobs.is_empty() || round.asked() {
             return Ok(());
         }
-        let settings = &self.settings;
+        let settings = self.rounds.settings();
         let encoder = Encoder::new(settings, &settings.out, self.publisher)?;
         encoder.check()?;
         balance_tail(&mut jobs, settings.threads);
@@ -171,12 +145,31 @@ impl Follower<'_> {
         Run::new(settings, &encoder, machine, round, events).feed(Batches::of(jobs, settings.threads))
     }
 
-    /// Hears what becomes of the pictures of a round, and ends it if the service is to stop.
-    fn listen(&self, events: &Receiver<Event>, round: &Stop) -> Heard {
+    fn reload(&mut self) {
+        match (self.control.read)() {
+            Ok(settings) => {
+                // Each round is a run of its own, so that nothing needs a restart.
+                log::reloaded(&self.rounds.settings().written.differing(&settings.written), &[]);
+                self.rounds.reload(settings);
+            }
+            Err(why) => error!("the configuration is not reloaded: {why}"),
+        }
+    }
+}
+
+/// Who hears what becomes of the pictures of a round, and ends it if the service is to stop.
+struct Listener<'a> {
+    stop: &'a Stop,
+    health: &'a Health,
+    round: &'a Stop,
+}
+
+impl Listener<'_> {
+    fn listen(&self, events: &Receiver<Event>) -> Heard {
         let mut heard = Heard::default();
         loop {
             if self.stop.asked() {
-                round.ask();
+                self.round.ask();
             }
             self.health.beat(true);
             match events.recv_timeout(TICK) {
@@ -187,37 +180,6 @@ impl Follower<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return heard,
             }
-        }
-    }
-
-    /// Says what failed, unless the round before has said so, and what works again.
-    fn tell(&mut self, failed: HashMap<PathBuf, String>) {
-        for (path, why) in &failed {
-            if self.told.get(path) != Some(why) {
-                warn!("{}: {why}", Shown(path));
-            }
-        }
-        let is_folder =
-            |path: &Path| self.settings.inputs.iter().chain([&self.settings.out]).any(|own| own == path);
-        for path in self.told.keys().filter(|path| is_folder(path) && !failed.contains_key(*path)) {
-            info!("{}: there again", Shown(path));
-        }
-        self.told = failed;
-    }
-
-    fn reload(&mut self, control: &Control) {
-        match (control.read)() {
-            Ok(settings) => {
-                // Each round is a run of its own, so that nothing needs a restart of the service.
-                info!(
-                    "the configuration is reloaded: {}",
-                    told(&self.settings.written.differing(&settings.written))
-                );
-                self.settings = as_single_run(settings);
-                // Other settings may do what failed.
-                self.done_with.clear();
-            }
-            Err(why) => error!("the configuration is not reloaded: {why}"),
         }
     }
 }
@@ -237,8 +199,4 @@ fn hear(event: Event, heard: &mut Heard) {
         Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
         _ => {}
     }
-}
-
-fn stamp(job: &Job) -> Option<Stamp> {
-    job.object.as_ref().map(|object| Stamp::of_object(object.entry()))
 }

@@ -6,3 +6,4 @@ pub(crate) mod health;
 pub(crate) mod log;
 pub(crate) mod metrics;
 pub(crate) mod notifications;
+pub(crate) mod reporter;

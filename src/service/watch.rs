@@ -1,35 +1,37 @@
-//! Watches folders: feeds a [`Settle`] machine with the kernel's messages, with listings, and with checks of single files.
+//! What arrives: owns the watched folders and what is known of their files. Feeds a [`Settle`] machine with the kernel's messages, with listings,
+//! and with checks of single files. Knows no output and no picture.
 //!
 //! Messages make things faster, but are never relied on alone: everything is listed at the start, whenever messages were lost, when a
 //! folder comes back, when something is mounted or unmounted, and at an interval. File systems that other machines write to are only
 //! listed. A folder is watched first and listed afterwards, so that nothing is missed in between.
 
 mod left_out;
+mod listing;
 pub(crate) mod mounts;
 pub mod notifier;
 mod root;
 pub mod settle;
 pub mod writer;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{self, Metadata};
-use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never};
-use walkdir::WalkDir;
+use tracing::{info, warn};
 
 use self::left_out::LeftOut;
+use self::listing::Walk;
 use self::root::{POLL, Root};
 use crate::fs::input::InputRoots;
 use crate::fs::paths::{Identity, Shown, are_same};
-use crate::fs::stamp::Stamp;
+use crate::fs::stamp::{Stamp, ctime_ns};
 use crate::selection::{Choice, Links, Selection, is_hidden, is_of_folder_settings, promises_a_picture};
 use crate::service::watch::mounts::Mounts;
-use crate::service::watch::notifier::{NotWatched, Notifier, Signal};
-use crate::service::watch::settle::{Doubt, Seen, Settle};
+use crate::service::watch::notifier::{Notifier, Signal};
+use crate::service::watch::settle::{Counts, Doubt, Ending, Ready, Seen, Settle, Verdict};
 use crate::service::watch::writer::Writer;
 use crate::source::holes;
 
@@ -37,8 +39,6 @@ use crate::source::holes;
 const CHECK: Duration = Duration::from_secs(1);
 /// How often at most the log says that events were lost.
 const LOST_NOTE: Duration = Duration::from_secs(60);
-/// The most entries listed in one turn, so that messages never wait for a long listing.
-const ENTRIES_A_TURN: usize = 256;
 /// The most messages handled in one turn, unless messages were lost.
 const SIGNALS_A_TURN: usize = 1024;
 
@@ -55,14 +55,6 @@ pub struct Options {
     pub rescan: Duration,
     /// If set, everything is listed at this interval instead, without any messages.
     pub poll: Option<Duration>,
-}
-
-/// A recursive listing of a folder.
-#[derive(Debug)]
-struct Walk {
-    root: usize,
-    folder: PathBuf,
-    entries: Option<walkdir::IntoIter>,
 }
 
 /// A sentence for the user.
@@ -96,18 +88,21 @@ pub struct Watch {
     left_out: LeftOut,
     /// Whether a listing of all of a watched folder has ended.
     listed: bool,
+    /// The files that are not done yet.
+    settle: Settle,
+    /// The inputs that a killed process was about to remove and that this one renamed back, with their ctimes since then.
+    put_back: HashMap<PathBuf, i64>,
 }
 
 impl Watch {
-    /// Starts watching `folders`, which are absolute paths and need not exist yet.
-    pub fn start(folders: Vec<PathBuf>, options: Options, now: Instant) -> Self {
+    /// Starts watching `folders`, which are absolute paths and need not exist yet. Files whose completeness no message tells have to `rest`.
+    pub fn start(folders: Vec<PathBuf>, options: Options, rest: Duration, now: Instant) -> Self {
         let mut notes = Vec::new();
         let notifier = if options.poll.is_some() { None } else { notifier(&mut notes) };
         let missing = folders.iter().filter(|folder| !folder.is_dir());
-        let not_there = |path| {
+        notes.extend(missing.map(|path| {
             Note::Warning(format!("{} does not exist; it will be watched once it appears", Shown(path)))
-        };
-        notes.extend(missing.map(not_there));
+        }));
         let roots = folders.into_iter().map(|path| Root::new(path, now)).collect();
         Self {
             options,
@@ -121,17 +116,21 @@ impl Watch {
             leftovers: Vec::new(),
             left_out: LeftOut::default(),
             listed: false,
+            settle: Settle::new(rest),
+            put_back: HashMap::new(),
         }
     }
 
-    /// Returns a receiver that becomes ready when there is something to do before [`Watch::next_turn`].
+    /// Returns a receiver that becomes ready when there is something to do before the next turn.
     pub fn signals(&self) -> Receiver<Signal> {
         self.notifier.as_ref().map_or_else(never, |notifier| notifier.signals().clone())
     }
 
-    /// Returns when the next turn is needed at the latest.
-    pub fn next_turn(&self, now: Instant) -> Instant {
-        if self.walks.is_empty() { self.next_check } else { now }
+    /// Returns how long no turn is needed unless a message arrives, `longest` at most.
+    pub(crate) fn pause(&self, now: Instant, longest: Duration) -> Duration {
+        let next_turn = if self.walks.is_empty() { self.next_check } else { now };
+        let due = self.settle.next_due().unwrap_or(now + longest);
+        due.min(next_turn).saturating_duration_since(now).min(longest)
     }
 
     /// Returns whether a listing is under way.
@@ -139,9 +138,14 @@ impl Watch {
         !self.walks.is_empty()
     }
 
-    /// Returns what the user should know, since the last call.
-    pub fn take_notes(&mut self) -> Vec<Note> {
-        std::mem::take(&mut self.notes)
+    /// Logs what the user should know, since the last call.
+    pub(crate) fn log_notes(&mut self) {
+        for note in std::mem::take(&mut self.notes) {
+            match note {
+                Note::Info(note) => info!("{note}"),
+                Note::Warning(note) => warn!("{note}"),
+            }
+        }
     }
 
     /// Returns the files found with the prefix [`REMOVING`], since the last call.
@@ -154,27 +158,75 @@ impl Watch {
         std::mem::take(&mut self.listed)
     }
 
+    /// Remembers that an input got its name back from this process. What has happened since to those before it tells on its own.
+    pub(crate) fn note_put_back(&mut self, input: PathBuf) {
+        self.put_back.retain(|input, at| ctime(input) == Some(*at));
+        if let Some(now) = ctime(&input) {
+            self.put_back.insert(input, now);
+        }
+    }
+
+    /// Returns the ctime that an input got by having its name given back, if it did.
+    pub(crate) fn put_back_at(&self, input: &Path) -> Option<i64> {
+        self.put_back.get(input).copied()
+    }
+
+    /// Returns whether [`Watch::take`] may have a file.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.settle.has_ready()
+    }
+
+    /// Takes the next file that is ready.
+    pub(crate) fn take(&mut self) -> Option<Ready> {
+        self.settle.take()
+    }
+
+    /// Records how the picture of a file ended. Returns what follows from that and from how the file is now.
+    pub(crate) fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {
+        let seen = self.look(input);
+        self.settle.finished(input, ending, seen, Instant::now())
+    }
+
+    /// Returns the paths that disappeared since the last call, as [`Settle::take_gone`].
+    pub(crate) fn take_gone(&mut self) -> Vec<PathBuf> {
+        self.settle.take_gone()
+    }
+
+    /// Has the files below a folder that failed for now tried again at once, as [`Settle::retry_below`].
+    pub(crate) fn retry_below(&mut self, folder: &Path) {
+        self.settle.retry_below(folder, Instant::now());
+    }
+
+    /// Counts the files in each phase.
+    pub(crate) fn counts(&self) -> Counts {
+        self.settle.counts()
+    }
+
     /// Continues with other options. Whether there are messages at all stays as it was.
-    pub fn reconfigure(&mut self, options: Options, now: Instant) {
+    pub fn reconfigure(&mut self, options: Options, rest: Duration) {
+        self.settle.set_rest(rest);
         self.options = options;
         self.left_out = LeftOut::default();
-        self.list_all(now);
+        self.list_all();
     }
 
     /// Returns the watched folders that do not exist, or cannot be listed.
     pub fn missing(&self) -> impl Iterator<Item = &Path> {
-        let is_missing = |root: &&Root| root.identity.is_none() || root.is_closed();
-        self.roots.iter().filter(is_missing).map(|root| root.path.as_path())
+        let missing = self.roots.iter().filter(|root| root.identity.is_none() || root.is_closed());
+        missing.map(|root| root.path.as_path())
     }
 
-    /// Returns the watched folders that are empty, as a mount point is before the mount.
-    pub fn empty(&self) -> impl Iterator<Item = &Path> {
-        let is_empty = |path: &&Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-        self.roots.iter().map(|root| root.path.as_path()).filter(is_empty)
+    /// Returns the watched folders that look as before a mount, so that their files may be gone only for now: also those that are empty, unless
+    /// that is normal because `inputs_go`.
+    pub(crate) fn may_be_unmounted(&self, inputs_go: bool) -> Vec<&Path> {
+        let roots = self.roots.iter().map(|root| root.path.as_path()).filter(|_| !inputs_go);
+        let empty = roots.filter(|path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()));
+        self.missing().chain(empty).collect()
     }
 
     /// Has everything listed soon.
-    pub fn list_all(&mut self, now: Instant) {
+    pub fn list_all(&mut self) {
+        let now = Instant::now();
         self.roots.iter_mut().for_each(|root| root.next_listing = now);
         self.next_check = now;
     }
@@ -204,6 +256,10 @@ impl Watch {
         self.file(path).map(|(metadata, root)| Seen { doubt: doubt(path), ..root.seen(path, &metadata) })
     }
 
+    fn stamp(&self, path: &Path) -> Option<Stamp> {
+        self.file(path).map(|(metadata, root)| root.stamp(&metadata))
+    }
+
     /// Returns whether a link is followed.
     fn follows(&self, link: &Path) -> bool {
         match self.options.selection.links {
@@ -226,13 +282,13 @@ impl Watch {
     }
 
     /// Does one piece of the pending work: handles `first` and other signals, looks at files that are due, and continues a listing.
-    pub fn turn(&mut self, first: Option<Signal>, settle: &mut Settle, known: Known<'_>, now: Instant) {
+    pub fn turn(&mut self, first: Option<Signal>, known: Known<'_>, now: Instant) {
         let lost = self.notifier.as_ref().is_some_and(Notifier::take_lost);
         let others = self.signals();
         // Messages from before the loss are all handled first: they may announce writers whose close was lost.
         let count = if lost { others.len() } else { others.len().min(SIGNALS_A_TURN) };
         for signal in first.into_iter().chain(others.try_iter().take(count)) {
-            self.signal(signal, settle, now);
+            self.signal(signal, now);
         }
         if lost {
             if self.next_lost_note <= now {
@@ -241,28 +297,28 @@ impl Watch {
                 ));
                 self.next_lost_note = now + LOST_NOTE;
             }
-            settle.lost_sight(now);
-            self.list_all(now);
+            self.settle.lost_sight(now);
+            self.list_all();
         }
         if self.next_check <= now {
-            self.check(settle, now);
+            self.check(now);
             self.next_check = now + CHECK;
         }
-        while let Some(path) = settle.due(now) {
+        while let Some(path) = self.settle.due(now) {
             let seen = self.look(&path);
-            settle.looked(&path, seen, now);
+            self.settle.looked(&path, seen, now);
         }
-        self.walk(settle, known, now);
+        self.walk(known, now);
     }
 
-    fn signal(&mut self, signal: Signal, settle: &mut Settle, now: Instant) {
+    fn signal(&mut self, signal: Signal, now: Instant) {
         self.folders_with_other_settings(&signal).into_iter().for_each(|folder| self.list_below(&folder));
         match signal {
-            Signal::Gone(path) => self.gone(path, settle),
+            Signal::Gone(path) => self.gone(path),
             Signal::Folder(path) => self.enter(path),
             // If what was created is a folder, the name is a link to one.
             Signal::Moved { to: folder, .. } | Signal::Created(folder) if folder.is_dir() => {
-                settle.gone(&folder);
+                self.settle.gone(&folder);
                 self.enter(folder);
             }
             Signal::Created(ref path) | Signal::Written(ref path) if self.takes(path) => {
@@ -271,24 +327,24 @@ impl Watch {
                 let is_created = matches!(signal, Signal::Created(_));
                 match fs::symlink_metadata(path) {
                     Ok(metadata) if metadata.is_symlink() || is_created && metadata.len() > 0 => {
-                        self.let_settle(path, settle, now);
+                        self.let_settle(path, now);
                     }
-                    Ok(metadata) if metadata.is_file() => settle.touched(path, now),
+                    Ok(metadata) if metadata.is_file() => self.settle.touched(path, now),
                     _ => {}
                 }
             }
             Signal::Moved { to: path, from } if self.takes(&path) => match self.look(&path) {
                 // Somebody has it open, or may have had it open: it was put back because it had changed.
                 Some(seen) if seen.writer == Writer::Present || from.as_deref().is_some_and(is_leftover) => {
-                    settle.listed(&path, seen, now);
+                    self.settle.listed(&path, seen, now);
                 }
-                Some(seen) => settle.complete(&path, seen.stamp, seen.doubt, now),
-                None => settle.gone(&path),
+                Some(seen) => self.settle.complete(&path, seen.stamp, seen.doubt, now),
+                None => self.settle.gone(&path),
             },
             // The kernel tells that a file was closed a little before it is, so this is no time to ask for writers.
-            Signal::Closed(path) if self.takes(&path) => match self.file(&path) {
-                Some((metadata, root)) => settle.complete(&path, root.stamp(&metadata), doubt(&path), now),
-                None => settle.gone(&path),
+            Signal::Closed(path) if self.takes(&path) => match self.stamp(&path) {
+                Some(stamp) => self.settle.complete(&path, stamp, doubt(&path), now),
+                None => self.settle.gone(&path),
             },
             Signal::Closed(path) | Signal::Moved { to: path, .. } => self.note_left_out(&path, false),
             Signal::Created(_) | Signal::Written(_) => {}
@@ -318,21 +374,21 @@ impl Watch {
     }
 
     /// Lets a file rest that exists, but that no message says is complete.
-    fn let_settle(&mut self, path: &Path, settle: &mut Settle, now: Instant) {
+    fn let_settle(&mut self, path: &Path, now: Instant) {
         match self.look(path) {
-            Some(seen) => settle.listed(path, seen, now),
+            Some(seen) => self.settle.listed(path, seen, now),
             None => self.note_left_out(path, false),
         }
     }
 
     /// Handles a path that was removed or moved away, and may lead to something else by now.
-    fn gone(&mut self, path: PathBuf, settle: &mut Settle) {
+    fn gone(&mut self, path: PathBuf) {
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => self.enter(path),
             Ok(_) => {}
             Err(_) => {
-                settle.gone(&path);
-                settle.gone_below(&path);
+                self.settle.gone(&path);
+                self.settle.gone_below(&path);
                 // A new folder at this path may get the inode number of the old one, but has no watch.
                 for root in self.roots.iter_mut().filter(|root| root.path == path && root.identity.is_some())
                 {
@@ -373,213 +429,13 @@ impl Watch {
             folder.starts_with(&root.path) && way.all(|above| self.enters(above, &root.path))
         })
     }
-
-    /// Lists a folder that appeared below a watched one.
-    fn enter(&mut self, folder: PathBuf) {
-        // Watched folders below it lost their watches together with the folder that had its path before, and the listing of another folder
-        // may not reach them.
-        for number in 0..self.roots.len() {
-            if self.roots[number].path.starts_with(&folder) && self.roots[number].path != folder {
-                self.list(number);
-            }
-        }
-        let Some(root) = self.way_to(&folder) else { return };
-        if folder == self.roots[root].path {
-            return self.list(root);
-        }
-        self.queue(root, folder);
-    }
-
-    /// Has a folder listed after those that wait, unless one of their listings will reach it anyway.
-    fn queue(&mut self, root: usize, folder: PathBuf) {
-        if self.roots[root].awaits(&folder) {
-            return;
-        }
-        self.roots[root].waiting.insert(folder.clone());
-        self.walks.push_back(Walk { root, folder, entries: None });
-    }
-
-    fn has_other_mounts(&mut self) -> bool {
-        let Some(notifier) = &self.notifier else { return false };
-        let folders = self.roots.iter().map(|root| root.path.as_path());
-        // Both are asked, and so reset: either may be reported first.
-        self.mounts.changed(folders) | notifier.take_unmounted()
-    }
-
-    /// Checks whether the watched folders exist, and which of them are to be listed.
-    fn check(&mut self, settle: &mut Settle, now: Instant) {
-        if self.has_other_mounts() {
-            self.notes.push(Note::Info(
-                "file systems were mounted or unmounted; all folders are listed again".into(),
-            ));
-            self.roots.iter_mut().for_each(|root| root.next_listing = now);
-        }
-        for number in 0..self.roots.len() {
-            let root = &mut self.roots[number];
-            let found =
-                fs::metadata(&root.path).ok().filter(Metadata::is_dir).map(|folder| Identity::of(&folder));
-            if found != root.identity {
-                if root.identity.is_some() {
-                    self.notes.push(Note::Warning(format!("{} is gone or was replaced", Shown(&root.path))));
-                    settle.gone_below(&root.path);
-                    self.notifier.iter().for_each(|notifier| notifier.leave(&root.path));
-                }
-                root.identity = found;
-                root.next_listing = now;
-                if found.is_some() {
-                    root.get_to_know(self.options.poll.is_some() || self.notifier.is_none());
-                    let how = if root.polled { " by listing it" } else { "" };
-                    self.notes.push(Note::Info(format!("watching {}{how}", Shown(&root.path))));
-                }
-            }
-            for folder in root.denied_until(now) {
-                let watched = self.notifier.as_ref().map(|notifier| notifier.watch(&folder));
-                match watched {
-                    Some(Err(NotWatched::Denied)) => self.roots[number].met_denial(&folder, now),
-                    // Only a listing of all of it finds that it can be listed again.
-                    _ if folder == self.roots[number].path => self.roots[number].next_listing = now,
-                    _ => self.enter(folder),
-                }
-            }
-            let root = &mut self.roots[number];
-            if root.identity.is_some() && root.next_listing <= now {
-                root.next_listing = now + root.interval(&self.options);
-                self.list(number);
-            }
-        }
-    }
-
-    fn list(&mut self, number: usize) {
-        let root = &mut self.roots[number];
-        if root.listing {
-            root.again |= !root.awaits(&root.path);
-        } else {
-            root.listing = true;
-            let folder = root.path.clone();
-            self.queue(number, folder);
-        }
-    }
-
-    /// Continues the first listing.
-    fn walk(&mut self, settle: &mut Settle, known: Known<'_>, now: Instant) {
-        let Some(mut walk) = self.walks.pop_front() else { return };
-        let follow = self.options.selection.links != Links::Never;
-        let mut entries = walk.entries.take().unwrap_or_else(|| {
-            self.begun(&walk);
-            WalkDir::new(&walk.folder).follow_links(follow).into_iter()
-        });
-        for _ in 0..ENTRIES_A_TURN {
-            match entries.next() {
-                // A watched folder may itself be a link, and walkdir then reports it as one.
-                Some(Ok(entry)) if entry.file_type().is_dir() || entry.depth() == 0 => {
-                    if self.enters(entry.path(), &self.roots[walk.root].path) {
-                        self.watch(entry.path(), walk.root, now);
-                    } else {
-                        self.note_left_out(entry.path(), true);
-                        entries.skip_current_dir();
-                    }
-                }
-                Some(Ok(entry)) => self.found(entry.path(), settle, known, now),
-                Some(Err(error)) => self.not_listed(&error, &walk, now),
-                None => return self.walked(&walk),
-            }
-        }
-        walk.entries = Some(entries);
-        self.walks.push_front(walk);
-    }
-
-    fn begun(&mut self, walk: &Walk) {
-        let root = &mut self.roots[walk.root];
-        root.waiting.remove(&walk.folder);
-        if walk.folder == root.path {
-            root.begin();
-        }
-    }
-
-    fn walked(&mut self, walk: &Walk) {
-        let root = &mut self.roots[walk.root];
-        if walk.folder == root.path {
-            self.listed = true;
-            if root.end() {
-                let note = format!("all folders in {} are watched again", Shown(&root.path));
-                self.notes.push(Note::Info(note));
-            }
-            if std::mem::take(&mut root.again) {
-                self.list(walk.root);
-            }
-        }
-    }
-
-    fn found(&mut self, path: &Path, settle: &mut Settle, known: Known<'_>, now: Instant) {
-        if is_leftover(path) {
-            self.leftovers.push(path.to_owned());
-        } else if !self.takes_name(path) {
-            self.note_left_out(path, false);
-        } else if let Some((metadata, root)) = self.file(path) {
-            if let Some(below) = self.below(path)
-                && !known(path, below, root.stamp(&metadata))
-            {
-                settle.listed(path, root.seen(path, &metadata), now);
-            }
-        } else {
-            self.note_left_out(path, false);
-        }
-    }
-
-    /// Returns whether a listing enters a folder: the watched folder `root` itself, or one below it.
-    fn enters(&self, folder: &Path, root: &Path) -> bool {
-        let Ok(below) = folder.strip_prefix(root) else { return false };
-        if below.as_os_str().is_empty() {
-            return true;
-        }
-        let follows = || !folder.is_symlink() || self.follows(folder) && !leads_back(folder, root);
-        !is_hidden(folder)
-            && self.options.selection.folder(below) == Choice::Taken
-            && follows()
-            && !self.options.excluded.iter().any(|excluded| are_same(excluded, folder))
-    }
-
-    fn watch(&mut self, folder: &Path, root: usize, now: Instant) {
-        let Some(notifier) = self.notifier.as_ref().filter(|_| !self.roots[root].polled) else { return };
-        match notifier.watch(folder) {
-            Ok(()) | Err(NotWatched::Gone) => {}
-            // The listing reports it.
-            Err(NotWatched::Denied) => self.roots[root].met_denial(folder, now),
-            Err(why) => self.not_watched(folder, root, &why, now),
-        }
-    }
-
-    fn not_watched(&mut self, folder: &Path, root: usize, why: &NotWatched, now: Instant) {
-        // There is one limit for all folders, so it is reported once.
-        let is_known = self.roots.iter().any(Root::is_short_of_watches);
-        let root = &mut self.roots[root];
-        let is_news = if matches!(why, NotWatched::Limit) {
-            root.met_limit(&self.options, now);
-            !is_known
-        } else {
-            root.met_closed(folder)
-        };
-        if is_news {
-            let often = root.interval(&self.options).as_secs();
-            let note = format!("{}: {why}; it is listed every {often} s instead", Shown(folder));
-            self.notes.push(Note::Warning(note));
-        }
-    }
-
-    fn not_listed(&mut self, error: &walkdir::Error, walk: &Walk, now: Instant) {
-        // Link loops have no I/O error.
-        let Some(why) = error.io_error().filter(|why| why.kind() != ErrorKind::NotFound) else { return };
-        let path = error.path().unwrap_or(&walk.folder);
-        self.roots[walk.root].met_denial(path, now);
-        if self.roots[walk.root].met_closed(path) {
-            self.notes.push(Note::Warning(format!("not listed: {}: {why}", Shown(path))));
-        }
-    }
 }
 
 fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
-    let note = |why: &String| Note::Warning(format!("folders are listed every {} s: {why}", POLL.as_secs()));
-    Notifier::new().inspect_err(|why| notes.push(note(why))).ok()
+    let notifier = Notifier::new().inspect_err(|why| {
+        notes.push(Note::Warning(format!("folders are listed every {} s: {why}", POLL.as_secs())));
+    });
+    notifier.ok()
 }
 
 /// Returns what speaks against a file's being complete.
@@ -593,10 +449,8 @@ fn doubt(path: &Path) -> Doubt {
     }
 }
 
-/// Returns whether a link leads to a folder that contains it, which a walk that starts below that folder cannot know.
-fn leads_back(link: &Path, root: &Path) -> bool {
-    let mut above = link.ancestors().skip(1).take_while(|above| above.starts_with(root));
-    above.any(|above| are_same(above, link))
+fn ctime(path: &Path) -> Option<i64> {
+    fs::symlink_metadata(path).ok().map(|metadata| ctime_ns(&metadata))
 }
 
 fn is_leftover(path: &Path) -> bool {

@@ -136,3 +136,32 @@ fn a_failure_that_is_set_aside_leaves_the_status_and_is_tried_again_when_it_is_m
     wait("it to be tried again", || times_failed() == 2);
     assert_eq!(service.stop(), Some(0));
 }
+
+#[test]
+fn what_needs_more_than_all_memory_fails_at_once_and_is_tried_again_after_a_restart_with_more() {
+    let place = Place::new();
+    let pixels: Vec<u8> = (0..128 * 512_u32).flat_map(|at| (at as u16).to_be_bytes()).collect();
+    let service = Service::start(&place, "--method clahe --memory 1MiB");
+    drop_in(&place, "large.pgm", &[&b"P5 128 512 65535\n"[..], &pixels].concat());
+    wait("it to fail", || failed(&place) == 1);
+    let log = service.log();
+    assert!(log.contains("but --memory allows 1048576; raise --memory"), "{log}");
+    assert!(log.matches(" WARN failed: ").count() == 1 && !log.contains("retried in"), "{log}");
+    assert_eq!(service.stop(), Some(0));
+
+    let service = Service::start(&place, "--method clahe --memory 1MiB");
+    drop_in(&place, "small.pgm", DULL);
+    wait("the others to go on", || place.path("out/small.pgm").exists());
+    assert_eq!(
+        (service.log().matches(" WARN failed: ").count(), failed(&place)),
+        (1, 1),
+        "{}",
+        service.log()
+    );
+    assert_eq!(service.stop(), Some(0));
+
+    let service = Service::start(&place, "--method clahe --memory 8MiB");
+    wait("it to be tried again", || place.path("out/large.pgm").exists());
+    wait("it to leave the status", || failed(&place) == 0);
+    assert_eq!(service.stop(), Some(0));
+}

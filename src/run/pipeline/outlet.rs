@@ -93,7 +93,7 @@ impl<'a> Encoder<'a> {
             Destination::Bucket(OutputBucket::new(settings, out)?)
         } else {
             let &Settings { times, permissions, .. } = settings;
-            let inputs_go = settings.watch && settings.service.after != After::Keep;
+            let inputs_go = settings.never_ends && settings.service.after != After::Keep;
             Destination::Folder(OutputFolder { root: out, publisher, times, permissions, inputs_go })
         };
         Ok(Self { destination, stacks: StackOutputs::default(), pages: PageOutputs::default() })

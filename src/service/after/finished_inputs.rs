@@ -141,10 +141,14 @@ impl Waiting {
         }
     }
 
+    /// Returns what is currently requested of an input.
+    fn wanted(&self, input: &Path) -> Option<Arc<FinishedInput>> {
+        self.lock().leaving.get(input).cloned()
+    }
+
     /// Puts an input away as currently requested, and again if the request has changed by then.
     fn put_away(&self, input: &Path, attempts: u32, put: impl Fn(&FinishedInput) -> io::Result<()>) {
-        let wanted = || self.lock().leaving.get(input).cloned();
-        while let Some(one) = wanted() {
+        while let Some(one) = self.wanted(input) {
             let put = put(&one);
             let mut inputs = self.lock();
             if !inputs.leaving.get(input).is_some_and(|now| Arc::ptr_eq(now, &one)) {

@@ -6,7 +6,7 @@
 //! An input that is a link is moved as a link: who may put one into an inbox might not be allowed to read what it leads to. Only where all
 //! links are followed is that copied.
 
-use std::fs::{self, File, FileTimes, Metadata};
+use std::fs::{self, File, FileTimes};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -122,8 +122,7 @@ fn write_note(folder: &Folder, note: &Path, text: &str) -> io::Result<bool> {
 
 /// Returns whether a file contains exactly `text`.
 fn holds(folder: &Folder, file: &Path, text: &str) -> bool {
-    let has_its_length = |metadata: Metadata| metadata.is_file() && metadata.len() == text.len() as u64;
-    folder.metadata(file).is_ok_and(has_its_length)
+    folder.metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() == text.len() as u64)
         && folder.read(file).and_then(io::read_to_string).is_ok_and(|content| content == text)
 }
 

@@ -50,8 +50,8 @@ pub(crate) fn numbered(target: &Path, number: u64) -> PathBuf {
 pub(crate) fn start_of(name: &OsStr, room: usize) -> OsString {
     let name = name.as_bytes();
     let mut length = name.len().min(MAX_NAME.saturating_sub(room));
-    let is_within_character = |at: usize| name.get(at).is_some_and(|byte| byte >> 6 == 0b10);
-    while length > 0 && is_within_character(length) {
+    // Within a character, bytes begin with 10.
+    while length > 0 && name.get(length).is_some_and(|byte| byte >> 6 == 0b10) {
         length -= 1;
     }
     OsStr::from_bytes(&name[..length]).to_owned()

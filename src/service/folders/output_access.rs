@@ -1,6 +1,8 @@
-//! What the service stands on: the output folder's file system, its lock and its ledger. All of them can go while it runs.
+//! The access to outputs: owns the output folder's file system, its lock and its ledger, all of which can go while the service runs, and what is
+//! done to the ledger from time to time. Knows no picture.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
@@ -8,7 +10,9 @@ use tracing::{info, warn};
 use crate::config::Settings;
 use crate::error::Error;
 use crate::fs::paths::Shown;
-use crate::ledger::{self, Damage, Ledger, LedgerError, Lock, LockError};
+use crate::ledger::{self, Ledger, LedgerError, Lock, LockError, Pruned};
+use crate::progress::pictures;
+use crate::service::folders::ledger_check::LedgerCheck;
 use crate::service::watch::mounts::{Home, Mounted};
 use crate::source::stop::Stop;
 
@@ -31,8 +35,18 @@ pub(crate) struct OutputAccess {
     complaints: HashSet<String>,
     /// Why it did not work the last time.
     ledger_trouble: Option<String>,
+    check: LedgerCheck,
+    /// Progress of the search for old rows, and when it goes on.
+    pruned: Pruned,
+    next_prune: Instant,
 }
 
+/// How often the ledger is searched for old rows.
+const PRUNE: Duration = Duration::from_secs(24 * 3600);
+/// The age from which a row is forgotten if its input is gone.
+const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The most rows checked in one turn, so that a slow file system does not hold up the loop.
+const PRUNED_A_TURN: u32 = 1000;
 /// How long a call of the ledger may wait for another process, which the loop does too.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -57,6 +71,7 @@ impl OutputAccess {
         let (lock, ledger, note) = ledger::take(&settings.out, settings.service.state.as_deref())?;
         note.iter().for_each(|note| warn!("{note}"));
         ledger.set_patience(LEDGER_TIMEOUT);
+        let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
         let access = Self {
             home: Home::of(&settings.out),
             unmounted: None,
@@ -68,6 +83,9 @@ impl OutputAccess {
             stop: stop.clone(),
             complaints: HashSet::new(),
             ledger_trouble: None,
+            check: LedgerCheck::start(folder).map_err(Error::thread)?,
+            pruned: Pruned::default(),
+            next_prune: Instant::now(),
         };
         Ok((access, note))
     }
@@ -139,9 +157,16 @@ impl OutputAccess {
         self.ledger_trouble.clone()
     }
 
-    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder. Returns why the ledger is
-    /// another one now, if it is: then everything has to be listed again.
+    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder, and replaces a ledger that was
+    /// found damaged. Returns why the ledger is another one now, if it is: then everything has to be listed again.
     pub(crate) fn keep(&mut self) -> Option<String> {
+        self.keep_files().or_else(|| {
+            let mended = self.ledger.mend_found(self.check.found()?)?;
+            self.mended(mended)
+        })
+    }
+
+    fn keep_files(&mut self) -> Option<String> {
         let retaken = self.retake_lock().map_err(|why| why.to_string());
         if self.superseded.is_some() {
             return None;
@@ -186,12 +211,6 @@ impl OutputAccess {
         self.mended(mended)
     }
 
-    /// As [`OutputAccess::ledger_failed`], for damage that no call came upon.
-    pub(crate) fn ledger_is_damaged(&mut self, damage: Damage) -> Option<String> {
-        let mended = self.ledger.mend_found(damage)?;
-        self.mended(mended)
-    }
-
     fn mended(&mut self, mended: Result<String, LedgerError>) -> Option<String> {
         match mended {
             Ok(note) => {
@@ -223,5 +242,32 @@ impl OutputAccess {
             info!("the ledger can be written again");
         }
         works_again
+    }
+
+    /// Returns whether the search for old rows of the ledger is to go on.
+    pub(crate) fn is_to_prune(&self, now: Instant) -> bool {
+        self.next_prune <= now
+    }
+
+    /// Continues the search for old rows, but for inputs in the folders `missing`; `inputs_go` as for [`Ledger::prune`].
+    ///
+    /// # Errors
+    /// When a call of the ledger fails. The search then ends.
+    pub(crate) fn prune(
+        &mut self,
+        missing: &[&Path],
+        inputs_go: bool,
+        now: Instant,
+    ) -> Result<(), LedgerError> {
+        self.next_prune = now + PRUNE;
+        let Pruned { forgotten: before, last } = std::mem::take(&mut self.pruned);
+        let pruned = self.ledger.prune(OLD, missing, inputs_go, &last.unwrap_or_default(), PRUNED_A_TURN)?;
+        let forgotten = before + pruned.forgotten;
+        if pruned.last.is_some() {
+            (self.next_prune, self.pruned) = (now, Pruned { forgotten, ..pruned });
+        } else if forgotten > 0 {
+            info!("removed {} from the ledger whose input is long gone", pictures(forgotten as u64));
+        }
+        Ok(())
     }
 }

@@ -158,12 +158,12 @@ impl Counts {
 
     fn own_report(&self) -> Report {
         let Own { done, failed, skipped, bytes_out, last_done, failures, .. } = &self.own;
-        let named = |(at, input, reason): &(Instant, PathBuf, String)| FailedPicture {
+        let failures = failures.iter().map(|(at, input, reason)| FailedPicture {
             input: input.clone(),
             reason: reason.clone(),
             seconds_ago: at.elapsed().as_secs(),
             again_in_seconds: None,
-        };
+        });
         Report {
             done: *done,
             failed: *failed,
@@ -172,7 +172,7 @@ impl Counts {
             running: self.service.running as u64,
             retrying: self.service.pausing as u64,
             last_done_seconds_ago: last_done.map(|at| at.elapsed().as_secs()),
-            failures: failures.iter().map(named).collect(),
+            failures: failures.collect(),
             ..Report::default()
         }
     }

@@ -161,7 +161,7 @@ impl Activity {
         [&mut self.minute, &mut self.hour].into_iter().for_each(|chart| {
             chart.current(now);
         });
-        let shown = |(number, picture): &(u64, DonePicture)| Shown {
+        let latest = self.latest.iter().map(|(number, picture)| Shown {
             number: *number,
             input: picture.input.clone(),
             device: picture.device.clone(),
@@ -171,11 +171,11 @@ impl Activity {
             seconds: picture.seconds,
             stages: picture.times,
             seconds_ago: now.saturating_duration_since(picture.at).as_secs(),
-        };
+        });
         Recent {
             minute: self.minute.buckets.iter().copied().collect(),
             hour: self.hour.buckets.iter().copied().collect(),
-            latest: self.latest.iter().map(shown).collect(),
+            latest: latest.collect(),
         }
     }
 }

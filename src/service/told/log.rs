@@ -13,7 +13,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::config::{Settings, Style};
+use crate::config::{Existing, Settings, Style};
 use crate::error::Error;
 use crate::fs::paths::{Shown, absolute};
 use crate::progress::trace;
@@ -30,8 +30,8 @@ pub(crate) fn start(style: Style) -> Result<(), Error> {
         Style::Normal => "info",
         Style::Verbose => "debug",
     };
-    let usual = || EnvFilter::new(format!("histeqd={level}"));
-    let filter = EnvFilter::try_from_env("HISTEQD_LOG").unwrap_or_else(|_| usual());
+    let filter = EnvFilter::try_from_env("HISTEQD_LOG");
+    let filter = filter.unwrap_or_else(|_| EnvFilter::new(format!("histeqd={level}")));
     let lines = Lines { journal: leads_to_journal() };
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
@@ -65,6 +65,24 @@ pub(crate) fn folder_note(note: FolderNote) {
         FolderNote::Says(text) => info!("settings of a folder: {text}"),
         FolderNote::Idle(text) => warn!("{text}"),
         FolderNote::Unusable(why) => warn!("the pictures of a folder wait: {why}"),
+    }
+}
+
+/// Logs what a reload has done: which keys it changed and for which a restart is needed.
+pub(crate) fn reloaded(applied: &[String], fixed: &[String]) {
+    match applied {
+        [] => info!("the configuration is reloaded: it changes nothing of the running service"),
+        applied => info!("the configuration is reloaded: changes to {} are in force", applied.join(", ")),
+    }
+    if !fixed.is_empty() {
+        warn!("a restart is needed for the changes to {}", fixed.join(", "));
+    }
+}
+
+/// Warns if `overwrite` is set, which has no effect: the ledger decides what is processed, not the modification times of outputs.
+pub(crate) fn warn_of_overwrite(settings: &Settings) {
+    if settings.existing == Existing::Overwrite {
+        warn!("overwrite = true has no effect in a service; to process everything again, delete its ledger");
     }
 }
 

@@ -10,11 +10,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::device::machine::Machine;
-use crate::ledger::{Outcome, ServiceReport};
-use crate::progress::timings::Times;
+use crate::ledger::ServiceReport;
+use crate::service::told::activity::DonePicture;
 use crate::slot::device_state::DeviceState;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -67,64 +67,80 @@ pub(crate) struct Metrics {
     last_success: Gauge<f64, AtomicU64>,
 }
 
+/// Registers a metric, and returns it.
+fn registered<M: Metric + Clone>(to: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    to.register(name, help, metric.clone());
+    metric
+}
+
+/// Registers a metric with a unit, and returns it.
+fn measured<M: Metric + Clone>(to: &mut Registry, name: &str, help: &str, unit: Unit, metric: M) -> M {
+    to.register_with_unit(name, help, unit, metric.clone());
+    metric
+}
+
 impl Metrics {
     /// Creates all metrics, at zero.
     pub(crate) fn new(machine: Arc<Machine>) -> Self {
-        let mut metrics = Self {
-            registry: Registry::with_prefix("histeqd"),
+        let mut registry = Registry::with_prefix("histeqd");
+        let to = &mut registry;
+        let in_pipeline = "Time of a picture in the pipeline, from its job to its output";
+        let up_to_16_s = Histogram::new(exponential_buckets(0.001, 2.0, 16));
+        let by_stage: Family<_, _, fn() -> Histogram> = Family::new_with_constructor(stage_seconds);
+        let held = "Whether new pictures are held back because outputs cannot be written";
+        let busy = "Time during which a GPU had at least one picture";
+        let limit = "Memory that pictures may have, --memory";
+        let last = "When the last picture was done, since 1970";
+        let metrics = Self {
             machine,
-            pictures: Family::default(),
-            bytes_in: Family::default(),
-            bytes_out: Family::default(),
-            pixels: Family::default(),
-            seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
-            stages: Family::new_with_constructor(stage_seconds),
-            files: Family::default(),
-            up: Family::default(),
-            failures: Family::default(),
-            busy: Family::default(),
-            slots: Family::default(),
-            slots_taken: Family::default(),
-            memory: Gauge::default(),
-            memory_taken: Gauge::default(),
-            held: Gauge::default(),
-            paused: Gauge::default(),
-            missing: Gauge::default(),
-            last_success: Gauge::default(),
+            pictures: registered(to, "pictures", "Pictures by result and device", Family::default()),
+            bytes_in: registered(
+                to,
+                "input_bytes",
+                "Bytes of the inputs of pictures done",
+                Family::default(),
+            ),
+            bytes_out: registered(
+                to,
+                "output_bytes",
+                "Bytes of the outputs of pictures done",
+                Family::default(),
+            ),
+            pixels: registered(to, "pixels", "Pixels of pictures done", Family::default()),
+            seconds: measured(to, "picture", in_pipeline, Unit::Seconds, up_to_16_s),
+            stages: measured(to, "stage", "Time of a picture in one stage", Unit::Seconds, by_stage),
+            files: registered(to, "files", "Files not yet finished or put away, by phase", Family::default()),
+            held: registered(to, "held", held, Gauge::default()),
+            paused: registered(to, "paused", "Whether somebody paused the service", Gauge::default()),
+            missing: registered(
+                to,
+                "inboxes_missing",
+                "Watched folders that are not there",
+                Gauge::default(),
+            ),
+            last_success: measured(to, "last_success_timestamp", last, Unit::Seconds, Gauge::default()),
+            up: registered(to, "device_up", "Whether a device works now", Family::default()),
+            failures: registered(
+                to,
+                "device_failures",
+                "How often a device failed; it is tried again",
+                Family::default(),
+            ),
+            busy: measured(to, "device_busy", busy, Unit::Seconds, Family::default()),
+            slots: registered(to, "slots", "Pictures that a device can have at once", Family::default()),
+            slots_taken: registered(to, "slots_in_use", "Pictures that a device has", Family::default()),
+            memory_taken: measured(
+                to,
+                "picture_memory",
+                "Memory that pictures have",
+                Unit::Bytes,
+                Gauge::default(),
+            ),
+            memory: measured(to, "picture_memory_limit", limit, Unit::Bytes, Gauge::default()),
+            registry,
         };
-        metrics.register();
         metrics.begin_at_zero();
         metrics
-    }
-
-    fn register(&mut self) {
-        let to = &mut self.registry;
-        to.register("pictures", "Pictures by result and device", self.pictures.clone());
-        to.register("input_bytes", "Bytes of the inputs of pictures done", self.bytes_in.clone());
-        to.register("output_bytes", "Bytes of the outputs of pictures done", self.bytes_out.clone());
-        to.register("pixels", "Pixels of pictures done", self.pixels.clone());
-        to.register_with_unit(
-            "picture",
-            "Time of a picture in the pipeline, from its job to its output",
-            Unit::Seconds,
-            self.seconds.clone(),
-        );
-        to.register_with_unit("stage", "Time of a picture in one stage", Unit::Seconds, self.stages.clone());
-        to.register("files", "Files not yet finished or put away, by phase", self.files.clone());
-        to.register(
-            "held",
-            "Whether new pictures are held back because outputs cannot be written",
-            self.held.clone(),
-        );
-        to.register("paused", "Whether somebody paused the service", self.paused.clone());
-        to.register("inboxes_missing", "Watched folders that are not there", self.missing.clone());
-        to.register_with_unit(
-            "last_success_timestamp",
-            "When the last picture was done, since 1970",
-            Unit::Seconds,
-            self.last_success.clone(),
-        );
-        self.register_machine();
     }
 
     /// Shows counters before they first count: of one that begins with 1, Prometheus sees no increase.
@@ -134,42 +150,15 @@ impl Metrics {
         }
     }
 
-    fn register_machine(&mut self) {
-        let to = &mut self.registry;
-        to.register("device_up", "Whether a device works now", self.up.clone());
-        to.register("device_failures", "How often a device failed; it is tried again", self.failures.clone());
-        to.register_with_unit(
-            "device_busy",
-            "Time during which a GPU had at least one picture",
-            Unit::Seconds,
-            self.busy.clone(),
-        );
-        to.register("slots", "Pictures that a device can have at once", self.slots.clone());
-        to.register("slots_in_use", "Pictures that a device has", self.slots_taken.clone());
-        to.register_with_unit(
-            "picture_memory",
-            "Memory that pictures have",
-            Unit::Bytes,
-            self.memory_taken.clone(),
-        );
-        to.register_with_unit(
-            "picture_memory_limit",
-            "Memory that pictures may have, --memory",
-            Unit::Bytes,
-            self.memory.clone(),
-        );
-    }
-
     /// Counts a picture that was done.
-    pub(crate) fn done(&self, outcome: &Outcome<'_>, bytes_in: u64, seconds: f64, times: &Times) {
-        let Outcome { device, pixels, bytes_out } = *outcome;
-        let label = Device { device: device.to_owned() };
-        self.pictures.get_or_create(&Picture { result: "done", device: device.to_owned() }).inc();
-        self.bytes_in.get_or_create(&label).inc_by(bytes_in);
-        self.bytes_out.get_or_create(&label).inc_by(bytes_out);
-        self.pixels.get_or_create(&label).inc_by(pixels);
-        self.seconds.observe(seconds);
-        for (stage, time) in times.each() {
+    pub(crate) fn done(&self, picture: &DonePicture) {
+        let label = Device { device: picture.device.clone() };
+        self.pictures.get_or_create(&Picture { result: "done", device: picture.device.clone() }).inc();
+        self.bytes_in.get_or_create(&label).inc_by(picture.bytes_in);
+        self.bytes_out.get_or_create(&label).inc_by(picture.bytes_out);
+        self.pixels.get_or_create(&label).inc_by(picture.pixels);
+        self.seconds.observe(picture.seconds);
+        for (stage, time) in picture.times.each() {
             self.stages.get_or_create(&InStage { stage: stage.name() }).observe(time.as_secs_f64());
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -253,7 +242,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::timings::Stage;
+    use crate::progress::timings::{Stage, Times};
     use std::time::Duration;
 
     #[test]
@@ -262,7 +251,7 @@ mod tests {
         assert!(metrics.text().contains("histeqd_pictures_total{result=\"failed\",device=\"\"} 0"));
         let mut times = Times::default();
         times.add(Stage::Decode, Duration::from_millis(3));
-        metrics.done(&Outcome { device: "GPU 0", pixels: 30, bytes_out: 20 }, 10, 0.01, &times);
+        metrics.done(&DonePicture { device: "GPU 0".into(), times, ..DonePicture::for_tests(20) });
         metrics.failed();
         metrics.gauge(&ServiceReport {
             waiting: 7,

@@ -1,12 +1,16 @@
 //! Tells somebody, once, when failures begin, and once when they have ended: posts to a URL, or runs a command.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use tracing::{debug, warn};
 
@@ -20,8 +24,12 @@ use crate::progress::pictures;
 const WAITING: usize = 16;
 /// The pauses before a message is sent again.
 const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
-/// How long one attempt may take.
+/// How long one attempt to post may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a command may take, which may have to wait for another machine.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often to look whether a command has ended.
+const TICK: Duration = Duration::from_millis(20);
 
 /// What is sent, as one JSON object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,8 +73,8 @@ impl Notifications {
     pub(crate) fn start(notify: Option<&Notify>, quiet: Duration, out: &Path) -> Result<Self, Error> {
         let to = notify.cloned().map(|notify| {
             let (to, messages) = bounded(WAITING);
-            let send = move || send_all(&notify, &messages);
-            thread::Builder::new().name("notify".into()).spawn(send).map(|_| to).map_err(Error::thread)
+            let thread = thread::Builder::new().name("notify".into());
+            thread.spawn(move || send_all(&notify, &messages)).map(|_| to).map_err(Error::thread)
         });
         let to = to.transpose()?;
         Ok(Self {
@@ -163,7 +171,7 @@ fn send_all(notify: &Notify, messages: &Receiver<Message>) {
 fn send(notify: &Notify, text: &str) -> Result<(), String> {
     match notify {
         Notify::Url(url) => post(url, text),
-        Notify::Command(command) => run(command, text),
+        Notify::Command(command) => run(command, text, COMMAND_TIMEOUT),
     }
 }
 
@@ -175,19 +183,35 @@ fn post(url: &str, text: &str) -> Result<(), String> {
     sent.map(drop).map_err(|error| format!("{host}/… cannot be posted to: {error}"))
 }
 
-fn run(command: &str, text: &str) -> Result<(), String> {
-    let cannot = |error: std::io::Error| format!("`{command}` cannot be run: {error}");
-    let mut shell = Command::new("sh");
-    let mut child =
-        shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(cannot)?;
-    if let Some(mut input) = child.stdin.take() {
-        // A command that does not read is none the worse.
-        let _ = input.write_all(text.as_bytes());
+/// Runs a command with the text as its input. One that takes longer than `timeout` is ended, with all that it has started.
+fn run(command: &str, text: &str, timeout: Duration) -> Result<(), String> {
+    let status = input(text).and_then(|input| {
+        let mut shell = Command::new("sh");
+        let mut child =
+            shell.args(["-c", command]).stdin(input).stdout(Stdio::null()).process_group(0).spawn()?;
+        let until = Instant::now() + timeout;
+        while Instant::now() < until {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status));
+            }
+            thread::sleep(TICK);
+        }
+        kill_process_group(Pid::from_child(&child), Signal::KILL)?;
+        child.wait().map(|_| None)
+    });
+    match status.map_err(|error| format!("`{command}` cannot be run: {error}"))? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("`{command}` ended with {status}")),
+        None => Err(format!("`{command}` did not end within {} s and was killed", timeout.as_secs())),
     }
-    match child.wait().map_err(cannot)? {
-        status if status.success() => Ok(()),
-        status => Err(format!("`{command}` ended with {status}")),
-    }
+}
+
+/// Returns a file with this content. A pipe would have to be written to, which waits for a command that does not read.
+fn input(text: &str) -> io::Result<File> {
+    let mut file = File::from(memfd_create("notification", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -237,5 +261,25 @@ mod tests {
         );
         assert!(send(&Notify::Command("exit 3".into()), "{}").unwrap_err().contains("`exit 3` ended with"));
         assert_eq!(send(&Notify::Command("grep -q event".into()), "{\"event\":1}"), Ok(()));
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_what_it_started_and_the_next_one_is_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let started = folder.path().join("started");
+        let hangs = format!("sleep 1000 & echo $! > '{}'; wait", started.display());
+        let why = run(&hangs, "{}", Duration::from_secs(1)).unwrap_err();
+        assert!(why.ends_with("did not end within 1 s and was killed"), "{why}");
+        let stat = format!("/proc/{}/stat", std::fs::read_to_string(started).unwrap().trim());
+        // It may wait for its new parent to ask how it ended.
+        let is_over = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        (0..1000).take_while(|_| !is_over()).for_each(|_| thread::sleep(Duration::from_millis(1)));
+        assert!(is_over(), "what it started goes on");
+        assert_eq!(run("grep -q event", "{\"event\":1}", COMMAND_TIMEOUT), Ok(()));
+    }
+
+    #[test]
+    fn a_command_that_does_not_read_holds_nobody_up() {
+        assert_eq!(run("true", &"long".repeat(1 << 20), COMMAND_TIMEOUT), Ok(()));
     }
 }

@@ -129,12 +129,12 @@ fn real(folder: &Path) -> PathBuf {
 
 /// Returns the lines of the file systems that `folders` lie on, except for the root file system, or that are mounted below them.
 fn near(mounts: &[u8], folders: &[PathBuf]) -> Vec<Vec<u8>> {
-    let is_near = |line: &&[u8]| {
+    let lines = mounts.split(|byte| *byte == b'\n').filter(|line| {
         let Some(place) = place(line) else { return false };
         let is_root = place == Path::new("/");
         folders.iter().any(|folder| place.starts_with(folder) || !is_root && folder.starts_with(&place))
-    };
-    mounts.split(|byte| *byte == b'\n').filter(is_near).map(<[u8]>::to_vec).collect()
+    });
+    lines.map(<[u8]>::to_vec).collect()
 }
 
 /// Returns the mount point in a line of the table.

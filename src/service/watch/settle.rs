@@ -15,6 +15,7 @@
 //! Wherever a file is found without a message about it and the kernel says that a writer has it open, it is Open too. A file that may not be
 //! complete although nobody has it open (see [`Doubt`]) is never ready at once: it goes from Open to Resting.
 
+mod file;
 mod seen;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 use super::writer::Writer;
 use crate::device::backoff::Backoff;
 use crate::fs::stamp::Stamp;
+use file::{File, Meanwhile, Phase};
 pub use seen::{Doubt, Seen};
 
 /// How long to wait for a file that a writer has open but does not write to, before it is tried as it is: a process that lives long may never
@@ -90,43 +92,6 @@ pub struct Counts {
     pub running: usize,
     /// Failed, and waiting for the next try.
     pub pausing: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Open,
-    Resting,
-    Ready,
-    Running(Meanwhile),
-    Pausing,
-}
-
-/// What happened to a file while its job was running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meanwhile {
-    Nothing,
-    /// A writer has it open.
-    Open,
-    /// A writer closed it, or another file was moved over it.
-    Complete,
-    /// It was found changed, or went away.
-    Other,
-}
-
-#[derive(Debug)]
-struct File {
-    phase: Phase,
-    /// As last seen; `None` before that.
-    stamp: Option<Stamp>,
-    /// When the stamp last changed, or a writer was last noticed.
-    since: Instant,
-    /// Whether the file is known to be complete, and not only likely to be.
-    certain: bool,
-    /// Whether a writer was noticed, and nothing has told since that it closed the file.
-    open: bool,
-    attempts: u32,
-    /// When it has to be looked at; mirrored in `Settle::due`.
-    due: Option<Instant>,
 }
 
 /// The state machine: all files that are not done yet.
@@ -453,8 +418,10 @@ impl Settle {
     fn forget_left_names(&mut self) {
         if self.ready.len() > 2 * self.files.len() + 64 {
             let mut seen = HashSet::new();
-            let is_ready = |path: &Path| self.files.get(path).is_some_and(|file| file.phase == Phase::Ready);
-            self.ready.retain(|path| is_ready(path) && seen.insert(path.clone()));
+            self.ready.retain(|path| {
+                let is_ready = self.files.get(path).is_some_and(|file| file.phase == Phase::Ready);
+                is_ready && seen.insert(path.clone())
+            });
         }
     }
 
@@ -467,44 +434,6 @@ impl Settle {
             file.phase = Phase::Ready;
             self.ready.push_back(path.to_owned());
             self.forget_left_names();
-        }
-    }
-}
-
-impl File {
-    fn new(now: Instant) -> Self {
-        Self {
-            phase: Phase::Resting,
-            stamp: None,
-            since: now,
-            certain: false,
-            open: false,
-            attempts: 0,
-            due: None,
-        }
-    }
-
-    fn hear_of(&mut self, writer: Writer) {
-        match writer {
-            Writer::Absent => self.open = false,
-            Writer::Present => self.open = true,
-            Writer::Unknown => {}
-        }
-    }
-
-    /// Returns whether to wait for a writer that has it open: not forever, if it does not write.
-    fn is_written(&self, seen: Seen, now: Instant) -> bool {
-        let is_silent = seen.older_than(LONGEST_OPEN)
-            || self.stamp == Some(seen.stamp) && now >= self.since + LONGEST_OPEN;
-        seen.writer == Writer::Present && !is_silent
-    }
-
-    /// Records the stamp; if it differs, what was known about the old content is dropped.
-    fn renew(&mut self, stamp: Stamp, now: Instant) {
-        if self.stamp != Some(stamp) {
-            self.stamp = Some(stamp);
-            self.since = now;
-            self.attempts = 0;
         }
     }
 }

@@ -1,3 +1,5 @@
+use super::listing::ENTRIES_A_TURN;
+use super::notifier::NotWatched;
 use super::root::WITHOUT_WATCHES;
 use super::*;
 use crate::service::watch::settle::{Counts, Ending, Ready};
@@ -20,7 +22,6 @@ const REST: Duration = Duration::from_millis(50);
 struct Case {
     folder: tempfile::TempDir,
     watch: Watch,
-    settle: Settle,
 }
 
 fn options(excluded: &[PathBuf]) -> Options {
@@ -42,8 +43,8 @@ impl Case {
         let folder = tempfile::tempdir().unwrap();
         let inbox = folder.path().join("in");
         fs::create_dir(&inbox).unwrap();
-        let watch = Watch::start(vec![inbox.clone()], options(&inbox), Instant::now());
-        Self { folder, watch, settle: Settle::new(REST) }
+        let watch = Watch::start(vec![inbox.clone()], options(&inbox), REST, Instant::now());
+        Self { folder, watch }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -60,7 +61,7 @@ impl Case {
     }
 
     fn turn_knowing(&mut self, known: Known<'_>) {
-        self.watch.turn(None, &mut self.settle, known, Instant::now());
+        self.watch.turn(None, known, Instant::now());
     }
 
     /// Takes turns for long enough that files come to rest and become ready.
@@ -77,7 +78,7 @@ impl Case {
 
     fn ready(&mut self) -> Vec<Ready> {
         self.run();
-        let mut ready: Vec<_> = std::iter::from_fn(|| self.settle.take()).collect();
+        let mut ready: Vec<_> = std::iter::from_fn(|| self.watch.take()).collect();
         ready.sort_by(|a, b| a.path.cmp(&b.path));
         ready
     }
@@ -88,8 +89,7 @@ impl Case {
         ready
             .into_iter()
             .map(|ready| {
-                let seen = self.watch.look(&ready.path);
-                self.settle.finished(&ready.path, Ending::Good, seen, Instant::now());
+                self.watch.finish(&ready.path, Ending::Good);
                 self.watch.below(&ready.path).unwrap().to_str().unwrap().to_owned()
             })
             .collect()
@@ -151,7 +151,7 @@ fn a_file_is_left_alone_while_its_writer_has_it_open() {
         writer.write_all(b"x").unwrap();
         assert_eq!(case.done(), [""; 0]);
     }
-    assert_eq!(case.settle.counts(), Counts { incomplete: 1, ..Counts::default() });
+    assert_eq!(case.watch.settle.counts(), Counts { incomplete: 1, ..Counts::default() });
     drop(writer);
     let ready = case.ready();
     assert_eq!((ready.len(), ready[0].stamp.size), (1, 3));
@@ -208,7 +208,7 @@ fn a_link_that_leads_out_is_left_out_and_said_to_be() {
         link("sub", "near");
         link("../outside/b.png", "late.png");
         assert_eq!(case.done(), done, "{links:?}");
-        let notes = case.watch.take_notes();
+        let notes = std::mem::take(&mut case.watch.notes);
         let told = |note: &&Note| matches!(note, Note::Info(text) if text.contains("--links follow"));
         assert_eq!(notes.iter().filter(told).count(), 1, "{notes:?}");
     }
@@ -242,7 +242,7 @@ fn a_file_that_changes_or_goes_is_noticed() {
     fs::remove_file(case.at("b.png")).unwrap();
     drop(open);
     assert_eq!(case.done(), [""; 0]);
-    assert_eq!(case.settle.counts(), Counts::default());
+    assert_eq!(case.watch.settle.counts(), Counts::default());
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn other_options_count_for_folders_that_are_watched_already() {
     assert_eq!(case.done(), ["archive/a.png", "b/a.png"]);
     let selection = Selection::new(&[], &["b".into()], Links::Inside).unwrap();
     let options = Options { selection, ..options(&[case.at("archive")]) };
-    case.watch.reconfigure(options, Instant::now());
+    case.watch.reconfigure(options, REST);
     case.run();
     for name in ["archive/b.png", "archive/archive/c.png", "b/c.png", "b/d/e.png", "f.png"] {
         case.write(name);
@@ -276,23 +276,23 @@ fn known_files_are_not_taken_from_a_listing() {
 #[test]
 fn a_watched_folder_may_go_and_come_back() {
     let mut case = Case::new();
-    assert_eq!(case.watch.empty().count(), 1);
+    case.turn();
+    assert_eq!([false, true].map(|inputs_go| case.watch.may_be_unmounted(inputs_go).len()), [1, 0]);
     case.write("a.png");
     assert_eq!(case.done(), ["a.png"]);
     let away = case.folder.path().join("away");
     fs::rename(case.folder.path().join("in"), &away).unwrap();
-    case.watch.list_all(Instant::now());
+    case.watch.list_all();
     case.run();
-    assert_eq!((case.watch.missing().count(), case.watch.empty().count()), (1, 0));
+    assert_eq!((case.watch.missing().count(), case.watch.may_be_unmounted(true).len()), (1, 1));
     assert!(
-        case.watch
-            .take_notes()
+        std::mem::take(&mut case.watch.notes)
             .iter()
             .any(|note| matches!(note, Note::Warning(why) if why.contains("is gone")))
     );
     fs::write(away.join("b.png"), "x").unwrap();
     fs::rename(&away, case.folder.path().join("in")).unwrap();
-    case.watch.list_all(Instant::now());
+    case.watch.list_all();
     assert_eq!(case.done(), ["a.png", "b.png"]);
     assert_eq!(case.watch.missing().count(), 0);
     case.write("c.png");
@@ -310,7 +310,7 @@ fn a_watched_folder_that_went_is_another_when_it_is_back() {
     fs::remove_dir(&inbox).unwrap();
     let gone = signals.recv_timeout(Duration::from_secs(5)).unwrap();
     assert!(matches!(gone, Signal::Gone(_)), "{gone:?}");
-    case.watch.turn(Some(gone), &mut case.settle, &mut |_, _, _| false, Instant::now());
+    case.watch.turn(Some(gone), &mut |_, _, _| false, Instant::now());
     assert_ne!(case.watch.roots[0].identity, before);
 }
 
@@ -322,7 +322,7 @@ fn lost_messages_lead_to_a_listing() {
         fs::write(case.at(&format!("{number}.png")), "x").unwrap();
     }
     let mut found: HashSet<String> = case.done().into_iter().collect();
-    while !case.watch.is_listed() || case.settle.counts() != Counts::default() {
+    while !case.watch.is_listed() || case.watch.settle.counts() != Counts::default() {
         found.extend(case.done());
     }
     assert_eq!(found.len(), WAITING_AND_MORE);
@@ -346,7 +346,7 @@ fn polling_needs_no_messages() {
     let mut case = Case::with(|_| Options { poll: Some(Duration::from_millis(20)), ..options(&[]) });
     case.run();
     case.write("a/b.png");
-    case.watch.list_all(Instant::now());
+    case.watch.list_all();
     assert_eq!(case.done(), ["a/b.png"]);
 }
 
@@ -358,10 +358,10 @@ fn what_is_put_back_because_it_changed_has_to_rest() {
     fs::rename(case.at("a.png"), case.at(".histeqd-done-a.png")).unwrap();
     fs::write(case.at(".histeqd-done-a.png"), "half of another").unwrap();
     fs::rename(case.at(".histeqd-done-a.png"), case.at("a.png")).unwrap();
-    while case.settle.counts() == Counts::default() {
+    while case.watch.settle.counts() == Counts::default() {
         case.turn();
     }
-    assert_eq!(case.settle.counts(), Counts { incomplete: 1, ..Counts::default() });
+    assert_eq!(case.watch.settle.counts(), Counts { incomplete: 1, ..Counts::default() });
     assert_eq!(case.done(), ["a.png"]);
 }
 
@@ -382,7 +382,7 @@ fn a_folder_that_may_not_be_read_is_tried_again_soon_and_alone() {
     let (begin, deep) = (Instant::now(), case.at("deep"));
     case.watch.roots[0].met_denial(&deep, begin);
     let waiting = |case: &mut Case, at| {
-        case.watch.check(&mut case.settle, at);
+        case.watch.check(at);
         case.watch.walks.iter().map(|walk| walk.folder.clone()).collect::<Vec<_>>()
     };
     assert_eq!(waiting(&mut case, begin + WITHOUT_WATCHES - CHECK), [""; 0].map(PathBuf::from));
@@ -407,14 +407,14 @@ fn folders_without_a_watch_are_listed_soon_and_until_they_have_one() {
     case.watch.not_watched(&case.at("deep"), 0, &limit, begin);
     case.watch.not_watched(&case.at("deeper"), 0, &limit, begin);
     let listed_at = |case: &mut Case, at| {
-        case.watch.check(&mut case.settle, begin + seconds(at));
+        case.watch.check(begin + seconds(at));
         let is_listed = !case.watch.is_listed();
         while !case.watch.is_listed() {
-            case.watch.walk(&mut case.settle, &mut |_, _, _| false, begin + seconds(at));
+            case.watch.walk(&mut |_, _, _| false, begin + seconds(at));
         }
         is_listed
     };
-    let notes = case.watch.take_notes();
+    let notes = std::mem::take(&mut case.watch.notes);
     let about_limit = |note: &&Note| matches!(note, Note::Warning(why) if why.contains("max_user_watches"));
     assert_eq!(notes.iter().filter(about_limit).count(), 1, "{notes:?}");
     assert_eq!(
@@ -422,7 +422,7 @@ fn folders_without_a_watch_are_listed_soon_and_until_they_have_one() {
         [false, true, false, true, false, false, true]
     );
     let again = format!("all folders in {} are watched again", case.at("").display());
-    assert_eq!(case.watch.take_notes(), [Note::Info(again.replace("/ ", " "))]);
+    assert_eq!(std::mem::take(&mut case.watch.notes), [Note::Info(again.replace("/ ", " "))]);
 }
 
 /// Makes file permissions apply to this thread, whoever runs it.
@@ -440,9 +440,9 @@ fn a_folder_that_cannot_be_listed_is_named_once_until_it_can_be() {
     case.write("lost\nfound/a.png");
     let allow = |mode| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
     let list = |case: &mut Case| {
-        case.watch.list_all(Instant::now());
+        case.watch.list_all();
         case.run();
-        let notes = case.watch.take_notes().into_iter();
+        let notes = std::mem::take(&mut case.watch.notes).into_iter();
         let troubles = notes.filter_map(|note| if let Note::Warning(why) = note { Some(why) } else { None });
         troubles.collect::<Vec<_>>()
     };
@@ -475,7 +475,7 @@ fn a_folder_that_could_not_be_listed_for_any_cause_is_listed_again() {
     case.watch.roots[0].met_closed(&root);
     case.watch.roots[0].met_denial(&root, now);
     case.write("a.png");
-    case.watch.turn(None, &mut case.settle, &mut |_, _, _| false, later);
+    case.watch.turn(None, &mut |_, _, _| false, later);
     case.run();
     assert!(!case.watch.roots[0].is_closed() && case.done() == ["a.png"]);
 }
@@ -498,11 +498,29 @@ fn a_folder_that_is_renamed_to_and_fro_is_listed_once_more() {
     assert_eq!(rename(&mut case), 1);
     case.turn();
     assert_eq!(rename(&mut case), 2, "one is under way, and may have passed what was renamed");
-    case.watch.list_all(Instant::now());
+    case.watch.list_all();
     case.turn();
     case.watch.enter(case.at("d"));
     assert_eq!(case.watch.walks.iter().filter(|walk| walk.folder == case.at("")).count(), 1);
     assert!(!case.watch.walks.iter().any(|walk| walk.folder == case.at("d")));
     case.run();
     assert!(case.watch.is_listed() && case.watch.roots[0].waiting.is_empty());
+}
+
+#[test]
+fn what_was_put_back_is_remembered_until_it_is_gone_or_touched() {
+    let mut case = Case::new();
+    let [gone, touched, left, last] = ["gone", "touched", "left", "last"].map(|name| case.at(name));
+    for input in [&gone, &touched, &left, &last] {
+        fs::write(input, "input").unwrap();
+        case.watch.note_put_back(input.clone());
+    }
+    assert!([&gone, &touched, &left].iter().all(|input| case.watch.put_back_at(input) == ctime(input)));
+    fs::remove_file(&gone).unwrap();
+    while ctime(&touched) == case.watch.put_back_at(&touched) {
+        fs::write(&touched, "another").unwrap();
+    }
+    case.watch.note_put_back(last.clone());
+    assert_eq!(case.watch.put_back.len(), 2);
+    assert!(case.watch.put_back_at(&left).is_some() && case.watch.put_back_at(&last).is_some());
 }

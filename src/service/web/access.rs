@@ -188,9 +188,9 @@ fn text(headers: &HeaderMap, name: HeaderName) -> &str {
 fn is_of_this_origin(headers: &HeaderMap) -> bool {
     let site = text(headers, HeaderName::from_static("sec-fetch-site"));
     let origin = text(headers, header::ORIGIN);
-    let is_own = |(_, own): (&str, &str)| own == text(headers, header::HOST);
+    let is_own = origin.split_once("://").is_some_and(|(_, own)| own == text(headers, header::HOST));
     let by_site = !headers.contains_key("sec-fetch-site") || matches!(site, "same-origin" | "none");
-    by_site && (!headers.contains_key(header::ORIGIN) || origin.split_once("://").is_some_and(is_own))
+    by_site && (!headers.contains_key(header::ORIGIN) || is_own)
 }
 
 #[cfg(test)]

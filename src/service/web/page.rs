@@ -37,7 +37,8 @@ pub(crate) fn private_routes() -> Router<Arc<Answers>> {
     Router::new().route("/activity", get(activity)).route("/pictures/{number}/{part}", get(picture))
 }
 
-fn part((kind, text): (&'static str, &'static str)) -> impl IntoResponse {
+fn part(part: (&'static str, &'static str)) -> impl IntoResponse {
+    let (kind, text) = part;
     let headers = [
         (header::CONTENT_TYPE, kind),
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -86,12 +87,6 @@ async fn activity(
     headers: HeaderMap,
 ) -> Result<Json<Page>, StatusCode> {
     let page = off_thread(move || {
-        let device = |(state, slots): (DeviceState, crate::slot::SlotUse)| Device {
-            busy_seconds: state.busy.map(|busy| busy.as_secs_f64()),
-            state,
-            slots: slots.all,
-            slots_in_use: slots.taken,
-        };
         let machine = answers.metrics.machine();
         let (used, all) = machine.pool.memory();
         Page {
@@ -100,7 +95,15 @@ async fn activity(
             may_change: answers.access.may_change(caller, &headers).is_ok(),
             status: answers.account.report(),
             recent: answers.account.recent(),
-            devices: machine.devices().map(device).collect(),
+            devices: machine
+                .devices()
+                .map(|(state, slots)| Device {
+                    busy_seconds: state.busy.map(|busy| busy.as_secs_f64()),
+                    state,
+                    slots: slots.all,
+                    slots_in_use: slots.taken,
+                })
+                .collect(),
             memory: Use { used, all },
             disk: disk(answers.account.out()),
         }

@@ -146,8 +146,8 @@ struct Kept(VecDeque<(u64, Side, Arc<Preview>)>);
 
 impl Kept {
     fn get(&self, number: u64, side: Side) -> Option<Arc<Preview>> {
-        let is_meant = |(own, of, _): &&(u64, Side, Arc<Preview>)| (*own, *of) == (number, side);
-        self.0.iter().find(is_meant).map(|(_, _, preview)| Arc::clone(preview))
+        let kept = self.0.iter().find(|(own, of, _)| (*own, *of) == (number, side));
+        kept.map(|(_, _, preview)| Arc::clone(preview))
     }
 
     fn add(&mut self, number: u64, side: Side, preview: Arc<Preview>) {
@@ -288,11 +288,11 @@ fn spread(means: &[u16], pixel: Pixel) -> Vec<u8> {
     let colours = || means.iter().enumerate().filter(|(at, _)| !is_alpha(*at)).map(|(_, &mean)| mean);
     let (least, greatest) = (colours().min().unwrap_or(0), colours().max().unwrap_or(0));
     let range = u32::from(greatest - least).max(1);
-    let to_eight = |(at, &mean): (usize, &u16)| match is_alpha(at) {
+    let spread = means.iter().enumerate().map(|(at, &mean)| match is_alpha(at) {
         true => (mean >> 8) as u8,
         false => (u32::from(mean - least) * 255 / range) as u8,
-    };
-    means.iter().enumerate().map(to_eight).collect()
+    });
+    spread.collect()
 }
 
 #[cfg(test)]

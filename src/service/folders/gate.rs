@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use tracing::info;
+
 use crate::device::backoff::Backoff;
 
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
 
 /// A gate for new pictures: open, or closed for a pause, after which one picture is let through to try.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     closed: Option<Closed>,
     /// How often a picture that was written has opened it.
     openings: u64,
@@ -25,7 +27,7 @@ struct Closed {
 
 impl Gate {
     /// Closes the gate: a picture could not be written for a cause that concerns all of them.
-    pub(super) fn close(&mut self, why: String, now: Instant) {
+    pub(crate) fn close(&mut self, why: String, now: Instant) {
         // Pictures in progress when it was closed fail the same way; only a failed try lengthens the pause.
         let failures = match &self.closed {
             Some(closed) if closed.trying => closed.failures.saturating_add(1),
@@ -36,32 +38,33 @@ impl Gate {
         self.closed = Some(Closed { why, failures, until, trying: false });
     }
 
-    /// Opens the gate: a picture was written. Returns whether it was closed.
-    pub(super) fn open(&mut self) -> bool {
-        let was_closed = self.closed.take().is_some();
-        self.openings += u64::from(was_closed);
-        was_closed
+    /// Opens the gate: a picture was written.
+    pub(crate) fn open(&mut self) {
+        if self.closed.take().is_some() {
+            self.openings += 1;
+            info!("outputs can be written again");
+        }
     }
 
     /// Returns how often a picture that was written has opened it.
-    pub(super) fn openings(&self) -> u64 {
+    pub(crate) fn openings(&self) -> u64 {
         self.openings
     }
 
     /// Opens the gate without a picture that was written: none waits at it and would ever try, or outputs go elsewhere now.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.closed = None;
     }
 
     /// Allows another try: the picture that was let through ended in a way that says nothing about the output.
-    pub(super) fn allow_another_try(&mut self) {
+    pub(crate) fn allow_another_try(&mut self) {
         if let Some(closed) = &mut self.closed {
             closed.trying = false;
         }
     }
 
     /// Returns whether a picture may be begun now. The first one after a pause is the one that tries.
-    pub(super) fn may_start(&mut self, now: Instant) -> bool {
+    pub(crate) fn may_start(&mut self, now: Instant) -> bool {
         match &mut self.closed {
             None => true,
             Some(closed) if closed.trying || now < closed.until => false,
@@ -73,12 +76,12 @@ impl Gate {
     }
 
     /// Returns how long no picture will be begun.
-    pub(super) fn left(&self, now: Instant) -> Duration {
+    pub(crate) fn left(&self, now: Instant) -> Duration {
         self.closed.as_ref().map_or(Duration::ZERO, |closed| closed.until.saturating_duration_since(now))
     }
 
     /// Returns why no pictures are begun, if the gate is closed.
-    pub(super) fn why(&self) -> Option<&str> {
+    pub(crate) fn why(&self) -> Option<&str> {
         self.closed.as_ref().map(|closed| closed.why.as_str())
     }
 }
@@ -102,8 +105,8 @@ mod tests {
             gate.close("full".into(), now);
         }
         assert_eq!(gate.why(), Some("full"));
-        assert!(gate.open());
-        assert!(!gate.open());
+        gate.open();
+        gate.open();
         assert_eq!(gate.openings(), 1);
         assert!(gate.may_start(now));
     }

@@ -1,0 +1,109 @@
+//! Tells what happened, wherever that is told: owns the log's words about pictures, their counts, the metrics, the health and notifications.
+//! Decides nothing: what it is told of has happened.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tracing::{debug, error, info, warn};
+
+use super::account::Account;
+use super::activity::DonePicture;
+use super::health::Health;
+use super::metrics::Metrics;
+use super::notifications::Notifications;
+use crate::fs::paths::Shown;
+use crate::ledger::ServiceReport;
+
+/// How often the service's state is reported.
+const SAY: Duration = Duration::from_secs(2);
+
+/// All who are told without asking.
+pub(crate) struct Reporter {
+    account: Arc<Account>,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    notifications: Notifications,
+    next: Instant,
+}
+
+impl Reporter {
+    pub(crate) fn new(
+        account: Arc<Account>,
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+        notifications: Notifications,
+    ) -> Self {
+        Self { account, health, metrics, notifications, next: Instant::now() }
+    }
+
+    /// Returns what is told of pictures in figures.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Returns what is told of the service's health.
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Returns what monitoring is told.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Counts a picture that was done.
+    pub(crate) fn done(&self, picture: DonePicture) {
+        self.metrics.done(&picture);
+        self.account.done(picture);
+    }
+
+    /// Counts a file that is not a picture.
+    pub(crate) fn skipped(&self) {
+        self.metrics.skipped();
+        self.account.skipped();
+    }
+
+    /// Tells of a picture that failed for good.
+    pub(crate) fn failed(&mut self, input: &Path, reason: &str) {
+        self.notifications.failed(input, reason, Instant::now());
+        warn!("failed: {}: {reason}", Shown(input));
+        self.count_failed(input, reason);
+    }
+
+    /// Tells of a picture that is given up: it kills the process.
+    pub(crate) fn given_up(&self, input: &Path, reason: &str) {
+        error!("failed: {}: {reason}", Shown(input));
+        self.count_failed(input, reason);
+    }
+
+    fn count_failed(&self, input: &Path, reason: &str) {
+        self.metrics.failed();
+        self.account.failed(input, reason);
+    }
+
+    /// Tells of a picture that is tried again after `pause`; at the info level only if that `is_news`, for some are retried forever.
+    pub(crate) fn retried(&self, input: &Path, reason: &str, pause: Duration, is_news: bool) {
+        self.metrics.retried();
+        let seconds = pause.as_secs_f64().ceil();
+        if is_news {
+            info!("failed, retried in {seconds} s: {}: {reason}", Shown(input));
+        } else {
+            debug!("failed again, retried in {seconds} s: {}: {reason}", Shown(input));
+        }
+    }
+
+    /// Returns whether it is time to report the service's state.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.next <= now
+    }
+
+    /// Reports the service's state to all but the ledger, which has taken it unless there is `ledger_trouble`.
+    pub(crate) fn say(&mut self, service: ServiceReport, ledger_trouble: Option<String>, now: Instant) {
+        self.next = now + SAY;
+        self.metrics.gauge(&service);
+        self.health.say(&service);
+        self.notifications.look(&service, now);
+        self.account.say(service, ledger_trouble);
+    }
+}

@@ -1,0 +1,155 @@
+//! Folders in object storage, which announce nothing: they are listed in rounds, each a run of its own, until the user stops that. Owns what is
+//! known from one round to the next; what is done with what is new is for others.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+
+use super::Job;
+use super::stop::Stop;
+use crate::config::Settings;
+use crate::error::Error;
+use crate::fs::paths::Shown;
+use crate::fs::stamp::Stamp;
+
+/// How often the folders are listed unless `--poll` says.
+const POLL: Duration = Duration::from_secs(30);
+/// How often a stop is looked for.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Does rounds until asked to stop. Each returns how long to wait for the next, or that there is none; `waits` is called meanwhile, again and again.
+///
+/// # Errors
+/// That of a round.
+pub(crate) fn follow(
+    stop: &Stop,
+    mut round: impl FnMut() -> Result<Option<Duration>, Error>,
+    waits: impl Fn(),
+) -> Result<(), Error> {
+    while !stop.asked() {
+        let Some(pause) = round()? else { return Ok(()) };
+        let next = Instant::now() + pause;
+        while !stop.asked() && Instant::now() < next {
+            waits();
+            thread::sleep(TICK.min(next.saturating_duration_since(Instant::now())));
+        }
+    }
+    Ok(())
+}
+
+/// What is known from one round to the next.
+pub(crate) struct Rounds {
+    settings: Settings,
+    /// The objects that are not handed on again in these states.
+    passed: HashMap<PathBuf, Stamp>,
+    /// What was said of an input or folder, so that it is not said again in every round.
+    told: HashMap<PathBuf, String>,
+}
+
+impl Rounds {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self { settings: of_a_round(settings.clone()), passed: HashMap::new(), told: HashMap::new() }
+    }
+
+    /// Returns the settings of the next round.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns how long after a round the next one is.
+    pub(crate) fn pause(&self) -> Duration {
+        self.settings.service.poll.unwrap_or(POLL)
+    }
+
+    /// Goes on with other settings, which may do what was passed over.
+    pub(crate) fn reload(&mut self, settings: Settings) {
+        self.settings = of_a_round(settings);
+        self.passed.clear();
+    }
+
+    /// Takes those out of all jobs that a listing found which were passed over in their state. Forgets what it did not find.
+    pub(crate) fn without_passed(&mut self, mut jobs: Vec<Job>) -> Vec<Job> {
+        let mut before = std::mem::take(&mut self.passed);
+        jobs.retain(|job| !self.is_passed(&mut before, &job.input, state_of(job)));
+        jobs
+    }
+
+    /// Returns whether an object was passed over `before` in this state, and keeps it in mind if so.
+    fn is_passed(
+        &mut self,
+        before: &mut HashMap<PathBuf, Stamp>,
+        input: &Path,
+        state: Option<Stamp>,
+    ) -> bool {
+        let known = before.remove_entry(input).filter(|(_, known)| state == Some(*known));
+        self.passed.extend(known.clone());
+        known.is_some()
+    }
+
+    /// Has an object passed over as long as it is in this state.
+    pub(crate) fn pass(&mut self, input: PathBuf, state: Stamp) {
+        self.passed.insert(input, state);
+    }
+
+    /// Says what failed in a round, unless the one before has said so, and which folders are there again.
+    pub(crate) fn tell(&mut self, lead: &str, failed: HashMap<PathBuf, String>) {
+        for (path, why) in failed.iter().filter(|(path, why)| self.told.get(*path) != Some(*why)) {
+            warn!("{lead}{}: {why}", Shown(path));
+        }
+        for path in self.told.keys().filter(|path| self.is_folder(path) && !failed.contains_key(*path)) {
+            info!("{}: there again", Shown(path));
+        }
+        self.told = failed;
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        self.settings.inputs.iter().chain([&self.settings.out]).any(|own| own == path)
+    }
+}
+
+/// Returns the settings of one round: it ends, and a bucket that is gone ends all of it, not only a picture.
+fn of_a_round(settings: Settings) -> Settings {
+    Settings { never_ends: false, ..settings }
+}
+
+/// Returns the state of a job's object.
+pub(crate) fn state_of(job: &Job) -> Option<Stamp> {
+    job.object.as_ref().map(|object| Stamp::of_object(object.entry()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Request, Written};
+
+    #[test]
+    fn what_is_passed_over_is_forgotten_once_it_is_gone_or_another() {
+        let settings = Settings::resolve(Written::default(), Request::default()).unwrap();
+        let mut rounds = Rounds::new(&settings);
+        let state = |size| Stamp { size, mtime_ns: 0, inode: 0 };
+        for (name, size) in [("same", 1), ("another", 2), ("gone", 3)] {
+            rounds.pass(name.into(), state(size));
+        }
+        for _ in 0..2 {
+            let mut before = std::mem::take(&mut rounds.passed);
+            assert!(rounds.is_passed(&mut before, Path::new("same"), Some(state(1))));
+            assert!(!rounds.is_passed(&mut before, Path::new("another"), Some(state(1))));
+            assert!(!rounds.is_passed(&mut before, Path::new("new"), Some(state(1))));
+            assert_eq!(rounds.passed.keys().collect::<Vec<_>>(), [Path::new("same")]);
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait_for_the_next_round() {
+        let (stop, mut rounds) = (Stop::default(), 0);
+        let round = || {
+            rounds += 1;
+            Ok(Some(Duration::from_secs(3600)))
+        };
+        follow(&stop, round, || stop.ask()).unwrap();
+        assert_eq!(rounds, 1);
+    }
+}
