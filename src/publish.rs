@@ -2,6 +2,7 @@
 //! is followed; an output takes the place of one that has its name.
 
 mod leftovers;
+mod published;
 mod stream;
 mod temporary;
 mod unpublished;
@@ -23,7 +24,8 @@ use crate::fs::paths::{Shown, folder_of};
 
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
-pub use stream::{Pending, Published, Stream};
+pub use published::Published;
+pub use stream::{Pending, Stream};
 pub(crate) use temporary::Temporary;
 use unpublished::Hidden;
 pub use unpublished::{Sealed, Unpublished};

@@ -3,36 +3,10 @@
 use std::env;
 use std::fs::File;
 use std::io::{self, Seek};
-use std::iter;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use super::{PublishError, Sealed, Unpublished, Upload};
-
-/// An output that has appeared.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Published {
-    /// Its length.
-    pub bytes: u64,
-    /// Whether it took the place of one of other settings that came to be there during this run.
-    pub replaces_another: bool,
-}
-
-impl Published {
-    fn new(bytes: u64) -> Self {
-        Self { bytes, replaces_another: false }
-    }
-}
-
-/// Several outputs as one.
-impl iter::Sum for Published {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            bytes: sum.bytes + one.bytes,
-            replaces_another: sum.replaces_another || one.replaces_another,
-        })
-    }
-}
+use super::{PublishError, Published, Sealed, Unpublished, Upload};
 
 /// An output that is written, but has not appeared yet.
 #[derive(Debug)]

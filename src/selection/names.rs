@@ -23,7 +23,7 @@ pub(crate) fn is_hidden(path: &Path) -> bool {
 }
 
 /// Returns the path of an output below the output folder, for an input at the path `below` below its input folder. Without a format, it
-/// is the same path, unless its name is that of a format that is not written. `splits` as for [`first_output`].
+/// is the same path, unless its name is that of a format that is not written. `splits` as for `first_output`.
 pub fn output_below(below: &Path, format: Option<Format>, splits: bool) -> PathBuf {
     let unwritten = Format::of_name(below).filter(|format| !format.is_written());
     let format = format.or_else(|| unwritten.map(Format::written));

@@ -20,7 +20,7 @@ mod tiles;
 use super::clip::{ClipLimit, Clipping, LevelsInUse};
 use super::colour::Plane;
 use super::executor::{Executor, Pool, Team};
-use super::histogram::Tally;
+use super::histogram::{Counting, Tally};
 use super::level::Level;
 pub use super::portable::Corners;
 use super::portable::{Quad, quantize};
@@ -129,9 +129,8 @@ impl<S> Default for Thread<S> {
     }
 }
 
-impl<S: Sample> Thread<S> {
-    /// Returns the tally, which may hold earlier counts.
-    pub(super) fn tally(&mut self) -> &mut Tally {
+impl<S: Sample> Counting for Thread<S> {
+    fn tally(&mut self) -> &mut Tally {
         self.tally.get_or_insert_with(|| Tally::new(S::LEVELS))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::clahe::Thread;
 use super::clip::Count;
 use super::colour::{self, Plane};
 use super::executor::{Executor, Pool, Team};
@@ -160,11 +159,17 @@ pub fn add_plane<S: Sample>(
     }
 }
 
+/// The buffers of a thread, with one to count in.
+pub(super) trait Counting {
+    /// Returns the tally, which may hold earlier counts.
+    fn tally(&mut self) -> &mut Tally;
+}
+
 /// Counts one plane of a picture, as [`add_plane`] does, and returns how often each level occurs.
-pub(super) fn count_plane<'t, S: Sample, E: Executor>(
+pub(super) fn count_plane<'t, S: Sample, T: Counting + Default + Send, E: Executor>(
     samples: &[S],
     (width, pixel, plane, counted): (usize, Pixel, Plane, Counted),
-    threads: &'t mut Pool<Thread<S>>,
+    threads: &'t mut Pool<T>,
     team: &Team<'_, E>,
 ) -> &'t [u64] {
     threads.all().iter_mut().for_each(|thread| thread.tally().clear());
@@ -174,7 +179,7 @@ pub(super) fn count_plane<'t, S: Sample, E: Executor>(
         threads.with(|thread| add_plane(samples, width, pixel, plane, counted, thread.tally()));
     });
     threads.with(|_| ());
-    let mut tallies = threads.all().iter_mut().map(Thread::tally);
+    let mut tallies = threads.all().iter_mut().map(Counting::tally);
     let total = tallies.next().expect("this thread has one");
     tallies.for_each(|tally| total.merge(tally));
     total.counts()

@@ -79,7 +79,10 @@ mod tests {
         Slice { series: "1.2".to_owned(), position, orientation, number }
     }
 
-    fn order<const N: usize>(slices: [(Option<[f64; 3]>, Option<[f64; 6]>, Option<f64>); N]) -> Vec<usize> {
+    /// Position, orientation and number.
+    type Headers = (Option<[f64; 3]>, Option<[f64; 6]>, Option<f64>);
+
+    fn order<const N: usize>(slices: [Headers; N]) -> Vec<usize> {
         Slice::order(&slices.map(|(position, orientation, number)| slice(position, orientation, number)))
     }
 

@@ -190,17 +190,3 @@ fn blocks<'s, S: Sample, R: TileRow<S>>(
     }
     blocks
 }
-
-/// Divides consecutive runs into groups of about so many columns, at least one run each.
-pub(super) fn group(runs: &[Run], columns: usize) -> Vec<Range<usize>> {
-    let mut groups: Vec<Range<usize>> = Vec::new();
-    for (number, run) in runs.iter().enumerate() {
-        match groups.last_mut() {
-            Some(group) if run.pixels.end - runs[group.start].pixels.start <= columns => {
-                group.end = number + 1;
-            }
-            _ => groups.push(number..number + 1),
-        }
-    }
-    groups
-}

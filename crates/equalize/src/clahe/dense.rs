@@ -6,10 +6,10 @@
 use std::ops::Range;
 
 use super::Thread;
-use super::bands::{Block, Cut, Task, TileRow, group};
+use super::bands::{Block, Cut, Task, TileRow};
 use super::plane::{PaddedPlane, fit};
 use super::survey::Interval;
-use super::tiles::{Geometry, Run};
+use super::tiles::{Geometry, Run, group};
 use crate::clip::Count;
 use crate::histogram::Tally;
 use crate::portable::{self, Corners, Quad, quantize};

@@ -7,9 +7,8 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::Thread;
-use super::bands::group;
 use super::plane::PaddedPlane;
-use super::tiles::{Axis, Geometry, Run};
+use super::tiles::{Axis, Geometry, Run, group};
 use crate::executor::{Executor, Pool, Team};
 use crate::level::Level;
 use crate::sample::Sample;

@@ -172,3 +172,17 @@ impl Axis {
         length * size_of::<f32>() + length.min(tiles + 1) * size_of::<Run>()
     }
 }
+
+/// Divides consecutive runs into groups of about so many columns, at least one run each.
+pub(super) fn group(runs: &[Run], columns: usize) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for (number, run) in runs.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group) if run.pixels.end - runs[group.start].pixels.start <= columns => {
+                group.end = number + 1;
+            }
+            _ => groups.push(number..number + 1),
+        }
+    }
+    groups
+}
