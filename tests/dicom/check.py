@@ -98,9 +98,9 @@ def same_colours(source, pixels, path, out):
     found = pydicom.dcmread(out).pixel_array
     if source.PhotometricInterpretation == 'PALETTE COLOR':
         if source.file_meta.TransferSyntaxUID == ExplicitVRBigEndian:
-            # pydicom takes their words for little-endian ones.
-            for colour in ('Red', 'Green', 'Blue'):
-                table = f'{colour}PaletteColorLookupTableData'
+            # pydicom takes their words for little-endian ones, but for those of segmented tables.
+            tables = [f'{colour}PaletteColorLookupTableData' for colour in ('Red', 'Green', 'Blue')]
+            for table in (table for table in tables if table in source):
                 setattr(source, table, np.frombuffer(source[table].value, '>u2').astype('<u2').tobytes())
         pixels = apply_color_lut(pixels, source)
         if found.dtype == np.uint8 and pixels.dtype != np.uint8:
