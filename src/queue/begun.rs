@@ -65,7 +65,8 @@ impl Failure {
         let fault = match error {
             _ if !are_there => Fault::Worker,
             error if error.affects_all_outputs() => Fault::Worker,
-            error if error.is_transient() => Fault::Passing,
+            // Another worker may have more memory.
+            error if error.is_transient() || error.exceeds_memory() => Fault::Passing,
             _ => Fault::Own,
         };
         Self { reason: error.in_service(), fault }
