@@ -83,9 +83,8 @@ fn a_worker_that_exits_is_started_again_and_nothing_is_lost() {
 #[test]
 fn a_worker_that_cannot_start_again_leaves_its_pictures_to_others() {
     // With few threads there are few slots, so that pictures still wait for the workers when these are started again.
-    let batch = pictures(PICTURES, &["--threads", "2"]);
     for workers in [1, 2] {
-        let summary = run(&batch, "refuse@3", workers);
+        let summary = run(&pictures(PICTURES, &["--threads", "2"]), "refuse@3", workers);
         assert!(notes(&summary).contains("a test asked for this"), "{summary}");
     }
 }
