@@ -71,7 +71,10 @@ fn run(faults: MakeFaults) -> Result<Exit, Error> {
         Invocation::Command(Command::Retry(command)) => print(&retry::retry(&command)?),
         Invocation::Command(Command::Pause(command)) => print(&pause::pause(&command)?),
         Invocation::Command(Command::Resume(command)) => print(&pause::resume(&command)?),
-        Invocation::Command(Command::Bench(command)) => print(&bench::report(&command)?),
+        Invocation::Command(Command::Bench(command)) => {
+            trace::start(true).map_err(Error::trace)?;
+            print(&bench::report(&command)?)
+        }
         Invocation::Command(Command::Completions(command)) => print(&cli::completions(&command)),
         Invocation::Command(Command::Man(command)) => cli::write_manual(&command).map(|()| Exit::Done),
         Invocation::Command(Command::Worker(command)) if command.list => print(&worker::list()),
@@ -99,6 +102,7 @@ fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
 
 /// Like [`run_pictures`], but makes histograms instead of pictures.
 fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
+    trace::start(true).map_err(Error::trace)?;
     let (settings, request) = command.resolve()?;
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));

@@ -74,6 +74,19 @@ fn the_timings_count_what_workers_computed() {
 }
 
 #[test]
+fn a_trace_tells_of_the_program_and_of_its_workers() {
+    let (batch, folder) = (pictures(6, &[]), tempfile::tempdir().unwrap());
+    let path = folder.path().join("trace.json");
+    let output = batch.histeqd("cpu-workers:1", "out").env("HISTEQD_TRACE", &path).output().unwrap();
+    batch.assert_done(&output, "out");
+    let closed = format!("{}]", fs::read_to_string(&path).unwrap().trim_end().trim_end_matches(','));
+    let events: Vec<Value> = serde_json::from_str(&closed).unwrap();
+    let spans =
+        |name: &str| events.iter().filter(|event| event["ph"] == "X" && event["name"] == name).count();
+    assert_eq!([spans("load"), spans("carry out"), spans("encode"), spans("publish")], [6; 4]);
+}
+
+#[test]
 fn a_worker_that_exits_is_started_again_and_nothing_is_lost() {
     let summary = run_with_fault("exit@3", 1);
     assert!(notes(&summary).contains("ended by signal 9"), "{summary}");
