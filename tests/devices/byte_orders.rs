@@ -1,12 +1,13 @@
 //! 16-bit pictures whose files have the high byte first: workers get them, and leave them, as the files have them.
 
+use std::fs;
 use std::process::Stdio;
 
 use equalize::{Depth, Layout};
 use serde_json::Value;
 
 use super::batch::{Batch, by};
-use crate::harness::{gpus, histeqd};
+use crate::harness::{gpus, histeqd, project};
 use crate::samples::{Data, Random, every_layout, pam, samples};
 
 /// Names and contents of PAMs of every kind of 16-bit pixel, and of a PGM whose samples have to be scaled.
@@ -101,5 +102,19 @@ fn workers_count_the_same() {
     assert!(table(&batch, "cpu-workers:1") == expected);
     if gpus() > 0 {
         assert!(table(&batch, "0") == expected);
+    }
+}
+
+#[test]
+fn samples_beside_padding_are_the_same_whoever_equalizes() {
+    let folder = project().join("tests/data/dicom");
+    let files = ["padding.dcm", "padding-above.dcm", "padding-below.dcm", "mr-padded.dcm"];
+    let named = |name: &str| (name.to_owned(), fs::read(folder.join(name)).unwrap());
+    for method in ["global", "stretch", "clahe"] {
+        let batch = Batch::new(files.map(named), &["--format", "png", "--method", method]);
+        batch.assert_done(&batch.histeqd("cpu-workers:1", "out").output().unwrap(), "out");
+        if gpus() > 0 {
+            batch.assert_done(&batch.histeqd("0", "of-gpu").output().unwrap(), "of-gpu");
+        }
     }
 }
