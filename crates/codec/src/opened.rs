@@ -175,7 +175,7 @@ impl Opened<'_> {
     fn byte_orders(&self) -> ByteOrders {
         // Samples are made of levels in the machine's order, and levels of samples.
         // A sample that would get the level of those without a value is moved off it in the machine's order.
-        let may_lack_values = self.source.facts().mapped().is_some();
+        let may_lack_values = self.source.facts().mapped().is_some_and(|form| form.no_data.is_some());
         let is_hidden = self.may_hide() || may_lack_values;
         let in_place = self.levels == LevelCount::Full && !is_hidden && self.restored().is_none();
         if !self.keeps_byte_orders || !in_place {
