@@ -32,6 +32,14 @@ pub enum CodecError {
         /// What the user can do about it.
         remedy: String,
     },
+    /// The program was built without the format.
+    #[error("{format} is left out of this build; build histeqd with --features {feature}")]
+    LeftOut {
+        /// The format of the file, or of the picture in it.
+        format: Format,
+        /// The Cargo feature that brings it.
+        feature: &'static str,
+    },
     /// The picture exceeds limits.
     #[error("too large: {what} exceeds {}", listed(exceeded))]
     TooLarge {
@@ -131,6 +139,7 @@ impl CodecError {
             Self::NotAPicture | Self::Empty | Self::Malformed { .. } => true,
             Self::NoPicture(_)
             | Self::Unsupported { .. }
+            | Self::LeftOut { .. }
             | Self::TooLarge { .. }
             | Self::LargerThanMemory { .. }
             | Self::BeyondLevels { .. }

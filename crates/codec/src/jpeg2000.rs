@@ -1,14 +1,16 @@
-//! JPEG 2000 codestreams, decoded by hayro-jpeg2000, which is written in safe Rust.
+//! JPEG 2000, in files and in DICOM: codestreams are decoded by hayro-jpeg2000, which is written in safe Rust.
 //!
 //! It takes some that are valid for damaged ones. So they are mended in place ([`mend`]): the length of the last tile-part may be left open,
 //! and components may be subsampled all alike. Bytes behind the last packet, which some encoders add, are found by trying.
 
+mod file;
 mod memory;
 
 use hayro_jpeg2000::error::{DecodeError, TileError};
 use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
 
-pub(crate) use memory::decoder_bytes;
+pub(crate) use file::open;
+use memory::decoder_bytes;
 
 use crate::CodecError;
 
@@ -24,8 +26,6 @@ const BESIDE: u64 = 4 << 20;
 
 /// The most bytes behind the last packet that are tried to be left out.
 const MAX_PADDING: u32 = 64;
-
-pub(crate) const CONVERT: &str = "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)";
 
 const DECOMPRESS: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
 
