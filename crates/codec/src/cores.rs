@@ -60,8 +60,10 @@ impl Cores {
 
     /// Takes an idle core, if there is one.
     fn help(&self) -> Option<Core<'_>> {
-        let take = |idle| (idle > 0).then_some(idle - 1);
-        self.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Core(self))
+        let taken = self
+            .idle
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |idle| (idle > 0).then_some(idle - 1));
+        taken.ok().map(|_| Core(self))
     }
 
     /// Does `work` on every piece, on this thread and on helpers for which there are idle cores, and passes the results to `take`, on this
@@ -91,9 +93,10 @@ impl Cores {
                     && let Some(core) = self.help()
                 {
                     let (given, done) = (workshop.given.clone(), workshop.done.clone());
-                    let help = move || core.help_with(work, &given, &done);
+                    let helper = Builder::new().name("help".into());
                     // Without a thread there is merely no help.
-                    let Ok(helper) = Builder::new().name("help".into()).spawn_scoped(scope, help) else {
+                    let Ok(helper) = helper.spawn_scoped(scope, move || core.help_with(work, &given, &done))
+                    else {
                         break;
                     };
                     helpers.push(helper);
@@ -133,9 +136,10 @@ impl Executor for Cores {
                 while helpers.len() < most_helpers.min(left)
                     && let Some(core) = self.help()
                 {
-                    let help = move || core.help_with_any(work, pieces);
+                    let helper = Builder::new().name("help".into());
                     // Without a thread there is merely no help.
-                    let Ok(helper) = Builder::new().name("help".into()).spawn_scoped(scope, help) else {
+                    let Ok(helper) = helper.spawn_scoped(scope, move || core.help_with_any(work, pieces))
+                    else {
                         break;
                     };
                     helpers.push(helper);
@@ -259,9 +263,11 @@ impl Core<'_> {
 
     /// Gives the core to a thread that works without one, if there is any; otherwise keeps it.
     fn unless_wanted(self) -> Option<Self> {
-        let give = |idle| (idle < 0).then_some(idle + 1);
-        let given = self.0.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, give).is_ok();
-        if given {
+        let given = self
+            .0
+            .idle
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |idle| (idle < 0).then_some(idle + 1));
+        if given.is_ok() {
             std::mem::forget(self);
             return None;
         }

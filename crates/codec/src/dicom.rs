@@ -383,11 +383,12 @@ fn read_levels(rows: &Frame<'_>, layout: &Layout, slot: &mut [u8], cores: &Cores
     let at_once = rows.at_once();
     let alone = Cores::none();
     let cores = if mapped::heap_bytes(rows, row) <= SMALL_CHANGE { cores } else { &alone };
-    let work = |(tool, outcome): &mut (Vec<u8>, Result<(), CodecError>), (band, into): (usize, &mut [u8])| {
-        *outcome = rows.read(tool, band * at_once, into);
-    };
-    let bands = slot.chunks_mut(at_once * row).enumerate();
-    cores.in_order(bands, || (Vec::new(), Ok(())), work, |(_, outcome)| std::mem::replace(outcome, Ok(())))
+    cores.in_order(
+        slot.chunks_mut(at_once * row).enumerate(),
+        || (Vec::new(), Ok(())),
+        |(tool, outcome), (band, into)| *outcome = rows.read(tool, band * at_once, into),
+        |(_, outcome)| std::mem::replace(outcome, Ok(())),
+    )
 }
 
 /// Turns levels around: black becomes white.
@@ -435,8 +436,8 @@ fn encoding(data: &mut Data<'_>, start: u64, transfer: Transfer) -> Result<Encod
 /// Returns the resolution that the distance of pixels stands for, in millimetres between rows and between columns.
 fn resolution(set: &DataSet) -> Option<Resolution> {
     let (rows, columns) = set.text(tags::PIXEL_SPACING)?.split_once('\\')?;
-    let per_inch = |distance: &str| distance.trim().parse::<f64>().ok().map(|distance| 25.4 / distance);
-    Resolution::per_inch([per_inch(columns)?, per_inch(rows)?])
+    let [x, y] = [columns, rows].map(|distance| distance.trim().parse::<f64>());
+    Resolution::per_inch([25.4 / x.ok()?, 25.4 / y.ok()?])
 }
 
 /// Refuses what is no picture, by its class.

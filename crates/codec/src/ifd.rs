@@ -51,8 +51,11 @@ impl Form {
 
     /// Reads an unsigned number of up to 8 bytes.
     pub(super) fn number(self, bytes: &[u8]) -> u64 {
-        let fold = |n: u64, byte: &u8| n << 8 | u64::from(*byte);
-        if self.big_endian { bytes.iter().fold(0, fold) } else { bytes.iter().rev().fold(0, fold) }
+        let digits = bytes.iter().map(|&byte| u64::from(byte));
+        match self.big_endian {
+            true => digits.fold(0, |n, digit| n << 8 | digit),
+            false => digits.rev().fold(0, |n, digit| n << 8 | digit),
+        }
     }
 }
 
@@ -295,11 +298,11 @@ impl Outline {
 
     /// Returns the bytes of memory that the directory takes once its values are read.
     pub(super) fn bytes(&self) -> u64 {
-        let bytes = |content: &Content| match content {
+        let contents = self.entries.iter().map(|(_, content)| match content {
             Content::Data { place, .. } => place.length as u64,
             Content::Directory(sub) => sub.bytes(),
-        };
-        self.entries.iter().map(|(_, content)| Self::ENTRY + bytes(content)).sum()
+        });
+        Self::ENTRY * self.entries.len() as u64 + contents.sum::<u64>()
     }
 
     /// Reads the values.
@@ -336,14 +339,14 @@ pub(super) fn glance<const N: usize>(
     tags: [u16; N],
 ) -> io::Result<([Option<u64>; N], u64)> {
     let table = Table::read(bytes, form, offset)?;
-    let number = |wanted: u16| {
-        let has_it = |entry: &&[u8]| form.number(&entry[..2]) == u64::from(wanted);
-        let entry = table.entries(form).map(|(_, entry)| entry).find(has_it)?;
+    let numbers = tags.map(|wanted| {
+        let mut entries = table.entries(form).map(|(_, entry)| entry);
+        let entry = entries.find(|entry| form.number(&entry[..2]) == u64::from(wanted))?;
         let place = place_of(entry, 0, form)
             .filter(|place| place.end() == Some(place.length + 4 + form.offset_bytes()))?;
         Some(form.number(&entry[place.offset..][..place.length]))
-    };
-    Ok((tags.map(number), table.next))
+    });
+    Ok((numbers, table.next))
 }
 
 /// The bytes that are left for values and for tables. Neither overlap, so the total of each is at most the length of the file.
@@ -476,33 +479,30 @@ pub(super) fn write_to(
     let room = form.offset_bytes();
     let mut table = Vec::with_capacity(form.table_bytes(entries.len()));
     let mut behind = at + form.table_bytes(entries.len()) as u64;
-    let number = |table: &mut Vec<u8>, value: u64, bytes: usize| {
-        table.extend_from_slice(&value.to_le_bytes()[..bytes]);
-    };
-    number(&mut table, entries.len() as u64, form.count_bytes());
+    put_number(&mut table, entries.len() as u64, form.count_bytes());
     for (tag, value) in entries {
-        number(&mut table, u64::from(*tag), 2);
+        put_number(&mut table, u64::from(*tag), 2);
         match value {
             Value::Data { kind, bytes } => {
                 let size = sizes(*kind).map_or(1, |(size, _)| size);
-                number(&mut table, u64::from(*kind), 2);
-                number(&mut table, (bytes.len() / size) as u64, room);
+                put_number(&mut table, u64::from(*kind), 2);
+                put_number(&mut table, (bytes.len() / size) as u64, room);
                 if bytes.len() <= room {
                     table.extend_from_slice(bytes);
                     table.resize(table.len() + room - bytes.len(), 0);
                 } else {
-                    number(&mut table, behind, room);
+                    put_number(&mut table, behind, room);
                 }
             }
             Value::Directory(_) => {
-                number(&mut table, if big { 18 } else { 4 }, 2); // IFD8, LONG
-                number(&mut table, 1, room);
-                number(&mut table, behind, room);
+                put_number(&mut table, if big { 18 } else { 4 }, 2); // IFD8, LONG
+                put_number(&mut table, 1, room);
+                put_number(&mut table, behind, room);
             }
         }
         behind += value.bytes_behind(form);
     }
-    number(&mut table, next, room);
+    put_number(&mut table, next, room);
     out.write_all(&table)?;
     let mut here = at + table.len() as u64;
     for (_, value) in entries {
@@ -519,6 +519,11 @@ pub(super) fn write_to(
         here += value.bytes_behind(form);
     }
     Ok(here - at)
+}
+
+/// Appends a number of so many bytes.
+fn put_number(table: &mut Vec<u8>, value: u64, bytes: usize) {
+    table.extend_from_slice(&value.to_le_bytes()[..bytes]);
 }
 
 /// Returns the bytes that a directory of these entries takes with everything that belongs to it.

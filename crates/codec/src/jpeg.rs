@@ -467,13 +467,12 @@ impl Markers<'_> {
 /// Returns the size of the plane of one of a picture's components, padded to whole blocks (T.81, A.1.1 and A.2.4).
 fn plane_size(width: u32, height: u32, all: &[Factors], component: Factors) -> PlaneSize {
     let (most_h, most_v) = largest_factors(all);
-    let padded = |side: u32, factor: u8, most: u8| {
-        (side as usize * usize::from(factor)).div_ceil(usize::from(most) * BLOCK) * BLOCK
-    };
-    PlaneSize {
-        width: padded(width, component.horizontal, most_h),
-        rows: padded(height, component.vertical, most_v),
-    }
+    let [width, rows] = [(width, component.horizontal, most_h), (height, component.vertical, most_v)].map(
+        |(side, factor, most)| {
+            (side as usize * usize::from(factor)).div_ceil(usize::from(most) * BLOCK) * BLOCK
+        },
+    );
+    PlaneSize { width, rows }
 }
 
 /// Returns whether these segments have an ICC profile, and one for colour.

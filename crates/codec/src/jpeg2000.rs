@@ -176,10 +176,9 @@ impl Part {
 
 /// Finds the last tile-part of a codestream.
 fn last_part(codestream: &[u8]) -> Option<Part> {
-    let word = |at: usize| Some(u16::from_be_bytes(*codestream.get(at..)?.first_chunk()?));
     let mut at = SOC_SIZ.len() - SOT.len();
     while codestream.get(at..at + 2)? != SOT {
-        at += 2 + usize::from(word(at + 2)?);
+        at += 2 + usize::from(u16::from_be_bytes(*codestream.get(at + 2..)?.first_chunk()?));
     }
     loop {
         let length = u32::from_be_bytes(*codestream.get(at + Part::LENGTH..)?.first_chunk()?);
@@ -234,11 +233,6 @@ impl Size {
     /// Reads it from the start of a codestream.
     pub(crate) fn parse(codestream: &[u8]) -> Option<Self> {
         let [x1, y1, x0, y0, tile_width, tile_height, tile_x, tile_y] = Self::grid(codestream)?;
-        let side = |end: u32, start: u32| end.checked_sub(start).filter(|&side| side > 0);
-        let count = |end: u32, start: u32, tile: u32| {
-            let span = u64::from(side(end, start)?);
-            (tile > 0).then(|| span.div_ceil(tile.into()))
-        };
         let each = Self::components(codestream)?;
         let &[depth, ..] = each.first()?;
         let (width, height) = (side(x1, x0)?, side(y1, y0)?);
@@ -246,7 +240,8 @@ impl Size {
             width,
             height,
             largest_tile: [width.min(tile_width), height.min(tile_height)],
-            tiles: count(x1, tile_x, tile_width)?.checked_mul(count(y1, tile_y, tile_height)?)?,
+            tiles: tiles(side(x1, tile_x)?, tile_width)?
+                .checked_mul(tiles(side(y1, tile_y)?, tile_height)?)?,
             components: each.len(),
             bits: u32::from(depth & 0x7f) + 1,
             is_signed: depth & 0x80 != 0,
@@ -296,6 +291,16 @@ impl Size {
         place.as_chunks_mut::<3>().0.iter_mut().for_each(|component| component[1..].copy_from_slice(&[1, 1]));
         Some(())
     }
+}
+
+/// Returns the side of what lies between two lines of the grid, if there is anything.
+fn side(end: u32, start: u32) -> Option<u32> {
+    end.checked_sub(start).filter(|&side| side > 0)
+}
+
+/// Returns how many tiles a side is cut into.
+fn tiles(side: u32, tile: u32) -> Option<u64> {
+    (tile > 0).then(|| u64::from(side.div_ceil(tile)))
 }
 
 fn malformed(reason: impl Into<String>) -> CodecError {

@@ -173,10 +173,10 @@ fn layout(image: &JxlImage) -> Result<(Layout, usize), CodecError> {
     let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
     let layout = Layout { width: image.width(), height: image.height(), pixel, depth };
     // Spot colours are drawn.
-    let is_other = |kind: &ExtraChannelType| {
-        !matches!(kind, ExtraChannelType::Alpha { .. } | ExtraChannelType::SpotColour { .. })
-    };
-    Ok((layout, header.ec_info.iter().filter(|channel| is_other(&channel.ty)).count()))
+    let others = header.ec_info.iter().filter(|channel| {
+        !matches!(channel.ty, ExtraChannelType::Alpha { .. } | ExtraChannelType::SpotColour { .. })
+    });
+    Ok((layout, others.count()))
 }
 
 fn samples_bytes(layout: &Layout, others: usize) -> u64 {

@@ -44,13 +44,13 @@ fn along_normal(slices: &[Slice]) -> Option<Vec<f64>> {
     if length < SAME_DIRECTION {
         return None;
     }
-    let place = |slice: &Slice| {
+    let places = slices.iter().map(|slice| {
         let is_parallel =
             slice.orientation?.iter().zip(common).all(|(own, of_all)| (own - of_all).abs() <= SAME_DIRECTION);
         let along: f64 = slice.position?.iter().zip(normal).map(|(at, part)| at * part / length).sum();
         is_parallel.then(|| (along / STEP).round())
-    };
-    slices.iter().map(place).collect()
+    });
+    places.collect()
 }
 
 #[cfg(test)]

@@ -81,8 +81,9 @@ fn mapped_channels(bytes: &[u8]) -> usize {
 fn without_rest(bytes: &[u8]) -> &[u8] {
     let Some(codestream) = codestream_box(bytes) else { return bytes };
     let end = boxes(bytes).map(|(_, place)| place.end).last().unwrap_or(0);
-    let is_type = |kind: &[u8]| kind.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
-    let may_be_box = bytes.get(end + 4..end + 8).is_some_and(is_type);
+    let kind = bytes.get(end + 4..end + 8);
+    let may_be_box =
+        kind.is_some_and(|kind| kind.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' '));
     if codestream.end <= end && !may_be_box { &bytes[..end] } else { bytes }
 }
 
@@ -189,8 +190,9 @@ fn take(decoded: &DecodedImage<'_>, layout: &Layout, slot: &mut [u8]) -> Result<
             }
             Depth::Sixteen => {
                 let places = slot.as_chunks_mut::<2>().0[channel..].iter_mut().step_by(channels);
-                let level = |level| (rescale(level, most, 65_535) as u16).to_ne_bytes();
-                places.zip(levels).for_each(|(to, found)| *to = level(found));
+                places
+                    .zip(levels)
+                    .for_each(|(to, level)| *to = (rescale(level, most, 65_535) as u16).to_ne_bytes());
             }
         }
     }
