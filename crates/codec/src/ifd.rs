@@ -167,7 +167,7 @@ impl Numbers<'_> {
         Some(Form::written(false).number(self.bytes.get(start..start.checked_add(self.size)?)?))
     }
 
-    pub(super) fn iter(self) -> impl Iterator<Item = u64> {
+    pub(super) fn iter(self) -> impl Iterator<Item = u64> + Clone {
         self.bytes.chunks_exact(self.size).map(|number| Form::written(false).number(number))
     }
 }

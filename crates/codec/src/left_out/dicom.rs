@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 use std::fs::File;
 
-use super::budget::Budget;
-use super::cores::Cores;
-use super::decode::Decode;
-use super::{CodecError, Decoded, Format, Limits, Slice, Target};
+use crate::budget::Budget;
+use crate::cores::Cores;
+use crate::decode::Decode;
+use crate::{CodecError, Decoded, Format, Limits, Slice, Target};
 
 const LEFT_OUT: CodecError = CodecError::LeftOut { format: Format::Dicom, feature: "dicom" };
 

@@ -1,7 +1,7 @@
 //! Stands in for JPEG 2000 in a build without its feature: files are refused, and so are frames of DICOM.
 
-use super::decode::Decode;
-use super::{CodecError, Format, Limits};
+use crate::decode::Decode;
+use crate::{CodecError, Format, Limits};
 
 const LEFT_OUT: CodecError = CodecError::LeftOut { format: Format::Jpeg2000, feature: "jpeg2000" };
 

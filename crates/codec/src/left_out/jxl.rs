@@ -1,7 +1,7 @@
 //! Stands in for JPEG XL in a build without its feature: files are refused.
 
-use super::decode::Decode;
-use super::{CodecError, Format, Limits};
+use crate::decode::Decode;
+use crate::{CodecError, Format, Limits};
 
 pub(super) fn open(_: &[u8], _: &Limits) -> Result<Box<dyn Decode>, CodecError> {
     Err(CodecError::LeftOut { format: Format::JpegXl, feature: "jxl" })

@@ -361,12 +361,16 @@ fn write_strips<'s>(
     let mut strips = Strips::none(raster);
     let nobody = Cores::none();
     let cores = if raster.rows() * raster.row() > MAX_SHARED { &nobody } else { cores };
-    let take = |press: &mut Press<'_>| {
-        let bytes = press.written();
-        strips.add(put(bytes)?, bytes.len() as u64);
-        Ok::<_, CodecError>(())
-    };
-    cores.in_order(pieces, || Press::new(raster, compression), Press::press, take)?;
+    cores.in_order(
+        pieces,
+        || Press::new(raster, compression),
+        Press::press,
+        |press| {
+            let bytes = press.written();
+            strips.add(put(bytes)?, bytes.len() as u64);
+            Ok::<_, CodecError>(())
+        },
+    )?;
     Ok(strips)
 }
 
