@@ -46,6 +46,7 @@ mod predictor;
 mod refused;
 mod samples;
 mod stack;
+mod strips;
 mod tags;
 mod values;
 mod write;

@@ -15,8 +15,9 @@ use super::super::ifd::{self, Directory, Form, Value};
 use super::super::{CodecError, Decoded, Format};
 use super::header::Header;
 use super::method::Method;
+use super::strips::STRIP;
 use super::values::FirstPage;
-use super::write::{self, Samples, Written};
+use super::write::{Samples, Written};
 use super::{Parts, arrangement, imagej, malformed, pages, tags};
 use crate::cores::Cores;
 use crate::reader::Reader;
@@ -324,9 +325,9 @@ impl State {
 
 /// Copies bytes from one place to another.
 fn copy(from: &File, mut at: u64, to: &File, mut place: u64, mut length: u64) -> io::Result<()> {
-    let mut buffer = vec![0; length.min(write::STRIP as u64) as usize];
+    let mut buffer = vec![0; length.min(STRIP as u64) as usize];
     while length > 0 {
-        let part = &mut buffer[..length.min(write::STRIP as u64) as usize];
+        let part = &mut buffer[..length.min(STRIP as u64) as usize];
         from.read_exact_at(part, at)?;
         to.write_all_at(part, place)?;
         let bytes = part.len() as u64;
