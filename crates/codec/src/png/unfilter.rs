@@ -250,10 +250,13 @@ mod diagonals {
         #[inline]
         #[target_feature(enable = "avx2")]
         fn new<const K: usize>(kinds: [u8; K]) -> Self {
-            let [left, above, corner, average] =
-                [&[SUB, AVERAGE, PAETH][..], &[UP, AVERAGE, PAETH], &[PAETH], &[AVERAGE]]
-                    .map(|some| lanes(kinds.map(|kind| [if some.contains(&kind) { 255 } else { 0 }; 8])));
-            Self { left, above, corner, average }
+            let of = |some: &[u8]| lanes(kinds.map(|kind| [if some.contains(&kind) { 255 } else { 0 }; 8]));
+            Self {
+                left: of(&[SUB, AVERAGE, PAETH]),
+                above: of(&[UP, AVERAGE, PAETH]),
+                corner: of(&[PAETH]),
+                average: of(&[AVERAGE]),
+            }
         }
 
         #[inline]
