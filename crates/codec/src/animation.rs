@@ -40,13 +40,14 @@ impl Delay {
 
     /// Returns a delay that is as near as possible.
     pub(super) fn of_milliseconds(milliseconds: u32) -> Self {
-        let fits = |counter: u32| u16::try_from(counter).ok();
-        if let Some(counter) = fits(milliseconds) {
+        if let Ok(counter) = u16::try_from(milliseconds) {
             return Self { counter, denominator: 1000 };
         }
-        match fits(milliseconds / 10) {
-            Some(counter) => Self::of_hundredths(counter),
-            None => Self { counter: fits(milliseconds / 1000).unwrap_or(u16::MAX), denominator: 1 },
+        match u16::try_from(milliseconds / 10) {
+            Ok(counter) => Self::of_hundredths(counter),
+            Err(_) => {
+                Self { counter: u16::try_from(milliseconds / 1000).unwrap_or(u16::MAX), denominator: 1 }
+            }
         }
     }
 

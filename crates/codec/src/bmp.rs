@@ -5,6 +5,7 @@
 use std::error::Error as _;
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Write};
+use std::ops::Range;
 
 use image::codecs::bmp::BmpDecoder;
 use image::error::{DecodingError, UnsupportedErrorKind};
@@ -127,26 +128,28 @@ impl Decode for Source<'_> {
 /// opaque.
 pub(super) fn forget_empty_alpha(bytes: &mut [u8]) {
     const BITFIELDS: usize = 3;
-    const MASK: std::ops::Range<usize> = FILE_HEADER + 52..FILE_HEADER + V3;
-    let word = |at: std::ops::Range<usize>| {
-        bytes.get(at).map(|word| word.iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte)))
-    };
-    let has_mask = word(14..18).is_some_and(|length| length >= V3) && word(30..34) == Some(BITFIELDS);
-    let (Some(mask @ 1..), Some(start), Some(bits)) = (word(MASK), word(10..14), word(28..30)) else {
-        return;
-    };
+    const MASK: Range<usize> = FILE_HEADER + 52..FILE_HEADER + V3;
+    let has_mask =
+        number(bytes, 14..18).is_some_and(|length| length >= V3) && number(bytes, 30..34) == Some(BITFIELDS);
+    let places = (number(bytes, MASK), number(bytes, 10..14), number(bytes, 28..30));
+    let (Some(mask @ 1..), Some(start), Some(bits)) = places else { return };
     if !has_mask || !matches!(bits, 16 | 32) {
         return;
     }
-    let (Some(width), Some(height)) = (word(18..22), word(22..26)) else { return };
+    let (Some(width), Some(height)) = (number(bytes, 18..22), number(bytes, 22..26)) else { return };
     let (mask, row) = (mask.to_le_bytes(), width * (bits / 8));
-    let is_clear = |pixel: &[u8]| pixel.iter().zip(mask).all(|(byte, mask)| byte & mask == 0);
     let rows = bytes.get(start..).unwrap_or_default().chunks(row.next_multiple_of(4).max(4));
     // A negative height is one from the top down.
     let rows = rows.take((height as u32).cast_signed().unsigned_abs() as usize);
-    if rows.flat_map(|line| line[..row.min(line.len())].chunks_exact(bits / 8)).all(is_clear) {
+    let mut pixels = rows.flat_map(|line| line[..row.min(line.len())].chunks_exact(bits / 8));
+    if pixels.all(|pixel| pixel.iter().zip(mask).all(|(byte, mask)| byte & mask == 0)) {
         bytes[MASK].fill(0);
     }
+}
+
+/// Returns the number in these bytes of a file, if it has them.
+fn number(bytes: &[u8], at: Range<usize>) -> Option<usize> {
+    Some(bytes.get(at)?.iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte)))
 }
 
 /// The ICC profile in a file with a BITMAPV5HEADER.
@@ -154,11 +157,10 @@ fn profile(bytes: &[u8]) -> Result<Option<&[u8]>, CodecError> {
     let Some(header) = bytes.get(FILE_HEADER..FILE_HEADER + V5).filter(|header| header[0] == V5 as u8) else {
         return Ok(None);
     };
-    let word = |at: usize| header[at..at + 4].iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte));
     match header[56..60].first_chunk() {
         Some(EMBEDDED) => {
-            let place = FILE_HEADER + word(112);
-            let profile = bytes.get(place..place + word(116));
+            let place = number(header, 112..116).zip(number(header, 116..120));
+            let profile = place.and_then(|(start, length)| bytes.get(FILE_HEADER + start..)?.get(..length));
             profile.map(Some).ok_or_else(|| malformed("its colour profile lies outside the file"))
         }
         Some(LINKED) => Err(CodecError::unsupported(

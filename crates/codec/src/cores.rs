@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{self, Builder, ScopedJoinHandle};
+use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use equalize::Executor;
@@ -60,8 +60,12 @@ impl Cores {
 
     /// Takes an idle core, if there is one.
     fn help(&self) -> Option<Core<'_>> {
-        let take = |idle| (idle > 0).then_some(idle - 1);
-        self.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Core(self))
+        self.change_idle(|idle| (idle > 0).then_some(idle - 1)).then(|| Core(self))
+    }
+
+    /// Changes the number of idle cores, unless `change` returns nothing. Returns whether it did.
+    fn change_idle(&self, change: impl Fn(isize) -> Option<isize>) -> bool {
+        self.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
     }
 
     /// Does `work` on every piece, on this thread and on helpers for which there are idle cores, and passes the results to `take`, on this
@@ -91,9 +95,7 @@ impl Cores {
                     && let Some(core) = self.help()
                 {
                     let (given, done) = (workshop.given.clone(), workshop.done.clone());
-                    let help = move || core.help_with(work, &given, &done);
-                    // Without a thread there is merely no help.
-                    let Ok(helper) = Builder::new().name("help".into()).spawn_scoped(scope, help) else {
+                    let Some(helper) = start(scope, move || core.help_with(work, &given, &done)) else {
                         break;
                     };
                     helpers.push(helper);
@@ -133,17 +135,18 @@ impl Executor for Cores {
                 while helpers.len() < most_helpers.min(left)
                     && let Some(core) = self.help()
                 {
-                    let help = move || core.help_with_any(work, pieces);
-                    // Without a thread there is merely no help.
-                    let Ok(helper) = Builder::new().name("help".into()).spawn_scoped(scope, help) else {
-                        break;
-                    };
+                    let Some(helper) = start(scope, move || core.help_with_any(work, pieces)) else { break };
                     helpers.push(helper);
                 }
                 work(piece);
             }
         });
     }
+}
+
+/// Starts a helper. Without a thread there is merely no help.
+fn start<'s>(scope: &'s Scope<'s, '_>, help: impl FnOnce() + Send + 's) -> Option<ScopedJoinHandle<'s, ()>> {
+    Builder::new().name("help".into()).spawn_scoped(scope, help).ok()
 }
 
 /// Returns the next piece, and how many are left.
@@ -259,9 +262,7 @@ impl Core<'_> {
 
     /// Gives the core to a thread that works without one, if there is any; otherwise keeps it.
     fn unless_wanted(self) -> Option<Self> {
-        let give = |idle| (idle < 0).then_some(idle + 1);
-        let given = self.0.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, give).is_ok();
-        if given {
+        if self.0.change_idle(|idle| (idle < 0).then_some(idle + 1)) {
             std::mem::forget(self);
             return None;
         }

@@ -132,8 +132,8 @@ impl Deflater {
 /// bit for each.
 fn literal_cost(counts: &[u64], bytes: usize) -> u64 {
     let all = log(bytes as u64);
-    let of = |&count: &u64| if count == 0 { 0 } else { count * (all - log(count)).max(BIT) };
-    counts.iter().map(of).sum::<u64>() / bytes as u64
+    let occurring = counts.iter().filter(|&&count| count > 0);
+    occurring.map(|&count| count * (all - log(count)).max(BIT)).sum::<u64>() / bytes as u64
 }
 
 /// Returns the base-2 logarithm of a number above 0, in units of 1/[`BIT`], interpolated linearly between powers of 2.
@@ -197,10 +197,7 @@ impl Bits<'_> {
     #[inline(always)]
     fn push_four(&mut self, [a, b, c, d]: [(u64, u32); 4]) {
         // Combined in pairs, which do not have to wait for each other.
-        let both = |(low, low_bits): (u64, u32), (high, high_bits): (u64, u32)| {
-            (low | high << low_bits, low_bits + high_bits)
-        };
-        let (bits, count) = both(both(a, b), both(c, d));
+        let (bits, count) = joined(joined(a, b), joined(c, d));
         self.push(bits, count);
     }
 
@@ -300,30 +297,35 @@ impl BlockCodes {
     }
 
     fn write_literals(&self, data: &[u8], bits: &mut Bits<'_>) {
-        let code = |byte: u8| self.symbols.of(byte.into());
         let (fours, rest) = data.as_chunks::<4>();
         // In a local copy, which no store to the output can alias.
         let mut own = bits.reborrow();
-        fours.iter().for_each(|four| own.push_four(four.map(code)));
+        fours.iter().for_each(|four| own.push_four(four.map(|byte| self.symbols.of(byte.into()))));
         // The remaining bytes. Missing ones add no bits, so their number does not matter.
-        let code = |at: usize| rest.get(at).map_or((0, 0), |&byte| code(byte));
-        own.push_four([code(0), code(1), code(2), (0, 0)]);
+        own.push_four(
+            [0, 1, 2, 3].map(|at| rest.get(at).map_or((0, 0), |&byte| self.symbols.of(byte.into()))),
+        );
         (bits.at, bits.pending, bits.count) = (own.at, own.pending, own.count);
     }
 }
 
+/// Returns two groups of bits as one.
+#[inline(always)]
+fn joined((low, low_bits): (u64, u32), (high, high_bits): (u64, u32)) -> (u64, u32) {
+    (low | high << low_bits, low_bits + high_bits)
+}
+
 /// Returns code lengths as symbols (section 3.2.7), some of which stand for several zeros.
 fn pack(lengths: &[u8]) -> Vec<Symbol> {
-    let zeros = |count: usize| match count {
-        ..11 => Symbol { symbol: 17, extra: count as u64 - 3, extra_bits: 3 },
-        _ => Symbol { symbol: 18, extra: count as u64 - 11, extra_bits: 7 },
-    };
     let mut symbols = Vec::new();
     for alike in lengths.chunk_by(|one, next| one == next) {
         let mut left = alike.len();
         while alike[0] == 0 && left >= 3 {
             let count = left.min(138);
-            symbols.push(zeros(count));
+            symbols.push(match count {
+                ..11 => Symbol { symbol: 17, extra: count as u64 - 3, extra_bits: 3 },
+                _ => Symbol { symbol: 18, extra: count as u64 - 11, extra_bits: 7 },
+            });
             left -= count;
         }
         symbols.extend((0..left).map(|_| Symbol { symbol: alike[0].into(), extra: 0, extra_bits: 0 }));

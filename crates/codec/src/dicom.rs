@@ -22,10 +22,11 @@ use super::metadata::MetadataBytes;
 use super::range::Range;
 use super::reader::Reader;
 use super::{
-    CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution, Target, pixels_of,
+    CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution, Slice, Target,
+    pixels_of,
 };
 use crate::cores::{Cores, SMALL_CHANGE};
-use crate::elements::{Encoding, MARK, PREAMBLE, has_preamble, is_type};
+use crate::elements::{Encoding, MARK, PREAMBLE, Tag, has_preamble, is_type};
 use crate::ifd::Bytes;
 use equalize::{Depth, Layout};
 
@@ -42,7 +43,6 @@ mod palette;
 mod pixels;
 mod rle;
 mod shown;
-mod slice;
 mod tags;
 mod transfer;
 mod turn;
@@ -53,9 +53,9 @@ use dataset::{DataSet, fault};
 use description::Description;
 use fragments::Fragments;
 use header::Header;
+use items::Scope;
 use pixels::Frame;
 use shown::{Rescale, Shown, ShownRows};
-pub use slice::Slice;
 use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
 
@@ -64,8 +64,6 @@ const CONVERT: &str = "convert it first, as in `dcmj2pnm --write-16-bit-png IN O
 const TO_TIFF: &str = "convert it first, as in `python3 -c \"import pydicom, tifffile; tifffile.imwrite('OUT.tif', pydicom.dcmread('IN').pixel_array, photometric='rgb')\"` (pydicom, tifffile)";
 const DECOMPRESS: &str =
     "decompress it first, as in Python's pydicom: `ds = dcmread(IN); ds.decompress(); ds.save_as(OUT)`";
-pub(super) const EXTRACT: &str =
-    "extract the frames first, as in `dcmj2pnm --all-frames --write-16-bit-png IN OUT` (DCMTK)";
 
 /// What is known of a file. Its frames have it in common.
 #[derive(Debug)]
@@ -140,7 +138,22 @@ pub(super) fn slice_of(
     }
     let encoding = encoding(&mut data, start, transfer)?;
     let set = DataSet::read(&mut data, start, encoding, budget)?;
-    Ok(Slice::of(&set))
+    Ok(position_of(&set))
+}
+
+/// Returns what a file says of its place in a series; `None` if it is of none.
+fn position_of(set: &DataSet) -> Option<Slice> {
+    Some(Slice {
+        series: set.text(tags::SERIES_INSTANCE)?.to_owned(),
+        position: coordinates(set, tags::POSITION),
+        orientation: coordinates(set, tags::ORIENTATION),
+        number: Scope::Whole(set).number(tags::INSTANCE_NUMBER),
+    })
+}
+
+/// Returns the numbers of an element that has exactly so many.
+fn coordinates<const N: usize>(set: &DataSet, tag: Tag) -> Option<[f64; N]> {
+    Scope::Whole(set).find(tag)?.numbers().collect::<Vec<_>>().try_into().ok()
 }
 
 /// The frames of a file that has several.
@@ -176,9 +189,9 @@ impl Frames {
 pub(super) struct Native {
     known: Arc<Known>,
     /// Whether the levels are of brightness as it is shown, and not of stored values.
-    pub(super) is_shown: bool,
+    is_shown: bool,
     /// The slope and intercept that make values of the stored ones, if the levels stand for these.
-    pub(super) rescale: Option<[f64; 2]>,
+    rescale: Option<[f64; 2]>,
 }
 
 impl Native {
@@ -186,17 +199,42 @@ impl Native {
     pub(super) fn metadata_bytes(&self) -> u64 {
         self.known.metadata_bytes()
     }
+
+    /// Returns whether the levels are of brightness as it is shown, and not of stored values.
+    pub(super) fn is_shown(&self) -> bool {
+        self.is_shown
+    }
+
+    /// Returns the slope and intercept that make values of the stored ones, if the levels stand for these.
+    pub(super) fn rescale(&self) -> Option<[f64; 2]> {
+        self.rescale
+    }
+}
+
+/// Reads the elements of a file whose head is in `buffer`, unless they are known from another frame; decodes nothing. Returns the frame at
+/// `place`, or the first one with all frames if there are several.
+pub(super) fn open<'a>(
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    budget: &mut dyn Budget,
+    target: &Target,
+    place: Option<Place>,
+) -> Result<(Box<dyn Decode + 'a>, Option<Frames>), CodecError> {
+    let is_first = place.is_none();
+    let frame = Source::open(file, buffer, limits, budget, target, place)?;
+    let has_more = is_first && frame.known.description.frames > 1;
+    let frames = has_more.then(|| Frames { known: Arc::clone(&frame.known) });
+    Ok((Box::new(frame), frames))
 }
 
 /// An opened frame.
 #[derive(Debug)]
-pub(super) struct Source<'a> {
+struct Source<'a> {
     data: Data<'a>,
     known: Arc<Known>,
     /// Its number, from 0.
     frame: u32,
-    /// Whether the other frames are still to be told of.
-    is_first: bool,
     /// How its values are shown, if that is what is equalized.
     shown: Option<Shown>,
     /// Whether gray samples become levels of 8 bits, so that their range is spread over these before anything is counted.
@@ -204,8 +242,8 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads the elements of a file whose head is in `buffer`, unless they are known from another frame; decodes nothing.
-    pub(super) fn open(
+    /// Opens the frame at `place`, or the first one.
+    fn open(
         file: &'a mut File,
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
@@ -215,7 +253,6 @@ impl<'a> Source<'a> {
     ) -> Result<Self, CodecError> {
         let start = start(buffer);
         let mut data = Data::new(Reader::new(file, buffer, limits, budget)?);
-        let is_first = place.is_none();
         let Place { known, frame } = match place {
             Some(place) => {
                 if let Some(start) = place.known.deflated {
@@ -234,7 +271,7 @@ impl<'a> Source<'a> {
             window.map(|window| Shown::find(&known.set, description, frame, window)).transpose()?.flatten();
         let deep = description.is_gray() && description.layout().depth == Depth::Sixteen;
         let reduces = target.eight_bit && deep || shown.is_some() && description.allocated <= 8;
-        Ok(Self { data, known, frame, is_first, shown, reduces })
+        Ok(Self { data, known, frame, shown, reduces })
     }
 
     /// Returns the layout of the levels before they are reduced.
@@ -253,12 +290,6 @@ impl<'a> Source<'a> {
         };
         let [low, high] = Rescale::stored(&self.known.set, self.frame, unit, [low, high])?;
         Ok(Some(Range { low, high, unit: None }))
-    }
-
-    /// Returns the frames of the file, the first time, if there are several and this is the first.
-    pub(super) fn take_pages(&mut self) -> Option<Frames> {
-        let has_more = std::mem::take(&mut self.is_first) && self.known.description.frames > 1;
-        has_more.then(|| Frames { known: Arc::clone(&self.known) })
     }
 }
 
@@ -352,11 +383,12 @@ fn read_levels(rows: &Frame<'_>, layout: &Layout, slot: &mut [u8], cores: &Cores
     let at_once = rows.at_once();
     let alone = Cores::none();
     let cores = if mapped::heap_bytes(rows, row) <= SMALL_CHANGE { cores } else { &alone };
-    let work = |(tool, outcome): &mut (Vec<u8>, Result<(), CodecError>), (band, into): (usize, &mut [u8])| {
-        *outcome = rows.read(tool, band * at_once, into);
-    };
-    let bands = slot.chunks_mut(at_once * row).enumerate();
-    cores.in_order(bands, || (Vec::new(), Ok(())), work, |(_, outcome)| std::mem::replace(outcome, Ok(())))
+    cores.in_order(
+        slot.chunks_mut(at_once * row).enumerate(),
+        || (Vec::new(), Ok(())),
+        |(tool, outcome), (band, into)| *outcome = rows.read(tool, band * at_once, into),
+        |(_, outcome)| std::mem::replace(outcome, Ok(())),
+    )
 }
 
 /// Turns levels around: black becomes white.
@@ -404,8 +436,8 @@ fn encoding(data: &mut Data<'_>, start: u64, transfer: Transfer) -> Result<Encod
 /// Returns the resolution that the distance of pixels stands for, in millimetres between rows and between columns.
 fn resolution(set: &DataSet) -> Option<Resolution> {
     let (rows, columns) = set.text(tags::PIXEL_SPACING)?.split_once('\\')?;
-    let per_inch = |distance: &str| distance.trim().parse::<f64>().ok().map(|distance| 25.4 / distance);
-    Resolution::per_inch([per_inch(columns)?, per_inch(rows)?])
+    let [x, y] = [columns, rows].map(|distance| distance.trim().parse::<f64>());
+    Resolution::per_inch([25.4 / x.ok()?, 25.4 / y.ok()?])
 }
 
 /// Refuses what is no picture, by its class.

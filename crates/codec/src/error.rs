@@ -32,6 +32,14 @@ pub enum CodecError {
         /// What the user can do about it.
         remedy: String,
     },
+    /// The program was built without the format.
+    #[error("{format} is left out of this build; build histeqd with --features {feature}")]
+    LeftOut {
+        /// The format of the file, or of the picture in it.
+        format: Format,
+        /// The Cargo feature that brings it.
+        feature: &'static str,
+    },
     /// The picture exceeds limits.
     #[error("too large: {what} exceeds {}", listed(exceeded))]
     TooLarge {
@@ -111,15 +119,20 @@ impl Limit {
 
 /// Names limits, and the flags that raise them.
 fn listed(limits: &[Limit]) -> String {
-    let all = |of: fn(&Limit) -> &str| match &limits.iter().map(of).collect::<Vec<_>>()[..] {
-        [] => String::new(),
-        [only] => (*only).to_owned(),
-        [others @ .., last] => format!("{} and {last}", others.join(", ")),
-    };
-    let (values, flags) = (all(|limit| &limit.value), all(|limit| limit.flag));
+    let values = enumerated(&limits.iter().map(|limit| &*limit.value).collect::<Vec<_>>());
+    let flags = enumerated(&limits.iter().map(|limit| limit.flag).collect::<Vec<_>>());
     match limits {
         [_] => format!("the limit of {values}; raise it with {flags}"),
         _ => format!("the limits of {values}; raise them with {flags}"),
+    }
+}
+
+/// Returns words as in a sentence: "one, two and three".
+fn enumerated(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
     }
 }
 
@@ -131,6 +144,7 @@ impl CodecError {
             Self::NotAPicture | Self::Empty | Self::Malformed { .. } => true,
             Self::NoPicture(_)
             | Self::Unsupported { .. }
+            | Self::LeftOut { .. }
             | Self::TooLarge { .. }
             | Self::LargerThanMemory { .. }
             | Self::BeyondLevels { .. }

@@ -29,6 +29,8 @@ pub(super) const SCALE: &str = "scale it first, as in `gdal_translate -ot UInt16
 pub(super) const TO_RGB: &str =
     "convert it to RGB first, as in `vips icc_transform IN OUT.tif srgb --input-profile cmyk` (libvips)";
 pub(super) const SPLIT: &str = "split it into single pictures first, as in `tiffsplit IN PAGE-` (libtiff)";
+pub(super) const SPLIT_DICOM: &str =
+    "extract the frames first, as in `dcmj2pnm --all-frames --write-16-bit-png IN OUT` (DCMTK)";
 pub(super) const FRAMES: &str = "extract the frames first, as in `ffmpeg -i IN OUT-%03d.png`";
 pub(super) const RECOMPRESS: &str = "compress it otherwise first, as in `tiffcp -c zip IN OUT` (libtiff)";
 pub(super) const CHANNELS: &str =

@@ -110,8 +110,9 @@ impl Format {
     /// Returns the format that the extension of a file's name stands for, in any case.
     pub fn of_name(path: &Path) -> Option<Self> {
         let own = path.extension()?.to_str()?;
-        let has = |format: &Self| format.extensions().iter().any(|known| known.eq_ignore_ascii_case(own));
-        Self::ALL.into_iter().find(has)
+        Self::ALL
+            .into_iter()
+            .find(|format| format.extensions().iter().any(|known| known.eq_ignore_ascii_case(own)))
     }
 
     /// Returns whether files in the format may have several pages.
@@ -204,10 +205,9 @@ pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
 /// Returns whether a file begins with a NIfTI header, version 1 or 2 (<https://nifti.nimh.nih.gov/>): its own length and, elsewhere, a magic.
 fn is_nifti(head: &[u8]) -> bool {
     let Some((length, _)) = head.split_first_chunk::<4>() else { return false };
-    let is_long = |bytes| [u32::from_le_bytes(*length), u32::from_be_bytes(*length)].contains(&bytes);
-    let magic = |at: usize| head.get(at..at + 4);
-    is_long(348) && matches!(magic(344), Some(b"n+1\0" | b"ni1\0"))
-        || is_long(540) && matches!(magic(4), Some(b"n+2\0" | b"ni2\0"))
+    let lengths = [u32::from_le_bytes(*length), u32::from_be_bytes(*length)];
+    lengths.contains(&348) && matches!(head.get(344..348), Some(b"n+1\0" | b"ni1\0"))
+        || lengths.contains(&540) && matches!(head.get(4..8), Some(b"n+2\0" | b"ni2\0"))
 }
 
 /// Returns the name of the picture format of a gzip file, as volumes and telescopes' pictures are often stored.

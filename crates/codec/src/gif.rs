@@ -120,10 +120,9 @@ impl Decode for Source<'_> {
         if !canvas.is_full() {
             return Err(malformed("it is truncated"));
         }
-        let copy = |part: Option<&[u8]>| part.map(<[u8]>::to_vec);
         let metadata = Metadata {
-            icc: copy(decoder.icc_profile()),
-            xmp: copy(decoder.xmp_metadata()),
+            icc: decoder.icc_profile().map(<[u8]>::to_vec),
+            xmp: decoder.xmp_metadata().map(<[u8]>::to_vec),
             ..Metadata::default()
         };
         let native = AnyNative::Gif(Native { animation: self.animation });

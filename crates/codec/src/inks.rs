@@ -54,7 +54,6 @@ fn convert<T: Level + Default>(
     let (most, size) = (T::LEVELS as u32 - 1, size_of::<T>());
     let (from, to) = ((INKS + behind) * size, (COLOURS + behind) * size);
     let count = samples.len() / from;
-    let light = |ink: T| most - ink.level() as u32;
     let mut inks = [T::from_level(0); INKS * BLOCK];
     let mut colours = [T::from_level(0); COLOURS * BLOCK];
     for first in (0..count).step_by(BLOCK) {
@@ -69,7 +68,7 @@ fn convert<T: Level + Default>(
         let is_done = transform.is_some_and(|transform| transform.transform(inks, colours).is_ok());
         if !is_done {
             for (ink, colour) in inks.as_chunks::<INKS>().0.iter().zip(colours.as_chunks_mut::<COLOURS>().0) {
-                let left = ink.map(light);
+                let left = ink.map(light::<T>);
                 *colour = std::array::from_fn(|at| T::from_level(rescale(left[at], most, left[INKS - 1])));
             }
         }
@@ -80,6 +79,12 @@ fn convert<T: Level + Default>(
             samples[write..write + COLOURS * size].copy_from_slice(bytemuck::cast_slice(colour));
         }
     }
+}
+
+/// Returns how much light an ink lets through.
+#[inline(always)]
+fn light<T: Level>(ink: T) -> u32 {
+    T::LEVELS as u32 - 1 - ink.level() as u32
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod libjpeg;
 pub(super) mod ls;
 mod markers;
 mod mpf;
+mod planes;
 mod process;
 
 pub(super) use cmyk::CmykSource;
@@ -42,6 +43,7 @@ use libjpeg::{Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
 };
+use planes::{ChromaSize, PlaneSize, plane_size};
 pub(super) use process::{Process, is_ycbcr, process};
 
 /// Returns whether a JPEG's own density can say this resolution.
@@ -116,50 +118,6 @@ enum Chroma {
     Samples(ChromaSize, Vec<u8>),
     /// Samples in the slot, after those of Y. The source file, of this many bytes, follows them: it still has the coefficients.
     InSlot(ChromaSize, usize),
-}
-
-/// The sizes of the chroma planes, padded to whole blocks. Cr follows Cb in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ChromaSize {
-    blue: PlaneSize,
-    red: PlaneSize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PlaneSize {
-    width: usize,
-    rows: usize,
-}
-
-impl PlaneSize {
-    /// Returns the size of a plane with one sample per pixel.
-    fn of_pixels(layout: &Layout) -> Self {
-        Self { width: layout.width as usize, rows: layout.height as usize }
-    }
-
-    fn bytes(self) -> usize {
-        self.width * self.rows
-    }
-
-    fn plane<D>(self, data: D) -> Plane<D> {
-        Plane { data, width: self.width, rows: self.rows }
-    }
-}
-
-impl ChromaSize {
-    fn bytes(self) -> usize {
-        self.blue.bytes() + self.red.bytes()
-    }
-
-    fn planes_mut(self, samples: &mut [u8]) -> [Plane<&mut [u8]>; 2] {
-        let (cb, cr) = samples.split_at_mut(self.blue.bytes());
-        [self.blue.plane(cb), self.red.plane(cr)]
-    }
-
-    fn planes(self, samples: &[u8]) -> [Plane<&[u8]>; 2] {
-        let (cb, cr) = samples[..self.bytes()].split_at(self.blue.bytes());
-        [self.blue.plane(cb), self.red.plane(cr)]
-    }
 }
 
 /// An opened JPEG.
@@ -453,26 +411,6 @@ impl Markers<'_> {
             self.components.iter().map(|c| u32::from(c.horizontal) * u32::from(c.vertical)).sum();
         let luma = self.components.first().map(|y| (y.horizontal, y.vertical));
         luma == Some(largest_factors(&self.components)) && blocks <= MAX_BLOCKS
-    }
-
-    fn plane_size(&self, component: usize) -> PlaneSize {
-        plane_size(self.width, self.height, &self.components, self.components[component])
-    }
-
-    fn chroma_size(&self) -> ChromaSize {
-        ChromaSize { blue: self.plane_size(1), red: self.plane_size(2) }
-    }
-}
-
-/// Returns the size of the plane of one of a picture's components, padded to whole blocks (T.81, A.1.1 and A.2.4).
-fn plane_size(width: u32, height: u32, all: &[Factors], component: Factors) -> PlaneSize {
-    let (most_h, most_v) = largest_factors(all);
-    let padded = |side: u32, factor: u8, most: u8| {
-        (side as usize * usize::from(factor)).div_ceil(usize::from(most) * BLOCK) * BLOCK
-    };
-    PlaneSize {
-        width: padded(width, component.horizontal, most_h),
-        rows: padded(height, component.vertical, most_v),
     }
 }
 

@@ -1,14 +1,16 @@
-//! JPEG 2000 codestreams, decoded by hayro-jpeg2000, which is written in safe Rust.
+//! JPEG 2000, in files and in DICOM: codestreams are decoded by hayro-jpeg2000, which is written in safe Rust.
 //!
 //! It takes some that are valid for damaged ones. So they are mended in place ([`mend`]): the length of the last tile-part may be left open,
 //! and components may be subsampled all alike. Bytes behind the last packet, which some encoders add, are found by trying.
 
+mod file;
 mod memory;
 
 use hayro_jpeg2000::error::{DecodeError, TileError};
 use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
 
-pub(crate) use memory::decoder_bytes;
+pub(crate) use file::open;
+use memory::decoder_bytes;
 
 use crate::CodecError;
 
@@ -24,8 +26,6 @@ const BESIDE: u64 = 4 << 20;
 
 /// The most bytes behind the last packet that are tried to be left out.
 const MAX_PADDING: u32 = 64;
-
-pub(crate) const CONVERT: &str = "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)";
 
 const DECOMPRESS: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
 
@@ -176,10 +176,9 @@ impl Part {
 
 /// Finds the last tile-part of a codestream.
 fn last_part(codestream: &[u8]) -> Option<Part> {
-    let word = |at: usize| Some(u16::from_be_bytes(*codestream.get(at..)?.first_chunk()?));
     let mut at = SOC_SIZ.len() - SOT.len();
     while codestream.get(at..at + 2)? != SOT {
-        at += 2 + usize::from(word(at + 2)?);
+        at += 2 + usize::from(u16::from_be_bytes(*codestream.get(at + 2..)?.first_chunk()?));
     }
     loop {
         let length = u32::from_be_bytes(*codestream.get(at + Part::LENGTH..)?.first_chunk()?);
@@ -234,11 +233,6 @@ impl Size {
     /// Reads it from the start of a codestream.
     pub(crate) fn parse(codestream: &[u8]) -> Option<Self> {
         let [x1, y1, x0, y0, tile_width, tile_height, tile_x, tile_y] = Self::grid(codestream)?;
-        let side = |end: u32, start: u32| end.checked_sub(start).filter(|&side| side > 0);
-        let count = |end: u32, start: u32, tile: u32| {
-            let span = u64::from(side(end, start)?);
-            (tile > 0).then(|| span.div_ceil(tile.into()))
-        };
         let each = Self::components(codestream)?;
         let &[depth, ..] = each.first()?;
         let (width, height) = (side(x1, x0)?, side(y1, y0)?);
@@ -246,7 +240,8 @@ impl Size {
             width,
             height,
             largest_tile: [width.min(tile_width), height.min(tile_height)],
-            tiles: count(x1, tile_x, tile_width)?.checked_mul(count(y1, tile_y, tile_height)?)?,
+            tiles: tiles(side(x1, tile_x)?, tile_width)?
+                .checked_mul(tiles(side(y1, tile_y)?, tile_height)?)?,
             components: each.len(),
             bits: u32::from(depth & 0x7f) + 1,
             is_signed: depth & 0x80 != 0,
@@ -296,6 +291,16 @@ impl Size {
         place.as_chunks_mut::<3>().0.iter_mut().for_each(|component| component[1..].copy_from_slice(&[1, 1]));
         Some(())
     }
+}
+
+/// Returns the side of what lies between two lines of the grid, if there is anything.
+fn side(end: u32, start: u32) -> Option<u32> {
+    end.checked_sub(start).filter(|&side| side > 0)
+}
+
+/// Returns how many tiles a side is cut into.
+fn tiles(side: u32, tile: u32) -> Option<u64> {
+    (tile > 0).then(|| u64::from(side.div_ceil(tile)))
 }
 
 fn malformed(reason: impl Into<String>) -> CodecError {

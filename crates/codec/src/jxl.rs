@@ -2,18 +2,19 @@
 //! floating-point samples are refused.
 
 mod boxes;
+mod exif;
 mod profile;
 
 use jxl_oxide::image::ExtraChannelInfo;
 use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
 
 use super::decode::{Decode, Describe, Wanted};
-use super::exif::upright;
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use super::stated::Stated;
 use super::{CodecError, Format, Limits, Native, Other, Payload, tiff};
 use boxes::{Boxes, Content};
 use equalize::{Depth, Layout, Pixel};
+use exif::upright;
 
 /// Bytes that are given to the decoder at a time.
 const CHUNK: usize = 64 << 10;
@@ -33,7 +34,7 @@ const CONVERT: &str = "convert it first, as in `djxl IN OUT.pfm` (libjxl)";
 
 /// An opened JPEG XL.
 #[derive(Debug)]
-pub(super) struct Source {
+struct Source {
     image: JxlImage,
     layout: Layout,
     /// Channels that are neither colours nor alpha.
@@ -44,33 +45,32 @@ pub(super) struct Source {
     kept_bytes: u64,
 }
 
-impl Source {
-    /// Reads the headers; `bytes` is the whole file.
-    pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Self, CodecError> {
-        let tracker = AllocTracker::with_limit(BESIDE as usize);
-        let boxes = Boxes::of(bytes)?;
-        profile::check(&boxes.codestream)?;
-        let (mut image, pieces) = begin(&boxes.codestream, &tracker)?;
-        let (layout, others) = layout(&image)?;
-        // Before the decoder takes memory for what is proportional to the picture.
-        limits.check(&layout, layout.bytes())?;
-        let samples = samples_bytes(&layout, others);
-        tracker.expand_limit(usize::try_from(samples).unwrap_or(usize::MAX - BESIDE as usize));
-        for chunk in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
-            image.feed_bytes(chunk).map_err(malformed)?;
-        }
-        image.finalize().map_err(malformed)?;
-        if !image.is_loading_done() || image.num_loaded_keyframes() == 0 {
-            return Err(malformed("it is truncated"));
-        }
-        if image.num_loaded_keyframes() > 1 {
-            return Err(CodecError::unsupported("an animated JPEG XL", ANIMATED));
-        }
-        let alpha = image.image_header().metadata.ec_info.iter().find_map(ExtraChannelInfo::alpha_associated);
-        let metadata = metadata(&image, &boxes)?;
-        let kept_bytes = boxes.codestream.iter().map(|piece| piece.len() as u64).sum();
-        Ok(Self { image, layout, others, is_premultiplied: alpha == Some(true), metadata, kept_bytes })
+/// Reads the headers; `bytes` is the whole file.
+pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Box<dyn Decode>, CodecError> {
+    let tracker = AllocTracker::with_limit(BESIDE as usize);
+    let boxes = Boxes::of(bytes)?;
+    profile::check(&boxes.codestream)?;
+    let (mut image, pieces) = begin(&boxes.codestream, &tracker)?;
+    let (layout, others) = layout(&image)?;
+    // Before the decoder takes memory for what is proportional to the picture.
+    limits.check(&layout, layout.bytes())?;
+    let samples = samples_bytes(&layout, others);
+    tracker.expand_limit(usize::try_from(samples).unwrap_or(usize::MAX - BESIDE as usize));
+    for chunk in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
+        image.feed_bytes(chunk).map_err(malformed)?;
     }
+    image.finalize().map_err(malformed)?;
+    if !image.is_loading_done() || image.num_loaded_keyframes() == 0 {
+        return Err(malformed("it is truncated"));
+    }
+    if image.num_loaded_keyframes() > 1 {
+        return Err(CodecError::unsupported("an animated JPEG XL", ANIMATED));
+    }
+    let alpha = image.image_header().metadata.ec_info.iter().find_map(ExtraChannelInfo::alpha_associated);
+    let metadata = metadata(&image, &boxes)?;
+    let kept_bytes = boxes.codestream.iter().map(|piece| piece.len() as u64).sum();
+    let is_premultiplied = alpha == Some(true);
+    Ok(Box::new(Source { image, layout, others, is_premultiplied, metadata, kept_bytes }))
 }
 
 impl Describe for Source {
@@ -173,10 +173,10 @@ fn layout(image: &JxlImage) -> Result<(Layout, usize), CodecError> {
     let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
     let layout = Layout { width: image.width(), height: image.height(), pixel, depth };
     // Spot colours are drawn.
-    let is_other = |kind: &ExtraChannelType| {
-        !matches!(kind, ExtraChannelType::Alpha { .. } | ExtraChannelType::SpotColour { .. })
-    };
-    Ok((layout, header.ec_info.iter().filter(|channel| is_other(&channel.ty)).count()))
+    let others = header.ec_info.iter().filter(|channel| {
+        !matches!(channel.ty, ExtraChannelType::Alpha { .. } | ExtraChannelType::SpotColour { .. })
+    });
+    Ok((layout, others.count()))
 }
 
 fn samples_bytes(layout: &Layout, others: usize) -> u64 {

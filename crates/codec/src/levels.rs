@@ -45,10 +45,10 @@ impl Scale {
             (LevelCount::Number(number), of_file) => {
                 let levels = Levels::first(number.into(), layout.depth);
                 // A PNG that says something else may be wrong.
-                let is_meant = |stated: &Stated| {
+                let meant = of_file.filter(|stated| {
                     stated.place != Place::Either || stated.top.checked_add(1) == Some(number)
-                };
-                (of_file.filter(is_meant), levels)
+                });
+                (meant, levels)
             }
         };
         let is_spread = stated.is_some_and(|Stated { top, place }| match place {
@@ -129,8 +129,8 @@ impl Scale {
     /// Returns what [`Self::present`] makes of a level.
     pub(super) fn presented(self, level: u16, depth: Depth, keeps: bool, is_reduced: bool) -> u16 {
         let range = (depth.levels() - 1) as u32;
-        let spread = |top: u16| rescale(level.min(top).into(), top.into(), range) as u16;
-        self.top_spread(depth, keeps, is_reduced).map_or(level, spread)
+        let top = self.top_spread(depth, keeps, is_reduced);
+        top.map_or(level, |top| rescale(level.min(top).into(), top.into(), range) as u16)
     }
 
     /// Returns the highest of the levels that [`Self::present`] spreads over the range, if it does.
@@ -207,15 +207,15 @@ fn highest(pixels: &[u8], layout: &Layout) -> u16 {
 fn fills_range(pixels: &[u8], layout: &Layout, top: u16) -> bool {
     let range = (layout.depth.levels() - 1) as u32;
     let shift = range.count_ones() - top.count_ones();
-    let is_multiplied = |sample: u16| {
-        let level = u32::from(sample) >> shift;
-        let sample = u32::from(sample);
-        // Shifted, with its highest bits repeated, or scaled.
-        sample == level << shift
-            || sample == (level << shift | level >> (top.count_ones().saturating_sub(shift)))
-            || sample == rescale(level, top.into(), range)
-    };
-    highest(pixels, layout) > top || all_colours(pixels, layout, is_multiplied)
+    highest(pixels, layout) > top
+        || all_colours(pixels, layout, |sample| {
+            let level = u32::from(sample) >> shift;
+            let sample = u32::from(sample);
+            // Shifted, with its highest bits repeated, or scaled.
+            sample == level << shift
+                || sample == (level << shift | level >> (top.count_ones().saturating_sub(shift)))
+                || sample == rescale(level, top.into(), range)
+        })
 }
 
 /// Returns the level, of up to `top`, that was multiplied to fill the range.

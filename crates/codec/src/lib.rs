@@ -43,6 +43,12 @@
 //!
 //! Anything that could not be written back in full is refused here, by name: complex samples. CMYK becomes RGB.
 
+// What only a format that is left out uses, of parts that formats have in common, is left out too.
+#![cfg_attr(
+    not(all(feature = "dicom", feature = "jpeg2000", feature = "jxl")),
+    allow(dead_code, unused_imports)
+)]
+
 use std::fs::File;
 
 use equalize::{ByteOrders, Layout, Levels};
@@ -54,10 +60,10 @@ mod cores;
 mod decode;
 mod deflate;
 mod depth;
+#[cfg_attr(not(feature = "dicom"), path = "left_out/dicom.rs")]
 mod dicom;
 mod elements;
 mod error;
-mod exif;
 mod foreign;
 mod format;
 mod gif;
@@ -66,9 +72,10 @@ mod ifd;
 mod inflate;
 mod inks;
 mod input;
-mod jp2;
 mod jpeg;
+#[cfg_attr(not(feature = "jpeg2000"), path = "left_out/jpeg2000.rs")]
 mod jpeg2000;
+#[cfg_attr(not(feature = "jxl"), path = "left_out/jxl.rs")]
 mod jxl;
 mod levels;
 mod mapped;
@@ -86,6 +93,7 @@ mod reader;
 mod remark;
 mod representation;
 mod samples;
+mod slice;
 mod stated;
 mod target;
 mod tiff;
@@ -97,7 +105,6 @@ mod xmp;
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
 pub use cores::{Core, Cores};
-pub use dicom::Slice;
 pub use error::{CodecError, Limit};
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
@@ -113,6 +120,7 @@ pub use opened::{Opened, open, open_page, open_within, slice_of};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
+pub use slice::Slice;
 pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
 pub use uncounted::Mask;
 use uncounted::Uncounted;
@@ -231,7 +239,7 @@ impl Decoded {
     /// Returns the slope and intercept that make values of samples, if the levels stand for the samples as they are stored: where these differ
     /// from picture to picture, equal levels are other values.
     pub fn rescale(&self) -> Option<[f64; 2]> {
-        if let Native::Dicom(native) = &self.native { native.rescale } else { None }
+        if let Native::Dicom(native) = &self.native { native.rescale() } else { None }
     }
 
     /// Returns what samples are made with again, if there is such a thing.

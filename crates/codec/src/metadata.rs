@@ -27,9 +27,10 @@ pub struct Resolution {
 
 impl Resolution {
     /// Makes a resolution from pixels per inch (2.54 cm); `None` if these are zero, or beyond any picture.
-    pub(super) fn per_inch([x, y]: [f64; 2]) -> Option<Self> {
-        let hundredths = |count: f64| Some((count * 100.0).round() as u32).filter(|&n| n > 0 && n < u32::MAX);
-        Some(Self { x: hundredths(x)?, y: hundredths(y)? })
+    pub(super) fn per_inch(counts: [f64; 2]) -> Option<Self> {
+        let hundredths = counts.map(|count| (count * 100.0).round() as u32);
+        let [x, y] = Some(hundredths).filter(|both| both.iter().all(|&n| n > 0 && n < u32::MAX))?;
+        Some(Self { x, y })
     }
 
     pub(super) fn per_centimetre(counts: [f64; 2]) -> Option<Self> {

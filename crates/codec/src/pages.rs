@@ -3,6 +3,7 @@
 use std::fs::File;
 
 use super::cores::Cores;
+use super::foreign::{SPLIT, SPLIT_DICOM};
 use super::guard::guard;
 use super::{CodecError, Decoded, Format, Target, dicom, tiff};
 
@@ -45,8 +46,8 @@ impl Pages {
             return Ok(pages);
         }
         let remedy = match &pages.source {
-            Source::Tiff(_) => "split it into single pictures first, as in `tiffsplit IN PAGE-` (libtiff)",
-            Source::Dicom(_) => dicom::EXTRACT,
+            Source::Tiff(_) => SPLIT,
+            Source::Dicom(_) => SPLIT_DICOM,
         };
         Err(CodecError::cannot_represent(
             output,

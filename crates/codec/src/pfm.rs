@@ -55,14 +55,13 @@ impl Header {
             at += length;
         }
         let [magic, width, height, scale] = words;
-        let side = |text: &str| text.parse().ok().filter(|&n: &u32| n > 0);
-        let sides = side(width).zip(side(height)).ok_or("a width or height that is not 1 to 4294967295")?;
-        let is_scale = |scale: f64| scale != 0.0 && scale.is_finite();
-        if !scale.parse().is_ok_and(is_scale) {
+        let [width, height] = [width, height].map(|side| side.parse().ok().filter(|&n: &u32| n > 0));
+        let (width, height) = width.zip(height).ok_or("a width or height that is not 1 to 4294967295")?;
+        if !scale.parse().is_ok_and(|scale: f64| scale != 0.0 && scale.is_finite()) {
             return Err("a scale that is no number, or 0");
         }
         let colours = if magic == "PF" { 3 } else { 1 };
-        Ok(Self { colours, width: sides.0, height: sides.1, scale: scale.to_owned(), length: at + 1 })
+        Ok(Self { colours, width, height, scale: scale.to_owned(), length: at + 1 })
     }
 
     fn row_bytes(&self) -> u64 {
@@ -203,11 +202,15 @@ pub(super) fn encode(
     let alone = Cores::none();
     let cores = if row > BAND as u64 { &alone } else { cores };
     let pieces = mapped.pieces(&layout, pixels_of(&layout, slot), at_once(row));
-    let make = |samples: &mut Vec<u8>, piece: mapped::Piece<'_>| {
-        piece.make_samples(samples);
-        turn(samples, row as usize, &native.scale);
-    };
-    cores.in_order(pieces.into_iter().rev(), Vec::new, make, |samples| out.write_all(samples))?;
+    cores.in_order(
+        pieces.into_iter().rev(),
+        Vec::new,
+        |samples, piece| {
+            piece.make_samples(samples);
+            turn(samples, row as usize, &native.scale);
+        },
+        |samples| out.write_all(samples),
+    )?;
     Ok(header.len() as u64 + row * u64::from(layout.height))
 }
 

@@ -52,7 +52,7 @@ impl Decoded {
     pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
         // What is shown was never anything but levels.
-        let is_shown = matches!(&self.native, Native::Dicom(native) if native.is_shown);
+        let is_shown = matches!(&self.native, Native::Dicom(native) if native.is_shown());
         let now_levels = self.mapped.as_ref().is_some_and(|mapped| !mapped.restores && mapped.changes_kind());
         let now_levels = now_levels && !is_shown;
         let of_its_kind = match &self.native {

@@ -9,24 +9,19 @@ impl Format {
     /// # Errors
     /// [`CodecError::CannotRepresent`], which names formats that can.
     pub fn check(self, layout: &Layout) -> Result<(), CodecError> {
-        let refuse = |what: String, remedy: &str| Err(CodecError::cannot_represent(self, what, remedy));
-        if !self.is_written() {
-            return refuse("a picture that is written here".into(), "use another --format");
-        }
         let eight_bit_only = matches!(self, Self::Jpeg | Self::Bmp | Self::WebP | Self::Gif);
-        if eight_bit_only && layout.depth == Depth::Sixteen {
-            return refuse("16-bit samples".into(), "use --depth 8, or --format png, tiff or pnm");
-        }
-        if self == Self::Jpeg && layout.pixel.has_alpha() {
-            return refuse("transparency".into(), "use --format png, tiff, webp or pnm");
-        }
-        if layout.width.max(layout.height) > self.max_side() {
-            return refuse(
-                format!("{}x{} pixels", layout.width, layout.height),
-                "use --format png, tiff or pnm",
-            );
-        }
-        Ok(())
+        let (what, remedy) = if !self.is_written() {
+            ("a picture that is written here".to_owned(), "use another --format")
+        } else if eight_bit_only && layout.depth == Depth::Sixteen {
+            ("16-bit samples".to_owned(), "use --depth 8, or --format png, tiff or pnm")
+        } else if self == Self::Jpeg && layout.pixel.has_alpha() {
+            ("transparency".to_owned(), "use --format png, tiff, webp or pnm")
+        } else if layout.width.max(layout.height) > self.max_side() {
+            (format!("{}x{} pixels", layout.width, layout.height), "use --format png, tiff or pnm")
+        } else {
+            return Ok(());
+        };
+        Err(CodecError::cannot_represent(self, what, remedy))
     }
 
     /// Returns the largest width and height, in pixels.

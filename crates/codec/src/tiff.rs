@@ -43,7 +43,10 @@ mod other;
 mod pages;
 mod parts;
 mod predictor;
+mod refused;
+mod samples;
 mod stack;
+mod strips;
 mod tags;
 mod values;
 mod write;
@@ -51,10 +54,11 @@ mod zstd;
 
 use arrangement::Change;
 pub(super) use colours::divide_alpha_out;
-use header::{Colours, Header};
+use header::Header;
 use method::Method;
 use pages::{Company, Pictures};
 use parts::Parts;
+use samples::Colours;
 pub(super) use stack::{Place, Stack, Writer};
 pub(super) use tags::exif_has_resolution;
 use values::FirstPage;
@@ -142,7 +146,7 @@ impl<'a> Source<'a> {
             None => offset as u64,
         };
         let mut directory = read_directory(&mut file, form, first, budget)?;
-        header::refuse_others(&file, &directory)?;
+        refused::refuse_others(&file, &directory)?;
         let mut pictures = match place {
             Some(_) => Pictures { places: vec![first], company: Company::default() },
             None => Pictures::find(&mut file, form, first)?,

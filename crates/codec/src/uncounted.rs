@@ -37,8 +37,8 @@ impl Mask {
         resize(&mut counts, layout.pixels() as usize)?;
         let pixels = slot[..layout.bytes() as usize].chunks_exact(layout.pixel_bytes());
         for (counts, pixel) in counts.iter_mut().zip(pixels) {
-            let has = |sample: &[u8]| sample.iter().any(|&byte| byte != 0);
-            *counts = u8::from(pixel.chunks_exact(layout.depth.bytes()).all(has));
+            let mut samples = pixel.chunks_exact(layout.depth.bytes());
+            *counts = samples.all(|sample| sample.iter().any(|&byte| byte != 0)).into();
         }
         Ok(Self { width: layout.width, height: layout.height, counts, keeps })
     }

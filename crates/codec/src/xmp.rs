@@ -61,35 +61,43 @@ fn mentions(packet: &[u8], name: &str) -> bool {
 
 /// Returns the places of what has to go, in their order.
 fn cuts(text: &str, document: &Document<'_>, is_cut: bool) -> Vec<Range<usize>> {
-    let goes = |namespace: Option<&str>, name: &str| match namespace {
-        Some(CAMERA) => OF_A_VIDEO.iter().any(|start| name.starts_with(start)),
-        Some(NOTE) => is_cut && name == HAS_EXTENSION,
-        Some(namespace) => OF_MORE.contains(&namespace),
-        None => false,
-    };
     let mut cuts: Vec<Range<usize>> = Vec::new();
-    let mut add = |place: Range<usize>| {
-        // An attribute goes with the space before it; an element with its indentation.
-        let before = text[..place.start].trim_end();
-        let is_spaced =
-            before.len() < place.start && !text[place.start..].starts_with('<') || before.ends_with('>');
-        cuts.push(if is_spaced { before.len() } else { place.start }..place.end);
-    };
     let mut end = 0;
     for node in document.descendants().filter(Node::is_element) {
         let place = node.range();
         if place.start < end {
             continue;
         }
-        if goes(node.tag_name().namespace(), node.tag_name().name()) && node != document.root_element() {
+        let name = node.tag_name();
+        if goes(name.namespace(), name.name(), is_cut) && node != document.root_element() {
             end = place.end;
-            add(place);
+            cuts.push(cut(text, place));
         } else {
-            let going = node.attributes().filter(|attribute| goes(attribute.namespace(), attribute.name()));
-            going.for_each(|attribute| add(attribute.range()));
+            let attributes = node.attributes();
+            let going = attributes.filter(|attribute| goes(attribute.namespace(), attribute.name(), is_cut));
+            cuts.extend(going.map(|attribute| cut(text, attribute.range())));
         }
     }
     cuts
+}
+
+/// Returns whether an element or attribute of this name goes.
+fn goes(namespace: Option<&str>, name: &str, is_cut: bool) -> bool {
+    match namespace {
+        Some(CAMERA) => OF_A_VIDEO.iter().any(|start| name.starts_with(start)),
+        Some(NOTE) => is_cut && name == HAS_EXTENSION,
+        Some(namespace) => OF_MORE.contains(&namespace),
+        None => false,
+    }
+}
+
+/// Returns the place of an attribute with the space before it, or of an element with its indentation.
+fn cut(text: &str, place: Range<usize>) -> Range<usize> {
+    let before = text[..place.start].trim_end();
+    let is_spaced =
+        before.len() < place.start && !text[place.start..].starts_with('<') || before.ends_with('>');
+    let start = if is_spaced { before.len() } else { place.start };
+    start..place.end
 }
 
 #[cfg(test)]

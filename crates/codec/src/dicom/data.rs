@@ -28,6 +28,11 @@ impl<'a> Data<'a> {
         self.inflated.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 
+    /// Returns what inflates the bytes of the file from `start` on.
+    fn inflater(&self, start: u64) -> DeflateDecoder<FileFrom<'_, 'a>> {
+        DeflateDecoder::new(FileFrom { file: &self.file, at: start })
+    }
+
     /// Inflates what follows `start` (PS3.5, A.5), and puts it behind the bytes before. Its length is found out before memory is taken.
     pub(super) fn inflate(
         &mut self,
@@ -35,9 +40,8 @@ impl<'a> Data<'a> {
         limits: &Limits,
         budget: &mut dyn Budget,
     ) -> Result<(), CodecError> {
-        let stream = || DeflateDecoder::new(FileFrom { file: &self.file, at: start });
         let most = limits.max_bytes.saturating_add(1);
-        let length = io::copy(&mut stream().take(most), &mut io::sink()).map_err(not_inflated)?;
+        let length = io::copy(&mut self.inflater(start).take(most), &mut io::sink()).map_err(not_inflated)?;
         if length > limits.max_bytes {
             return Err(CodecError::too_long("what is deflated in it", limits.max_bytes));
         }
@@ -46,7 +50,7 @@ impl<'a> Data<'a> {
         resize(&mut bytes, (start + length) as usize)?;
         let (before, behind) = bytes.split_at_mut(start as usize);
         self.file.read_at(before, 0)?;
-        stream().read_exact(behind).map_err(not_inflated)?;
+        self.inflater(start).read_exact(behind).map_err(not_inflated)?;
         self.inflated = Some(bytes);
         Ok(())
     }

@@ -152,9 +152,8 @@ impl DataSet {
             } else {
                 // Without the gap, what is behind the pixels follows what is before them.
                 let shift = start + if pixels.is_some() { gap.end - gap.start } else { 0 };
-                let place = |at: u64| (at - shift) as usize;
-                let (header_place, value_place) = (place(at)..place(value), place(value)..place(behind));
-                let element = Element { kind: header.kind, header: header_place, value: value_place };
+                let [start, value, end] = [at, value, behind].map(|at| (at - shift) as usize);
+                let element = Element { kind: header.kind, header: start..value, value: value..end };
                 elements.entry(header.tag).or_insert(element);
                 if elements.len() > MAX_ELEMENTS {
                     return Err(malformed("more data elements than any program writes"));
@@ -165,10 +164,9 @@ impl DataSet {
         let (before, behind) = (gap.start.min(at) - start, at.saturating_sub(gap.end));
         let fragments = pixels.map_or(0, |pixels| pixels.items * BYTES_WHILE_FOUND);
         ask(budget, data.heap_bytes() + before + behind + fragments, "metadata")?;
-        let copy = |from: u64, length: u64, data: &mut Data<'_>| data.copy(from as usize, length as usize);
-        let mut bytes = copy(start, before, data).map_err(fault)?;
+        let mut bytes = data.copy(start as usize, before as usize).map_err(fault)?;
         if behind > 0 {
-            bytes.extend(copy(gap.end, behind, data).map_err(fault)?);
+            bytes.extend(data.copy(gap.end as usize, behind as usize).map_err(fault)?);
         }
         if encoding.big_endian {
             turn(&mut bytes, DEPTH).ok_or_else(|| malformed("its data elements are damaged"))?;

@@ -221,11 +221,11 @@ impl Derived<'_> {
             }
         }
         // A window is given in rescaled values (PS3.3, C.11.2.1.2): its lower end is at center - width / 2, its upper one at center + width / 2 - 1.
-        let number = |tag, usual: f64| match set.text(tag) {
-            Some(text) if self.keeps_values => text.parse().unwrap_or(f64::NAN),
-            _ => usual,
-        };
-        let (slope, intercept) = (number(tags::RESCALE_SLOPE, 1.0), number(tags::RESCALE_INTERCEPT, 0.0));
+        let [slope, intercept] =
+            [(tags::RESCALE_SLOPE, 1.0), (tags::RESCALE_INTERCEPT, 0.0)].map(|(tag, usual)| {
+                let text = set.text(tag).filter(|_| self.keeps_values);
+                text.map_or(usual, |text| text.parse().unwrap_or(f64::NAN))
+            });
         if slope == 1.0 && intercept.is_finite() {
             let (center, width) = ((least + greatest + 1.0) / 2.0 + intercept, greatest - least + 1.0);
             for (tag, value) in [(tags::WINDOW_CENTER, center), (tags::WINDOW_WIDTH, width)] {

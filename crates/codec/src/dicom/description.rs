@@ -65,14 +65,8 @@ impl Description {
         compression: Compression,
         big_endian: bool,
     ) -> Result<Self, CodecError> {
-        let needed = |tag, name: &str| {
-            set.u16(tag)
-                .filter(|&n| n > 0)
-                .map(u32::from)
-                .ok_or_else(|| malformed(format!("its {name} is missing or 0")))
-        };
-        let (width, height) =
-            (needed(tags::COLUMNS, "number of columns")?, needed(tags::ROWS, "number of rows")?);
+        let width = needed(set, tags::COLUMNS, "number of columns")?;
+        let height = needed(set, tags::ROWS, "number of rows")?;
         let frames = frames(set)?;
         let float = match pixels.tag {
             tags::FLOATS => Some(Kind::Float32),
@@ -83,7 +77,7 @@ impl Description {
         let photometric = photometric(set, samples, compression)?;
         let allocated = match float {
             Some(kind) => 8 * kind.bytes() as u32,
-            None => needed(tags::BITS_ALLOCATED, "number of bits allocated")?,
+            None => needed(set, tags::BITS_ALLOCATED, "number of bits allocated")?,
         };
         let stored = set.u16(tags::BITS_STORED).filter(|_| float.is_none()).map_or(allocated, u32::from);
         let high = set.u16(tags::HIGH_BIT).filter(|_| float.is_none()).map_or(stored - 1, u32::from);
@@ -298,6 +292,12 @@ fn has_overlays(set: &DataSet) -> bool {
     groups.into_iter().any(|group| set.value(group << 16 | tags::OVERLAY_DATA).is_none())
 }
 
+/// Returns a number that every picture has, and that is not 0.
+fn needed(set: &DataSet, tag: Tag, name: &str) -> Result<u32, CodecError> {
+    let number = set.u16(tag).filter(|&n| n > 0).map(u32::from);
+    number.ok_or_else(|| malformed(format!("its {name} is missing or 0")))
+}
+
 /// Returns the values of pixels that are none: one, or all from one to another, which may be less.
 fn padding(set: &DataSet, pixels: Tag, signed: bool) -> Option<NoData> {
     let (value, limit) = match pixels {
@@ -305,7 +305,7 @@ fn padding(set: &DataSet, pixels: Tag, signed: bool) -> Option<NoData> {
         tags::DOUBLES => (tags::DOUBLE_PADDING, tags::DOUBLE_PADDING_LIMIT),
         _ => (tags::PADDING, tags::PADDING_LIMIT),
     };
-    let number = |tag| {
+    let [value, limit]: [Option<f64>; 2] = [value, limit].map(|tag| {
         let bytes = set.value(tag)?;
         match pixels {
             tags::FLOATS => Some(f32::from_le_bytes(bytes.try_into().ok()?).into()),
@@ -313,7 +313,7 @@ fn padding(set: &DataSet, pixels: Tag, signed: bool) -> Option<NoData> {
             _ if signed => Some(set.u16(tag)?.cast_signed().into()),
             _ => Some(set.u16(tag)?.into()),
         }
-    };
-    let value: f64 = number(value)?;
-    Some(NoData::between(value, number(limit).unwrap_or(value)))
+    });
+    let value = value?;
+    Some(NoData::between(value, limit.unwrap_or(value)))
 }

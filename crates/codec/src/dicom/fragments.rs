@@ -112,11 +112,11 @@ fn starts(places: &[Range<u64>], table: &[u64], frames: usize) -> Option<Vec<usi
         vec![0]
     } else if table.len() == frames {
         // Offsets are those of the items, whose headers have eight bytes, from the first one on.
-        let number = |offset: &u64| {
+        let numbers = table.iter().map(|offset| {
             let start = first.checked_add(*offset)?;
             places.binary_search_by_key(&start, |place| place.start).ok()
-        };
-        table.iter().map(number).collect::<Option<_>>()?
+        });
+        numbers.collect::<Option<_>>()?
     } else if places.len() == frames {
         (0..frames).collect()
     } else {

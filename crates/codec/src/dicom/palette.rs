@@ -22,7 +22,6 @@ pub(super) struct Palette {
 
 impl Palette {
     pub(super) fn read(set: &DataSet, signed: bool) -> Result<Self, CodecError> {
-        let missing = || malformed("its palette is missing or cut short");
         let descriptor = set.words(tags::PALETTES[0]).ok_or_else(missing)?;
         let &[count, first, bits] = descriptor.first_chunk().ok_or_else(missing)?;
         // The table of 65,536 colours does not fit into 16 bits.
@@ -67,6 +66,10 @@ impl Palette {
             }
         }
     }
+}
+
+fn missing() -> CodecError {
+    malformed("its palette is missing or cut short")
 }
 
 /// Returns the depth of colours. They become those of 8 bits if they are such in the upper halves of words, or those of ultrasound, which has no
@@ -149,7 +152,7 @@ impl Segments<'_> {
     fn go_to(&mut self, end: u16, length: usize) -> Option<()> {
         let start = i64::from(*self.entries.last()?);
         let (steps, rise) = (length as i64, i64::from(end) - start);
-        let entry = |step: i64| {
+        self.entries.extend((1..=steps).map(|step| {
             let whole = start + (step * rise).div_euclid(steps);
             let up = match (2 * (step * rise).rem_euclid(steps)).cmp(&steps) {
                 Ordering::Less => 0,
@@ -157,8 +160,7 @@ impl Segments<'_> {
                 Ordering::Greater => 1,
             };
             (whole + up) as u16
-        };
-        self.entries.extend((1..=steps).map(entry));
+        }));
         Some(())
     }
 

@@ -38,16 +38,15 @@ impl<'f> Frame<'f> {
     ) -> Result<Self, CodecError> {
         let (bits, frames) = (description.frame_bits(), u64::from(description.frames));
         let mut photometric = description.photometric;
-        let needed = |bits: u64| bits.checked_mul(frames).map(|bits| bits.div_ceil(8));
         let mut bits = bits;
         if photometric == Photometric::Ybr422 {
             // Some programs say that pixels have their chroma in common, and write all of it.
             let whole = description.frame_samples() * 8;
-            if needed(whole).is_some_and(|needed| length >= needed) {
+            if bytes_of(whole, frames).is_some_and(|needed| length >= needed) {
                 (photometric, bits) = (Photometric::Ybr, whole);
             }
         }
-        if needed(bits).is_none_or(|needed| length < needed) {
+        if bytes_of(bits, frames).is_none_or(|needed| length < needed) {
             return Err(truncated_pixels());
         }
         if length / bits.div_ceil(8) > frames {
@@ -221,12 +220,17 @@ impl<'f> Frame<'f> {
     }
 }
 
+/// Returns the bytes of frames of so many bits.
+fn bytes_of(bits: u64, frames: u64) -> Option<u64> {
+    Some(bits.checked_mul(frames)?.div_ceil(8))
+}
+
 /// Unpacks samples of fewer than 16 bits, the lowest bit first, that begin behind `skipped` bits.
 fn unpack(packed: &[u8], skipped: usize, bits: u32, into: &mut [u8], bytes: usize) {
     let starts = (skipped..).step_by(bits as usize);
     for (start, sample) in starts.zip(into.chunks_exact_mut(bytes)) {
-        let of_byte = |at: usize| packed.get(start / 8 + at).copied().unwrap_or(0);
-        let window = u32::from_le_bytes([of_byte(0), of_byte(1), of_byte(2), 0]);
+        let [a, b, c] = [0, 1, 2].map(|at| packed.get(start / 8 + at).copied().unwrap_or(0));
+        let window = u32::from_le_bytes([a, b, c, 0]);
         let value = (window >> (start % 8) & ((1 << bits) - 1)) as u16;
         match sample {
             [byte] => *byte = value as u8,
@@ -263,8 +267,8 @@ fn to_rgb(pixel: &mut [u8; 3]) {
     // The factors are those of JFIF, times 2 to the power of 16.
     let [y, cb, cr] = pixel.map(i32::from);
     let (cb, cr) = (cb - 128, cr - 128);
-    let channel = |sum: i32| (((y << 16) + sum + 32_768) >> 16).clamp(0, 255) as u8;
-    *pixel = [channel(91_881 * cr), channel(-22_554 * cb - 46_802 * cr), channel(116_130 * cb)];
+    let sums = [91_881 * cr, -22_554 * cb - 46_802 * cr, 116_130 * cb];
+    *pixel = sums.map(|sum| (((y << 16) + sum + 32_768) >> 16).clamp(0, 255) as u8);
 }
 
 impl Rows for Frame<'_> {
@@ -362,14 +366,14 @@ fn check_bits(description: &Description, pixels: &[u8]) -> Result<(), CodecError
     }
     let above = u16::MAX << stored & (u16::MAX >> (16 - 8 * bytes));
     let sign = 1 << (stored - 1);
-    let fits = |sample: &[u8]| {
+    let fit = pixels.chunks_exact(bytes).all(|sample| {
         let value = match *sample {
             [low, high] => u16::from_le_bytes([low, high]),
             _ => sample[0].into(),
         };
         value & above == 0 || value & (above | sign) == above | sign
-    };
-    if pixels.chunks_exact(bytes).all(fits) {
+    });
+    if fit {
         return Ok(());
     }
     Err(malformed(format!(

@@ -10,16 +10,16 @@ const MAX_SEGMENTS: usize = 15;
 pub(super) fn decode(stream: &[u8], samples: usize, bytes: usize, into: &mut [u8]) -> Result<(), CodecError> {
     let header: &[[u8; 4]] =
         stream.get(..64).ok_or_else(|| malformed("its run-length header is cut short"))?.as_chunks().0;
-    let word = |at: usize| u32::from_le_bytes(header[at]) as usize;
-    let (count, pixel) = (word(0), samples * bytes);
+    let [count, starts @ ..]: [usize; 16] = std::array::from_fn(|at| u32::from_le_bytes(header[at]) as usize);
+    let pixel = samples * bytes;
     if count != pixel || count > MAX_SEGMENTS {
         return Err(malformed(format!("{count} run-length segments for pixels of {pixel} bytes")));
     }
     for segment in 0..count {
-        let start = word(1 + segment);
-        let end = if segment + 1 < count { word(2 + segment) } else { stream.len() };
-        let data =
-            stream.get(start..end).ok_or_else(|| malformed("a run-length segment lies outside its frame"))?;
+        let end = if segment + 1 < count { starts[segment + 1] } else { stream.len() };
+        let data = stream
+            .get(starts[segment]..end)
+            .ok_or_else(|| malformed("a run-length segment lies outside its frame"))?;
         // The high byte comes first.
         let (sample, byte) = (segment / bytes, bytes - 1 - segment % bytes);
         expand(data, into.chunks_exact_mut(pixel).map(|pixel| &mut pixel[sample * bytes + byte]))?;

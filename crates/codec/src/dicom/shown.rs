@@ -24,8 +24,7 @@ const WINDOW_FUNCTION: u32 = 0x0028_1056;
 fn scope_of(set: &DataSet, frame: u32, group: u32) -> Scope<'_> {
     let whole = Scope::Whole(set);
     let own = whole.find(tags::FRAME_GROUPS).and_then(|groups| groups.item(frame as usize)?.item(group));
-    let shared = || whole.item(tags::SHARED_GROUPS)?.item(group);
-    own.or_else(shared).unwrap_or(whole)
+    own.or_else(|| whole.item(tags::SHARED_GROUPS)?.item(group)).unwrap_or(whole)
 }
 
 /// A line from stored values to others.
@@ -154,7 +153,6 @@ impl Shown {
         frame: u32,
         window: Window,
     ) -> Result<Option<Self>, CodecError> {
-        let damaged = || malformed("a table of values is damaged");
         let modality = match Scope::Whole(set).item(MODALITY_TABLES) {
             Some(item) => Modality::Table(Table::read(item, description.signed).ok_or_else(damaged)?),
             None => {
@@ -177,9 +175,9 @@ impl Shown {
             }
             (None, Window::Given { center, width }) => Some(windowed(scope, center, width)?),
             (None, _) => {
-                let nth = |tag| scope.find(tag)?.numbers().nth(wanted);
-                let window = nth(tags::WINDOW_CENTER).zip(nth(tags::WINDOW_WIDTH));
-                window.map(|(center, width)| windowed(scope, center, width)).transpose()?
+                let [center, width] = [tags::WINDOW_CENTER, tags::WINDOW_WIDTH]
+                    .map(|tag| scope.find(tag)?.numbers().nth(wanted));
+                center.zip(width).map(|(center, width)| windowed(scope, center, width)).transpose()?
             }
         };
         let (padding, inverted) = (description.padding, description.is_inverted());
@@ -221,6 +219,10 @@ impl Shown {
         let brightness = self.voi.brightness(value);
         if self.inverted { 1.0 - brightness } else { brightness }
     }
+}
+
+fn damaged() -> CodecError {
+    malformed("a table of values is damaged")
 }
 
 /// Returns the window of this center and width, which a scope says the function of.
@@ -273,10 +275,9 @@ impl<'f> ShownRows<'f> {
     pub(super) fn new(rows: &'f Frame<'f>, shown: &'f Shown, description: &Description) -> Self {
         let kind = description.kind();
         let row = description.width as usize * description.pixel_bytes();
-        let brightness = |bits: u16| shown.brightness(kind.value(&bits.to_ne_bytes()));
         let table = match kind.bytes() {
             1 => (0..=u8::MAX).map(|bits| shown.brightness(kind.value(&[bits]))).collect(),
-            2 => (0..=u16::MAX).map(brightness).collect(),
+            2 => (0..=u16::MAX).map(|bits| shown.brightness(kind.value(&bits.to_ne_bytes()))).collect(),
             _ => Vec::new(),
         };
         Self { rows, shown, kind, row, table }

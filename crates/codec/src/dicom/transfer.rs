@@ -37,33 +37,36 @@ impl Transfer {
     /// Returns what the transfer syntax of this UID is.
     pub(super) fn of(uid: &str) -> Result<Self, CodecError> {
         let plain = Self::UNKNOWN;
-        let compressed = |compression, lossy| Ok(Self { compression, lossy, ..plain });
         match uid {
             IMPLICIT | EXPLICIT => return Ok(plain),
             BIG_ENDIAN => return Ok(Self { big_endian: true, ..plain }),
             DEFLATED => return Ok(Self { deflated: true, ..plain }),
             _ => {}
         }
-        let refused = |name: &str| Err(unsupported(format!("a DICOM file of {name}"), super::DECOMPRESS));
-        match uid.strip_prefix("1.2.840.10008.1.2.") {
-            Some("5") => compressed(Compression::Rle, false),
-            Some("4.50" | "4.51" | "4.52" | "4.53" | "4.54" | "4.55" | "4.56") => {
-                compressed(Compression::Jpeg, true)
+        let (compression, lossy) = match uid.strip_prefix("1.2.840.10008.1.2.") {
+            Some("5") => (Compression::Rle, false),
+            Some("4.50" | "4.51" | "4.52" | "4.53" | "4.54" | "4.55" | "4.56") => (Compression::Jpeg, true),
+            Some("4.57" | "4.58" | "4.70") => (Compression::Jpeg, false),
+            Some("4.80") => (Compression::JpegLs, false),
+            Some("4.81") => (Compression::JpegLs, true),
+            Some("4.90") => (Compression::Jpeg2000, false),
+            Some("4.91") => (Compression::Jpeg2000, true),
+            Some("1.98") => (Compression::None, false),
+            Some("4.201" | "4.202" | "4.203") => return Err(refused("high-throughput JPEG 2000")),
+            Some("4.92" | "4.93") => return Err(refused("JPEG 2000 of several components at once")),
+            Some("4.110" | "4.111" | "4.112") => return Err(refused("JPEG XL")),
+            Some(video) if video.starts_with("4.10") || video.starts_with("7.") => {
+                return Err(unsupported(
+                    "a DICOM video",
+                    "extract the frames first, as in `ffmpeg -i IN OUT-%03d.png`",
+                ));
             }
-            Some("4.57" | "4.58" | "4.70") => compressed(Compression::Jpeg, false),
-            Some("4.80") => compressed(Compression::JpegLs, false),
-            Some("4.81") => compressed(Compression::JpegLs, true),
-            Some("4.90") => compressed(Compression::Jpeg2000, false),
-            Some("4.91") => compressed(Compression::Jpeg2000, true),
-            Some("1.98") => compressed(Compression::None, false),
-            Some("4.201" | "4.202" | "4.203") => refused("high-throughput JPEG 2000"),
-            Some("4.92" | "4.93") => refused("JPEG 2000 of several components at once"),
-            Some("4.110" | "4.111" | "4.112") => refused("JPEG XL"),
-            Some(video) if video.starts_with("4.10") || video.starts_with("7.") => Err(unsupported(
-                "a DICOM video",
-                "extract the frames first, as in `ffmpeg -i IN OUT-%03d.png`",
-            )),
-            _ => refused(&format!("the transfer syntax {uid}")),
-        }
+            _ => return Err(refused(&format!("the transfer syntax {uid}"))),
+        };
+        Ok(Self { compression, lossy, ..plain })
     }
+}
+
+fn refused(name: &str) -> CodecError {
+    unsupported(format!("a DICOM file of {name}"), super::DECOMPRESS)
 }

@@ -13,7 +13,7 @@ use super::header::header;
 use super::{Known, invert, tags};
 use crate::cores::Cores;
 use crate::elements::{MARK, PREAMBLE};
-use crate::mapped::{BAND, Mapped, Piece};
+use crate::mapped::{BAND, Mapped};
 use crate::samples::swap_bytes;
 use crate::{CodecError, Decoded, Derivation, Format, Native as AnyNative, Target, pixels_of};
 use equalize::{Depth, Layout};
@@ -152,13 +152,17 @@ impl<'d> Ready<'d> {
         let alone = Cores::none();
         let cores = if self.row > BAND as u64 { &alone } else { cores };
         let pieces = mapped.pieces(&self.layout, pixels, (BAND as u64 / self.row).max(1) as usize);
-        let make = |samples: &mut Vec<u8>, piece: Piece<'_>| {
-            piece.make_samples(samples);
-            if is_big_endian {
-                swap_bytes(samples, mapped.form().kind.bytes());
-            }
-        };
-        cores.in_order(pieces.into_iter(), Vec::new, make, |samples| Ok(put(samples)?))
+        cores.in_order(
+            pieces.into_iter(),
+            Vec::new,
+            |samples, piece| {
+                piece.make_samples(samples);
+                if is_big_endian {
+                    swap_bytes(samples, mapped.form().kind.bytes());
+                }
+            },
+            |samples| Ok(put(samples)?),
+        )
     }
 }
 

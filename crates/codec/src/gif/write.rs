@@ -20,8 +20,8 @@ pub(crate) fn encoder_bytes(frame: &Layout) -> u64 {
 pub(crate) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Result<u64, CodecError> {
     let frames = decoded.frames();
     let frame = animation::frame_of(&decoded.layout, frames);
-    let side = |side| u16::try_from(side).expect("checked when it was opened");
-    let (width, height) = (side(frame.width), side(frame.height));
+    let [width, height] =
+        [frame.width, frame.height].map(|side| u16::try_from(side).expect("checked when it was opened"));
     let start = out.stream_position()?;
     let mut buffered = BufWriter::new(&mut *out);
     let mut encoder = Encoder::new(&mut buffered, width, height, &[]).map_err(encode_error)?;

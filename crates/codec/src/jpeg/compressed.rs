@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::coding::BaselineScan;
 use super::markers::{
-    APP0, APP15, COM, DHT, DQT, DRI, EOI, Factors, FrameComponent, FrameHeader, SOF0, SOI, SOS, Segment,
-    next_marker, segment, write_segment,
+    APP0, APP15, COM, DHT, DQT, DRI, EOI, Factors, FrameHeader, SOF0, SOI, SOS, Segment, next_marker,
+    segment, write_segment,
 };
 use super::{Native, encode_malformed};
 use crate::{CodecError, JpegQuality};
@@ -109,8 +109,8 @@ impl<'a> Header<'a> {
     pub(super) fn describe(&self, bytes: usize, quality: JpegQuality) -> Option<CompressedJpeg> {
         let sampling = self.sampling()?;
         let components = &self.frame.components;
-        let table = |component: &FrameComponent| *self.quantization.get(component.table)?;
-        let tables: Vec<&[u8]> = components.iter().map(table).collect::<Option<_>>()?;
+        let tables = components.iter().map(|component| *self.quantization.get(component.table)?);
+        let tables: Vec<&[u8]> = tables.collect::<Option<_>>()?;
         // nvJPEG writes one table for both chroma components, and may go by the usual table numbers.
         let usual = components.iter().zip([0, 1, 1]).all(|(component, number)| component.table == number);
         let keeps = usual || quality != JpegQuality::Keep;
@@ -212,23 +212,24 @@ pub(super) fn write(
 
 /// Returns whether a segment is the frame header of a baseline picture of this size and sampling.
 fn is_frame_of(native: &Native, layout: &Layout, segment: Segment<'_>) -> bool {
-    let fits = |frame: FrameHeader| {
-        (frame.width, frame.height) == (layout.width, layout.height) && frame.factors() == native.components
-    };
-    segment.marker == SOF0 && FrameHeader::parse(segment).is_ok_and(fits)
+    segment.marker == SOF0
+        && FrameHeader::parse(segment).is_ok_and(|frame| {
+            (frame.width, frame.height) == (layout.width, layout.height)
+                && frame.factors() == native.components
+        })
 }
 
 /// Splits a stream into its tables and frame header, without application data and comments, and everything from the SOS marker on.
 fn take_apart(stream: &[u8]) -> Result<(Vec<Segment<'_>>, &[u8]), CodecError> {
-    let nonsense = |error: CodecError| encode_malformed(error.to_string());
     let mut tables = Vec::new();
     let mut rest = stream.get(2..).ok_or_else(|| encode_malformed("it is empty"))?;
     loop {
-        let (marker, behind) = next_marker(rest).map_err(nonsense)?;
+        let (marker, behind) = next_marker(rest).map_err(|error| encode_malformed(error.to_string()))?;
         if marker == SOS {
             return Ok((tables, rest));
         }
-        let (segment, behind) = segment(marker, behind).map_err(nonsense)?;
+        let (segment, behind) =
+            segment(marker, behind).map_err(|error| encode_malformed(error.to_string()))?;
         rest = behind;
         if !matches!(marker, APP0..=APP15 | COM) {
             tables.push(segment);

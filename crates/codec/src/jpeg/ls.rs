@@ -91,14 +91,14 @@ pub(crate) fn decode(stream: &[u8], size: (u32, u32), components: usize) -> Resu
 
 impl Frame {
     fn parse(content: &[u8]) -> Result<Self, CodecError> {
-        let short = || malformed("its frame header is damaged");
+        const DAMAGED: &str = "its frame header is damaged";
         let (&[precision, h0, h1, w0, w1, count], components) =
-            content.split_first_chunk().ok_or_else(short)?;
+            content.split_first_chunk().ok_or_else(|| malformed(DAMAGED))?;
         let (components, behind) = components.as_chunks::<3>();
         let count = usize::from(count);
         let is_valid = behind.is_empty() && components.len() == count && (1..=COMPONENTS).contains(&count);
         if !is_valid || !(2..=16).contains(&precision) {
-            return Err(short());
+            return Err(malformed(DAMAGED));
         }
         if count > 1 && components.iter().any(|component| component[1] != 0x11) {
             return Err(unsupported("components of different sizes"));
@@ -114,8 +114,9 @@ impl Preset {
     fn parse(content: &[u8]) -> Result<Self, CodecError> {
         match content {
             [1, words @ ..] if words.len() == 10 => {
-                let word = |at: usize| u16::from_be_bytes([words[2 * at], words[2 * at + 1]]);
-                Ok(Self { most: word(0), thresholds: [1, 2, 3].map(word), reset: word(4) })
+                let [most, t1, t2, t3, reset] =
+                    std::array::from_fn(|at| u16::from_be_bytes([words[2 * at], words[2 * at + 1]]));
+                Ok(Self { most, thresholds: [t1, t2, t3], reset })
             }
             [2..=4, ..] => Err(unsupported("mapping tables or sides beyond 65535")),
             _ => Err(malformed("its parameters are damaged")),
@@ -125,26 +126,29 @@ impl Preset {
 
 /// Returns the places of a scan's components in the frame, by how much samples may be wrong, and how components alternate.
 fn scan_header(content: &[u8], frame: &Frame) -> Result<(Vec<usize>, i32, Interleave), CodecError> {
-    let short = || malformed("a scan's header is damaged");
-    let (&count, rest) = content.split_first().ok_or_else(short)?;
-    let (components, rest) = rest.split_at_checked(2 * usize::from(count)).ok_or_else(short)?;
-    let &[near, interleave, _] = rest else { return Err(short()) };
-    let place = |&[id, table]: &[u8; 2]| match table {
-        0 => frame.ids[..frame.count].iter().position(|own| *own == id).ok_or_else(short),
+    let (&count, rest) = content.split_first().ok_or_else(damaged_scan)?;
+    let (components, rest) = rest.split_at_checked(2 * usize::from(count)).ok_or_else(damaged_scan)?;
+    let &[near, interleave, _] = rest else { return Err(damaged_scan()) };
+    let places = components.as_chunks().0.iter().map(|&[id, table]| match table {
+        0 => frame.ids[..frame.count].iter().position(|own| *own == id).ok_or_else(damaged_scan),
         _ => Err(unsupported("mapping tables")),
-    };
-    let places = components.as_chunks().0.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    });
+    let places = places.collect::<Result<Vec<_>, _>>()?;
     let is_once = (1..places.len()).all(|at| !places[..at].contains(&places[at]));
     let interleave = match (places.len(), interleave) {
         (1, _) => Interleave::None,
         (_, 1) => Interleave::Lines,
         (_, 2) => Interleave::Samples,
-        _ => return Err(short()),
+        _ => return Err(damaged_scan()),
     };
     if places.is_empty() || !is_once {
-        return Err(short());
+        return Err(damaged_scan());
     }
     Ok((places, near.into(), interleave))
+}
+
+fn damaged_scan() -> CodecError {
+    malformed("a scan's header is damaged")
 }
 
 fn unsupported(what: &str) -> CodecError {

@@ -146,23 +146,23 @@ impl FrameHeader {
             return Err(malformed("its width or height is 0"));
         }
         // T.81, B.2.2.
-        let is_factor = |factor: u8| (1..=4).contains(&factor);
         let (triples, _) = components.as_chunks::<3>();
-        if !triples.iter().all(|[_, factors, _]| is_factor(factors >> 4) && is_factor(factors & 15)) {
+        let mut factors = triples.iter().flat_map(|[_, factors, _]| [factors >> 4, factors & 15]);
+        if !factors.all(|factor| (1..=4).contains(&factor)) {
             return Err(malformed("its frame header has sampling factors that are not 1 to 4"));
         }
-        let component = |&[id, factors, table]: &[u8; 3]| FrameComponent {
+        let components = triples.iter().map(|&[id, factors, table]| FrameComponent {
             id,
             factors: Factors { horizontal: factors >> 4, vertical: factors & 15 },
             table: table.into(),
-        };
+        });
         Ok(Self {
             width: width.into(),
             height: height.into(),
             progressive,
             bits: precision,
             lossless: segment.marker == SOF3,
-            components: triples.iter().map(component).collect(),
+            components: components.collect(),
         })
     }
 
@@ -174,8 +174,9 @@ impl FrameHeader {
     /// Returns the number of MCUs across and down in a scan of all components.
     pub(super) fn mcus(&self) -> (usize, usize) {
         let (horizontal, vertical) = largest_factors(&self.factors());
-        let mcus = |side: u32, factor: u8| (side as usize).div_ceil(BLOCK * usize::from(factor));
-        (mcus(self.width, horizontal), mcus(self.height, vertical))
+        [(self.width, horizontal), (self.height, vertical)]
+            .map(|(side, factor)| (side as usize).div_ceil(BLOCK * usize::from(factor)))
+            .into()
     }
 }
 
@@ -185,8 +186,9 @@ impl Factors {
 }
 
 pub(super) fn largest_factors(components: &[Factors]) -> (u8, u8) {
-    let largest = |factor: fn(&Factors) -> u8| components.iter().map(factor).max().unwrap_or(1);
-    (largest(|c| c.horizontal), largest(|c| c.vertical))
+    let horizontal = components.iter().map(|factors| factors.horizontal).max();
+    let vertical = components.iter().map(|factors| factors.vertical).max();
+    (horizontal.unwrap_or(1), vertical.unwrap_or(1))
 }
 
 /// The pixel density in a JFIF segment.
@@ -282,33 +284,33 @@ impl<'a> Markers<'a> {
         found.finish()
     }
 
+    /// Returns what follows this name in the first segment of application data that begins with it.
+    fn first_app1(&self, name: &[u8]) -> Option<&'a [u8]> {
+        let mut segments = self.kept.iter().filter(|segment| segment.marker == APP1);
+        segments.find_map(|segment| segment.content.strip_prefix(name))
+    }
+
     /// Returns the metadata, assembled from the segments.
     pub(super) fn metadata(&self) -> Metadata {
-        let first = |marker, name: &'static [u8]| {
-            self.kept
-                .iter()
-                .filter(move |s| s.marker == marker)
-                .find_map(move |s| s.content.strip_prefix(name))
-        };
         Metadata {
             icc: self.icc(),
-            exif: first(APP1, EXIF).and_then(strip_exif_prefix).map(<[u8]>::to_vec),
+            exif: self.first_app1(EXIF).and_then(strip_exif_prefix).map(<[u8]>::to_vec),
             // Other formats have no place for its extension.
-            xmp: first(APP1, XMP).and_then(|packet| xmp::corrected(packet, true)).map(Cow::into_owned),
+            xmp: self.first_app1(XMP).and_then(|packet| xmp::corrected(packet, true)).map(Cow::into_owned),
             resolution: self.density.and_then(Density::resolution),
         }
     }
 
     /// Returns the bytes of the metadata once it is decoded.
     pub(super) fn metadata_bytes(&self) -> MetadataBytes {
-        let bytes = |segment: &Segment<'_>| segment.content.len() as u64;
-        let is_carried = |segment: &&Segment<'_>| {
-            let has = |name: &[u8]| segment.marker == APP1 && segment.content.starts_with(name);
-            has(EXIF) || has(XMP) || icc_part(segment).is_some()
-        };
+        let carried = self.kept.iter().filter(|segment| {
+            let names = [EXIF, XMP];
+            segment.marker == APP1 && names.iter().any(|name| segment.content.starts_with(name))
+                || icc_part(segment).is_some()
+        });
         MetadataBytes {
-            native: self.kept.iter().map(bytes).sum(),
-            carried: self.kept.iter().filter(is_carried).map(bytes).sum(),
+            native: self.kept.iter().map(|segment| segment.content.len() as u64).sum(),
+            carried: carried.map(|segment| segment.content.len() as u64).sum(),
         }
     }
 
@@ -456,14 +458,17 @@ pub(super) fn late_height(bytes: &[u8]) -> Option<(Range<usize>, [u8; 2])> {
     }
 }
 
+fn truncated() -> CodecError {
+    malformed("it is truncated")
+}
+
 /// Finds the next marker, and returns it and what follows. Skips entropy-coded data before it, in which each 0xff is followed by 0.
 pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
-    let short = || malformed("it is truncated");
     let mut rest = bytes;
     loop {
-        let at = memchr::memchr(0xff, rest).ok_or_else(short)?;
+        let at = memchr::memchr(0xff, rest).ok_or_else(truncated)?;
         let fill = rest[at..].iter().take_while(|&&byte| byte == 0xff).count();
-        let (&marker, behind) = rest[at + fill..].split_first().ok_or_else(short)?;
+        let (&marker, behind) = rest[at + fill..].split_first().ok_or_else(truncated)?;
         if marker != 0 {
             return Ok((marker, behind));
         }
@@ -473,13 +478,12 @@ pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
 
 /// Splits the segment after a marker from what follows it.
 pub(super) fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), CodecError> {
-    let short = || malformed("it is truncated");
-    let (length, _) = bytes.split_first_chunk::<2>().ok_or_else(short)?;
+    let (length, _) = bytes.split_first_chunk::<2>().ok_or_else(truncated)?;
     let length = usize::from(u16::from_be_bytes(*length));
     if length < 2 {
         return Err(malformed("a segment's length is less than its own"));
     }
-    let (segment, behind) = bytes.split_at_checked(length).ok_or_else(short)?;
+    let (segment, behind) = bytes.split_at_checked(length).ok_or_else(truncated)?;
     Ok((Segment { marker, content: &segment[2..] }, behind))
 }
 

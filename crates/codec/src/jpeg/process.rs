@@ -29,12 +29,12 @@ pub(crate) fn process(stream: &[u8]) -> Option<Process> {
 /// Returns whether the three components of a stream are Y, Cb and Cr: as its own markers tell, or, if none does, as the file around it
 /// `says`.
 pub(crate) fn is_ycbcr(stream: &[u8], says: bool) -> bool {
-    let of = |marker| segments(stream).find(|segment| segment.marker == marker);
-    let adobe = of(APP14).filter(|segment| segment.content.starts_with(b"Adobe"));
+    let [adobe, jfif] = [APP14, APP0].map(|marker| segments(stream).find(|segment| segment.marker == marker));
+    let adobe = adobe.filter(|segment| segment.content.starts_with(b"Adobe"));
     if let Some(&transform) = adobe.and_then(|segment| segment.content.get(11)) {
         return transform != 0;
     }
-    says || of(APP0).is_some_and(|segment| segment.content.starts_with(b"JFIF\0"))
+    says || jfif.is_some_and(|segment| segment.content.starts_with(b"JFIF\0"))
 }
 
 /// Returns the segments before the first scan.

@@ -221,18 +221,22 @@ impl Coding {
                 0 => (1, self.levels),
                 _ => (3, self.levels - resolution + 1),
             };
-            // Two more across and down than fit: grids need not begin where tiles do.
-            let count = |axis: usize, level: u8, exponent: u8| (tile[axis] >> level >> exponent) + 3;
-            let block = |axis: usize| {
+            let [across, down] = [0, 1].map(|axis| {
                 let exponent = exponents[axis].saturating_sub(u8::from(resolution > 0));
-                count(axis, level, exponent.min(self.block[axis]))
-            };
-            let precinct = |axis: usize| count(axis, self.levels - resolution, exponents[axis]);
-            blocks = blocks.saturating_add((bands * block(0)).saturating_mul(block(1)));
-            precincts = precincts.saturating_add((bands * precinct(0)).saturating_mul(precinct(1)));
+                most_along(tile[axis] >> level, exponent.min(self.block[axis]))
+            });
+            blocks = blocks.saturating_add((bands * across).saturating_mul(down));
+            let [across, down] =
+                [0, 1].map(|axis| most_along(tile[axis] >> (self.levels - resolution), exponents[axis]));
+            precincts = precincts.saturating_add((bands * across).saturating_mul(down));
         }
         (blocks, precincts)
     }
+}
+
+/// Returns the most cells of two to the power of `exponent` samples along a side: two more than fit, as grids need not begin where tiles do.
+fn most_along(side: u64, exponent: u8) -> u64 {
+    (side >> exponent) + 3
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u16> {

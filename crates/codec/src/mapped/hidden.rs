@@ -108,6 +108,12 @@ impl Hidden {
     }
 }
 
+/// Returns whether the last sample of a pixel, which is alpha, is 0.
+#[inline(always)]
+pub(super) fn is_hidden(pixel: &[u8], level: usize) -> bool {
+    pixel[pixel.len() - level..].iter().all(|&byte| byte == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

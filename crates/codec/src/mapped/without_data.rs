@@ -5,15 +5,17 @@ use equalize::Layout;
 use super::super::depth::to_eight;
 use super::super::no_data::Reserved;
 use super::super::pixels_of;
+use super::Mapped;
+use super::hidden::is_hidden;
 use super::kind::{Value, with_values};
-use super::{Mapped, counts, is_hidden};
 
 impl Mapped {
     /// Returns the levels that would be written as the no-data value.
     pub(crate) fn reserved(&self) -> Option<Reserved> {
         self.form.no_data?;
-        let is_none = |level| !counts(&self.form, with_values!(self.form.kind, value_of(self, level)));
-        Reserved::find(self.form.top(), self.form.inverted, is_none)
+        Reserved::find(self.form.top(), self.form.inverted, |level| {
+            !self.form.counts(with_values!(self.form.kind, value_of(self, level)))
+        })
     }
 
     /// Returns the level that pixels without data have in a format that has no place for the samples, if alpha does not tell them from others: that

@@ -8,8 +8,8 @@ use super::super::format;
 use super::super::guard::guard;
 use super::super::pages::{self, Pages, Place};
 use super::super::{
-    CodecError, Format, Limits, Target, bmp, dicom, foreign, gif, input, jp2, jpeg, jxl, pfm, png, pnm, tiff,
-    webp,
+    CodecError, Format, Limits, Slice, Target, bmp, dicom, foreign, gif, input, jpeg, jpeg2000, jxl, pfm,
+    png, pnm, tiff, webp,
 };
 use super::Opened;
 use super::source::PictureSource;
@@ -44,7 +44,7 @@ pub fn open_within<'a>(
 }
 
 /// Returns the slice that a picture is of a series; nothing if it is no DICOM, or none that can be read. `file` must be at its start.
-pub fn slice_of(file: &mut File, limits: &Limits) -> Option<dicom::Slice> {
+pub fn slice_of(file: &mut File, limits: &Limits) -> Option<Slice> {
     let mut buffer = Vec::new();
     input::read_head(file, &mut buffer).ok()?;
     if format_of(&buffer).ok()? != Format::Dicom {
@@ -161,43 +161,42 @@ fn read_header<'a>(
         }
         Format::Dicom => {
             let place = if let Some(Place::Dicom(place)) = place { Some(place) } else { None };
-            let mut dicom = dicom::Source::open(file, buffer, limits, budget, target, place)?;
-            let pages = dicom.take_pages().map(pages::Source::Dicom);
-            Ok(Header { pages, ..Header::of(dicom) })
+            let (frame, frames) = dicom::open(file, buffer, limits, budget, target, place)?;
+            let pages = frames.map(pages::Source::Dicom);
+            Ok(Header { source: PictureSource::Other(frame), file_bytes: 0, pages })
         }
         _ => {
             let bytes = input::read_rest(file, buffer, limits, budget)?;
-            match format {
-                Format::Jpeg => jpeg::complete_frame(bytes),
-                Format::Bmp => bmp::forget_empty_alpha(bytes),
-                Format::Jpeg2000 => jp2::mend(bytes),
-                _ => {}
-            }
-            let bytes = &*bytes;
             let file_bytes = bytes.len() as u64;
             Ok(Header { source: open_whole(format, bytes, limits, target)?, file_bytes, pages: None })
         }
     }
 }
 
-/// Opens a picture whose decoder needs the whole file in memory.
+/// Opens a picture whose decoder needs the whole file in memory, where some are mended first.
 fn open_whole<'a>(
     format: Format,
-    bytes: &'a [u8],
+    bytes: &'a mut [u8],
     limits: &Limits,
     target: &Target,
 ) -> Result<PictureSource<'a>, CodecError> {
     match format {
         Format::Png => png::Source::open(bytes).map(PictureSource::of),
-        Format::Jpeg => jpeg::open(bytes, target).map(|opened| match opened {
-            jpeg::Opened::Usual(jpeg) => PictureSource::Jpeg(jpeg),
-            jpeg::Opened::Other(jpeg) => PictureSource::Other(jpeg),
-        }),
-        Format::Bmp => bmp::Source::open(bytes).map(PictureSource::of),
+        Format::Jpeg => {
+            jpeg::complete_frame(bytes);
+            jpeg::open(bytes, target).map(|opened| match opened {
+                jpeg::Opened::Usual(jpeg) => PictureSource::Jpeg(jpeg),
+                jpeg::Opened::Other(jpeg) => PictureSource::Other(jpeg),
+            })
+        }
+        Format::Bmp => {
+            bmp::forget_empty_alpha(bytes);
+            bmp::Source::open(bytes).map(PictureSource::of)
+        }
         Format::WebP => webp::Source::open(bytes).map(PictureSource::of),
         Format::Gif => gif::Source::open(bytes).map(PictureSource::of),
-        Format::JpegXl => jxl::Source::open(bytes, limits).map(PictureSource::of),
-        Format::Jpeg2000 => jp2::Source::open(bytes, limits).map(PictureSource::of),
+        Format::JpegXl => jxl::open(bytes, limits).map(PictureSource::Other),
+        Format::Jpeg2000 => jpeg2000::open(bytes, limits).map(PictureSource::Other),
         Format::Pnm | Format::Tiff | Format::Dicom => unreachable!("read in parts"),
     }
 }
@@ -209,4 +208,47 @@ fn format_of(head: &[u8]) -> Result<Format, CodecError> {
         None if head.is_empty() => CodecError::Empty,
         None => CodecError::NotAPicture,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use super::*;
+
+    /// Returns what opening a file of this content says.
+    fn refusal(content: &[u8]) -> CodecError {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(content).unwrap();
+        file.rewind().unwrap();
+        let limits = Limits { max_pixels: 1 << 20, max_bytes: 1 << 20 };
+        open(&mut file, &mut Vec::new(), &limits, &Target::AS_STORED).unwrap_err()
+    }
+
+    #[test]
+    fn a_format_that_is_left_out_is_refused_by_its_name_and_that_of_its_feature() {
+        let dicom = [&[0; 128][..], b"DICM"].concat();
+        for (content, is_built, told) in [
+            (
+                &dicom[..],
+                cfg!(feature = "dicom"),
+                "DICOM is left out of this build; build histeqd with --features dicom",
+            ),
+            (
+                b"\xff\x4f\xff\x51",
+                cfg!(feature = "jpeg2000"),
+                "JPEG 2000 is left out of this build; build histeqd with --features jpeg2000",
+            ),
+            (
+                b"\xff\x0a",
+                cfg!(feature = "jxl"),
+                "JPEG XL is left out of this build; build histeqd with --features jxl",
+            ),
+        ] {
+            let error = refusal(content);
+            assert_eq!(matches!(error, CodecError::LeftOut { .. }), !is_built, "{error}");
+            assert_eq!(error.to_string() == told, !is_built, "{error}");
+            assert_eq!(error.may_be_incomplete(), is_built, "{error}");
+        }
+    }
 }

@@ -170,26 +170,30 @@ pub(super) fn write<E>(
     let bands =
         (0..count.div_ceil(in_band)).map(|band| band * in_band..(band * in_band + in_band).min(count));
     let (mut checksum, mut left) = (1, bands.len());
-    let take = |press: &mut Press<'_>| {
-        checksum = combined(checksum, press.checksum, press.length);
-        left -= 1;
-        if left == 0 {
-            press.out.push(&checksum.to_be_bytes());
-        }
-        write(press.out.bytes())
-    };
     // With rows this long, helpers would take memory that is not accounted for.
     let nobody = Cores::none();
     let cores = if rows.filtered() > BAND { &nobody } else { cores };
-    cores.in_order(bands, || Press::new(&rows, level), Press::press, take)
+    cores.in_order(
+        bands,
+        || Press::new(&rows, level),
+        Press::press,
+        |press| {
+            checksum = combined(checksum, press.checksum, press.length);
+            left -= 1;
+            if left == 0 {
+                press.out.push(&checksum.to_be_bytes());
+            }
+            write(press.out.bytes())
+        },
+    )
 }
 
 /// Returns the Adler-32 checksum of two parts together, from the checksums `first` and `second` of each; the second part has `length` bytes
 /// (RFC 1950, section 8.2: sums that start at 1, and sums of these sums).
 fn combined(first: u32, second: u32, length: usize) -> u32 {
     const BASE: u64 = 65521;
-    let parts = |sum: u32| (u64::from(sum & 0xffff), u64::from(sum >> 16));
-    let ((first, first_sums), (second, second_sums)) = (parts(first), parts(second));
+    let [(first, first_sums), (second, second_sums)] =
+        [first, second].map(|sum| (u64::from(sum & 0xffff), u64::from(sum >> 16)));
     // The second part's sums started at 1 instead of at the first part's sum.
     let more = first + BASE - 1;
     let sums = first_sums + second_sums + more % BASE * (length as u64 % BASE);

@@ -140,9 +140,9 @@ impl Control {
     fn read(content: &[u8], sides: (u32, u32)) -> Result<Self, CodecError> {
         let content: &[u8; 26] =
             content.try_into().map_err(|_| malformed("a frame's header has the wrong length"))?;
-        let long = |at: usize| number(content, at).unwrap_or_default() as usize;
-        let short = |at: usize| u16::from_be_bytes([content[at], content[at + 1]]);
-        let place = Place { width: long(4), height: long(8), left: long(12), top: long(16) };
+        let [width, height, left, top] =
+            [4, 8, 12, 16].map(|at| number(content, at).unwrap_or_default() as usize);
+        let place = Place { width, height, left, top };
         if place.width == 0 || place.height == 0 || !place.fits(sides) {
             return Err(malformed("a frame is empty, or lies outside the picture"));
         }
@@ -152,7 +152,8 @@ impl Control {
             2 => Disposal::Restore,
             _ => return Err(malformed("a frame's disposal does not exist")),
         };
-        let delay = Delay { counter: short(20), denominator: short(22) };
+        let [counter, denominator] = [20, 22].map(|at| u16::from_be_bytes([content[at], content[at + 1]]));
+        let delay = Delay { counter, denominator };
         Ok(Self { place, delay, disposal, over: content[25] == 1 })
     }
 

@@ -41,6 +41,12 @@ pub(super) fn undo(filtered: &[u8], step: usize, above: &[u8], rows: &mut [u8]) 
     }
 }
 
+/// Returns the rows of filtered pixels, and the marks before them.
+#[inline(always)]
+fn marked(filtered: &[u8], bytes: usize) -> impl Iterator<Item = (&u8, &[u8])> {
+    filtered.chunks(bytes + 1).map(|row| row.split_first().expect("a row has a mark"))
+}
+
 /// Undoes groups of `K` rows with pixels of `B` bytes, which are read and written `N` bytes at a time.
 fn groups<'r, const B: usize, const N: usize, const K: usize>(
     filtered: &[u8],
@@ -49,11 +55,10 @@ fn groups<'r, const B: usize, const N: usize, const K: usize>(
 ) -> Result<(), UnknownFilter> {
     let bytes = above.len();
     for (filtered, rows) in filtered.chunks(K * (bytes + 1)).zip(rows.chunks_mut(K * bytes)) {
-        let marked = || filtered.chunks(bytes + 1).map(|row| row.split_first().expect("a row has a mark"));
-        if marked().any(|(&kind, _)| kind > PAETH) {
+        if marked(filtered, bytes).any(|(&kind, _)| kind > PAETH) {
             return Err(UnknownFilter);
         }
-        let chained = marked().filter(|(kind, _)| ![NONE, UP].contains(kind)).count();
+        let chained = marked(filtered, bytes).filter(|(kind, _)| ![NONE, UP].contains(kind)).count();
         if is_fast() && rows.len() == K * bytes && bytes > K * B && chained > 1 {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the processor has the instructions that the function is compiled for, as `is_fast` has found.
@@ -62,7 +67,7 @@ fn groups<'r, const B: usize, const N: usize, const K: usize>(
             };
         } else {
             let mut above = above;
-            for ((&kind, filtered), row) in marked().zip(rows.chunks_mut(bytes)) {
+            for ((&kind, filtered), row) in marked(filtered, bytes).zip(rows.chunks_mut(bytes)) {
                 part::<B>(kind, filtered, above, row, 0..bytes);
                 above = row;
             }

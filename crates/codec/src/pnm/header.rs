@@ -131,8 +131,8 @@ impl<'a> Fields<'a> {
     fn number(&mut self) -> Parsed<u64> {
         let start = self.at + blank(self.bytes.get(self.at..).unwrap_or_default());
         let rest = self.bytes.get(start..).unwrap_or_default();
-        let ends = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'#';
-        let length = rest.iter().position(ends).ok_or("its header is truncated")?;
+        let length = rest.iter().position(|byte| byte.is_ascii_whitespace() || *byte == b'#');
+        let length = length.ok_or("its header is truncated")?;
         self.at = start + length;
         let digits = &rest[..length];
         let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));

@@ -114,7 +114,7 @@ fn ome(xml: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     if change.is_of_samples() && !is_one_channel(text, &size[0], &samples[0]) {
         return None;
     }
-    let corrected = |element: &str| {
+    let corrected = elements(text).map(|element| {
         if is_of(element, "Pixels") {
             pixels(element, change).replace(&size[0], &size[1])
         } else if is_of(element, "Channel") {
@@ -122,8 +122,8 @@ fn ome(xml: Vec<u8>, change: Change) -> Option<Vec<u8>> {
         } else {
             element.to_owned()
         }
-    };
-    Some(elements(text).map(corrected).collect::<String>().into_bytes())
+    });
+    Some(corrected.collect::<String>().into_bytes())
 }
 
 /// Returns whether all samples of a pixel are one channel, in every picture of OME-XML. The attributes state the number of samples.

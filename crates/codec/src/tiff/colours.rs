@@ -1,7 +1,8 @@
 //! Converts a TIFF's samples to the pixels of a layout, in place.
 
 use super::super::ifd::Directory;
-use super::header::{Colours, Header};
+use super::header::Header;
+use super::samples::Colours;
 use super::{CodecError, malformed, tags};
 use crate::inks;
 use crate::mapped::Alpha;
@@ -62,17 +63,10 @@ struct Conversion {
 
 impl Conversion {
     fn read(directory: &Directory) -> Result<Self, CodecError> {
-        let fractions = |tag, usual: &[f64]| {
-            tags::fractions(directory, tag)
-                .filter(|found| found.len() >= usual.len())
-                .unwrap_or(usual.to_vec())
-        };
-        let shares = fractions(tags::YCBCR_COEFFICIENTS, &[0.299, 0.587, 0.114]);
-        let codes = fractions(tags::REFERENCE_BLACK_WHITE, &[0.0, 255.0, 128.0, 255.0, 128.0, 255.0]);
-        let conversion = Self {
-            shares: [shares[0], shares[1], shares[2]],
-            codes: [codes[0], codes[1], codes[2], codes[3], codes[4], codes[5]],
-        };
+        let shares = fractions_or(directory, tags::YCBCR_COEFFICIENTS, [0.299, 0.587, 0.114]);
+        let usual = [0.0, 255.0, 128.0, 255.0, 128.0, 255.0];
+        let codes = fractions_or(directory, tags::REFERENCE_BLACK_WHITE, usual);
+        let conversion = Self { shares, codes };
         let has_spans = conversion.codes.as_chunks::<2>().0.iter().all(|[black, white]| white > black);
         let is_sound = has_spans && conversion.shares.iter().all(|share| (0.0..=1.0).contains(share));
         if is_sound && conversion.shares[1] > 0.0 {
@@ -84,11 +78,11 @@ impl Conversion {
 
     fn rgb(&self, ycbcr: [u8; 3]) -> [u8; 3] {
         let [red, green, blue] = self.shares;
-        let value = |at: usize, whole: f64| {
+        let [y, cb, cr] = [0, 1, 2].map(|at| {
             let (black, white) = (self.codes[2 * at], self.codes[2 * at + 1]);
+            let whole = if at == 0 { 255.0 } else { 127.0 };
             (f64::from(ycbcr[at]) - black) * whole / (white - black)
-        };
-        let (y, cb, cr) = (value(0, 255.0), value(1, 127.0), value(2, 127.0));
+        });
         let r = y + cr * (2.0 - 2.0 * red);
         let b = y + cb * (2.0 - 2.0 * blue);
         let g = (y - blue * b - red * r) / green;
@@ -107,6 +101,11 @@ fn to_rgb(slot: &mut [u8], layout: &Layout, conversion: &Conversion) {
 /// The most levels in a palette: those for 16-bit indices.
 const MAX_LEVELS: usize = 3 << 16;
 
+/// Returns the first values of a tag that are fractions, or the usual ones if it has fewer.
+fn fractions_or<const N: usize>(directory: &Directory, tag: u16, usual: [f64; N]) -> [f64; N] {
+    tags::fractions(directory, tag).and_then(|found| found.first_chunk().copied()).unwrap_or(usual)
+}
+
 /// Reads the colours of the tag ColorMap, a third of which are each of red, green and blue, with 8 bits for indices of up to 8 bits and
 /// otherwise with 16. In the file they have 16 bits, but some writers put 8-bit values there, and some more colours than there are
 /// indices.
@@ -118,13 +117,15 @@ fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u16; 3]>, CodecError
         .map(|map| map.iter().collect())
         .ok_or_else(|| malformed("its palette is missing or has the wrong length"))?;
     let is_narrow = map.iter().all(|&level| level < 256);
-    let level = |at: usize| match (bits > 8, is_narrow) {
-        (false, false) => (map[at] >> 8) as u16,
-        (true, true) => map[at] as u16 * 257,
-        (false, true) | (true, false) => map[at] as u16,
-    };
     let third = map.len() / 3;
-    Ok((0..count).map(|i| [level(i), level(third + i), level(2 * third + i)]).collect())
+    let colours = (0..count).map(|i| {
+        [i, third + i, 2 * third + i].map(|at| match (bits > 8, is_narrow) {
+            (false, false) => (map[at] >> 8) as u16,
+            (true, true) => map[at] as u16 * 257,
+            (false, true) | (true, false) => map[at] as u16,
+        })
+    });
+    Ok(colours.collect())
 }
 
 /// Replaces the indices from `start` on with colours at the front. Pixels have `samples` samples of `BYTES` bytes, those behind the index stay

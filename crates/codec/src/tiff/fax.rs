@@ -72,6 +72,12 @@ impl Changes {
             _ => {}
         }
     }
+
+    /// Returns where a change is, by its number; the end of the row if it has no such.
+    #[inline]
+    fn at(&self, number: usize, width: u32) -> u32 {
+        self.0.get(number).copied().unwrap_or(width)
+    }
 }
 
 fn read_row(
@@ -115,11 +121,10 @@ fn read_changes(bits: &mut Bits<'_>, width: u32, above: &Changes, row: &mut Chan
         }
         // The first one of these to the opposite colour: those to black have even numbers.
         let opposite = next + usize::from((next % 2 == 1) != is_black);
-        let change = |number: usize| above.0.get(number).copied().unwrap_or(width);
         match mode::decode(bits).ok_or(Damage)? {
-            Mode::Pass => at = change(opposite + 1),
+            Mode::Pass => at = above.at(opposite + 1, width),
             Mode::Vertical(delta) => {
-                let to = i64::from(change(opposite)) + i64::from(delta);
+                let to = i64::from(above.at(opposite, width)) + i64::from(delta);
                 at = u32::try_from(to).ok().filter(|to| (at..=width).contains(to)).ok_or(Damage)?;
                 row.add(at, width);
                 is_black = !is_black;
@@ -162,10 +167,9 @@ impl<'d> Bits<'d> {
         }
         let next = match self.data.get(self.taken..).and_then(<[u8]>::first_chunk) {
             Some(next) => u32::from_be_bytes(*next),
-            None => {
-                let byte = |further: usize| self.data.get(self.taken + further).copied().unwrap_or(0);
-                u32::from_be_bytes([byte(0), byte(1), byte(2), byte(3)])
-            }
+            None => u32::from_be_bytes(
+                [0, 1, 2, 3].map(|further| self.data.get(self.taken + further).copied().unwrap_or(0)),
+            ),
         };
         self.window |= u64::from(next) << (32 - self.held);
         self.taken += 4;

@@ -112,8 +112,7 @@ impl Encoder {
         self.codes[self.count] = last as u16;
         let codes = &self.codes[..=self.count];
         // The decoder knows one string fewer than there are codes; code lengths change one code earlier still.
-        let first_of = |length: u32| codes.len().min((1 << (length - 1)) - FIRST);
-        let [ten, eleven, twelve] = [10, 11, 12].map(first_of);
+        let [ten, eleven, twelve] = [10, 11, 12].map(|length| codes.len().min((1 << (length - 1)) - FIRST));
         bits.push_codes::<9>(&codes[..ten]);
         bits.push_codes::<10>(&codes[ten..eleven]);
         bits.push_codes::<11>(&codes[eleven..twelve]);

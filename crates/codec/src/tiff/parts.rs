@@ -6,9 +6,10 @@ use std::mem;
 use super::super::ifd::{Directory, Numbers};
 use super::super::samples::{swap_bytes, unpack};
 use super::super::{CodecError, Limits};
-use super::header::{Header, Predictor};
+use super::header::Header;
 use super::jpeg::Jpegs;
 use super::method::{self, Decompression, Method, Part};
+use super::samples::Predictor;
 use super::{io_error, malformed, predictor, tags};
 use crate::cores::{Cores, SMALL_CHANGE};
 use crate::mapped::{BAND, Rows};
@@ -121,24 +122,25 @@ impl<'a> Parts<'a> {
         let header = self.header;
         let part = header.row_bytes(header.layout.width).saturating_mul(header.rows());
         let at_once = BAND.div_ceil(part);
-        let bands = target.chunks_mut(at_once.saturating_mul(part)).enumerate();
-        let work = |(tool, outcome): &mut (Tool, Result<(), CodecError>),
-                    (number, band): (usize, &mut [u8])| {
-            *outcome = self.read_rows(tool, number * at_once * header.rows(), band);
-        };
-        let tool = || (Tool::default(), Ok(()));
         let alone = Cores::none();
         let cores = if self.tool_bytes() <= SMALL_CHANGE { cores } else { &alone };
-        cores.in_order(bands, tool, work, |(_, outcome)| mem::replace(outcome, Ok(())))
+        cores.in_order(
+            target.chunks_mut(at_once.saturating_mul(part)).enumerate(),
+            || (Tool::default(), Ok(())),
+            |(tool, outcome), (number, band)| {
+                *outcome = self.read_rows(tool, number * at_once * header.rows(), band);
+            },
+            |(_, outcome)| mem::replace(outcome, Ok(())),
+        )
     }
 
     /// Returns the bytes of heap that reading takes beyond small change.
     pub(super) fn tool_bytes(&self) -> u64 {
         let header = self.header;
-        let lengths = || self.lengths.into_iter().flat_map(Numbers::iter).take(self.needed);
-        let mut places = self.offsets.iter().zip(lengths());
+        let lengths = self.lengths.into_iter().flat_map(Numbers::iter).take(self.needed);
+        let mut places = self.offsets.iter().zip(lengths.clone());
         let all_told = self.lengths.is_some() && places.all(|(offset, length)| offset == 0 || length > 0);
-        let longest = if all_told { lengths().max().unwrap_or(0) } else { u64::MAX };
+        let longest = if all_told { lengths.max().unwrap_or(0) } else { u64::MAX };
         let data = longest.min(self.file.file_bytes()).min(most_data(header.method, header.part_bytes()));
         let decompression = match header.method {
             Method::Stored => return header.buffer_bytes(),
@@ -307,10 +309,11 @@ fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
         8 => rows.fill(sample as u8),
         16 => rows.as_chunks_mut().0.fill(sample.to_ne_bytes()),
         bits => {
-            let bit = |at: usize| sample >> (bits as usize - 1 - at % bits as usize) & 1;
+            let bits = bits as usize;
             for (at, byte) in rows.iter_mut().enumerate() {
                 let first = at % row * 8;
-                *byte = (first..first + 8).fold(0, |byte, at| byte << 1 | bit(at) as u8);
+                *byte = (first..first + 8)
+                    .fold(0, |byte, at| byte << 1 | (sample >> (bits - 1 - at % bits) & 1) as u8);
             }
         }
     }

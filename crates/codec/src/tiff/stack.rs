@@ -13,11 +13,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::super::ifd::{self, Directory, Form, Value};
 use super::super::{CodecError, Decoded, Format};
-use super::header::{self, Header};
+use super::header::Header;
 use super::method::Method;
+use super::strips::STRIP;
 use super::values::FirstPage;
-use super::write::{self, Samples, Written};
-use super::{Parts, malformed, pages, tags};
+use super::write::{Samples, Written};
+use super::{Parts, arrangement, imagej, malformed, pages, tags};
 use crate::cores::Cores;
 use crate::reader::Reader;
 
@@ -71,7 +72,7 @@ impl Stack {
         directory: &mut Directory,
         places: Vec<u64>,
     ) -> Result<Option<Self>, CodecError> {
-        let told = if places.len() == 1 { header::told_pictures(directory) } else { 1 };
+        let told = if places.len() == 1 { told_pictures(directory) } else { 1 };
         let joined = if told > 1 { joined_pages(file, header, directory, places[0], told)? } else { 1 };
         if joined > 1 {
             let start =
@@ -253,16 +254,15 @@ impl Writer {
         }
         let described: Vec<Directory> = pages.iter().map(Written::describe).collect();
         let entries = || pages.iter().zip(&described).map(|(page, described)| page.entries(described));
-        let lengths = |big| {
+        let [small, large] = [false, true].map(|big| {
             let lengths = entries().map(|entries| ifd::written_bytes(&entries, Form::written(big)));
             lengths.collect::<Vec<_>>()
-        };
-        let small = lengths(false);
+        });
         let room = state.starts[0].map_or(0, |start| start - HEADER);
         let is_before = self.joined && !self.big && small[0] <= room;
         let behind = end.next_multiple_of(2);
         let big = self.big || !is_before && behind + small.iter().sum::<u64>() > u32::MAX.into();
-        let lengths = if big { lengths(true) } else { small };
+        let lengths = if big { large } else { small };
         let first = if is_before { HEADER } else { behind };
         let (mut at, mut length) = (first, end);
         let mut to = BufWriter::new(At { file: out, at: first });
@@ -325,9 +325,9 @@ impl State {
 
 /// Copies bytes from one place to another.
 fn copy(from: &File, mut at: u64, to: &File, mut place: u64, mut length: u64) -> io::Result<()> {
-    let mut buffer = vec![0; length.min(write::STRIP as u64) as usize];
+    let mut buffer = vec![0; length.min(STRIP as u64) as usize];
     while length > 0 {
-        let part = &mut buffer[..length.min(write::STRIP as u64) as usize];
+        let part = &mut buffer[..length.min(STRIP as u64) as usize];
         from.read_exact_at(part, at)?;
         to.write_all_at(part, place)?;
         let bytes = part.len() as u64;
@@ -352,4 +352,21 @@ impl Write for At<'_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Returns how many pictures lie behind each other, beginning with the only one that has a directory: ImageJ and tifffile store large stacks
+/// so, and tell their number in the description. 1 if it tells of no others.
+fn told_pictures(directory: &Directory) -> u64 {
+    let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
+    let told = imagej::images(description).or_else(|| {
+        let series = arrangement::series(description).filter(|series| series.truncated)?;
+        let page = [tags::WIDTH, tags::HEIGHT, tags::SAMPLES_PER_PIXEL];
+        let samples = product(&page.map(|tag| directory.number(tag).unwrap_or(1))).max(1);
+        Some(product(&series.shape) / samples)
+    });
+    told.unwrap_or(1).max(1)
+}
+
+fn product(factors: &[u64]) -> u64 {
+    factors.iter().fold(1, |product, &factor| product.saturating_mul(factor))
 }

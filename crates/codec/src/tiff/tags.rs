@@ -240,14 +240,14 @@ pub(super) fn metadata_bytes(directory: &Directory) -> u64 {
 
 /// Returns the metadata that other formats have a place for.
 pub(super) fn metadata(directory: &Directory) -> Metadata {
-    let copy = |tag| directory.bytes(tag).map(<[u8]>::to_vec);
-    Metadata { icc: copy(ICC), exif: exif(directory), xmp: copy(XMP), resolution: resolution(directory) }
+    let [icc, xmp] = [ICC, XMP].map(|tag| directory.bytes(tag).map(<[u8]>::to_vec));
+    Metadata { icc, exif: exif(directory), xmp, resolution: resolution(directory) }
 }
 
 /// Reads the resolution, whose unit is the inch unless the tags say otherwise.
 fn resolution(directory: &Directory) -> Option<Resolution> {
-    let count = |tag| fractions(directory, tag)?.first().copied();
-    let counts = [count(X_RESOLUTION)?, count(Y_RESOLUTION)?];
+    let [x, y] = [X_RESOLUTION, Y_RESOLUTION].map(|tag| fractions(directory, tag)?.first().copied());
+    let counts = [x?, y?];
     match directory.number(RESOLUTION_UNIT).unwrap_or(2) {
         2 => Resolution::per_inch(counts),
         3 => Resolution::per_centimetre(counts),
@@ -258,15 +258,11 @@ fn resolution(directory: &Directory) -> Option<Resolution> {
 /// Returns the values of a tag that are fractions.
 pub(super) fn fractions(directory: &Directory, tag: u16) -> Option<Vec<f64>> {
     let (words, _) = directory.bytes(tag)?.as_chunks::<4>();
-    let number = |word: [u8; 4]| f64::from(u32::from_le_bytes(word));
-    Some(
-        words
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .map(|[counter, denominator]| number(*counter) / number(*denominator))
-            .collect(),
-    )
+    let fractions = words.as_chunks::<2>().0.iter().map(|fraction| {
+        let [counter, denominator] = fraction.map(|word| f64::from(u32::from_le_bytes(word)));
+        counter / denominator
+    });
+    Some(fractions.collect())
 }
 
 /// Returns whether EXIF, which is a TIFF without a picture, states a resolution.
@@ -294,12 +290,10 @@ pub(super) fn from_metadata(metadata: &Metadata) -> Directory {
         directory.set(XMP, Value::Data { kind: 1, bytes: xmp.clone() });
     }
     if let Some(Resolution { x, y }) = metadata.resolution {
-        let per_inch = |hundredths: u32| {
+        for (tag, hundredths) in [(X_RESOLUTION, x), (Y_RESOLUTION, y)] {
             let bytes = [hundredths.to_le_bytes(), 100_u32.to_le_bytes()].concat();
-            Value::Data { kind: 5, bytes }
-        };
-        directory.set(X_RESOLUTION, per_inch(x));
-        directory.set(Y_RESOLUTION, per_inch(y));
+            directory.set(tag, Value::Data { kind: 5, bytes });
+        }
         directory.set(RESOLUTION_UNIT, Value::shorts(&[2]));
     }
     directory

@@ -31,7 +31,6 @@ fn window(most: u64) -> (u64, u8) {
 
 /// Fills `target`, part of `most` bytes, and ignores data beyond it. The checksum is verified if the data end where the target is full.
 pub(super) fn decode(data: &[u8], most: u64, target: &mut [u8]) -> Result<(), CodecError> {
-    let damaged = || malformed("its Zstandard data are damaged or end early");
     let (bytes, code) = window(most);
     // Memory is taken for the window, which may be far larger than what is in the data: then a smaller one does.
     let mut head = [0; WINDOW + 1];
@@ -62,6 +61,10 @@ pub(super) fn decode(data: &[u8], most: u64, target: &mut [u8]) -> Result<(), Co
         (Some(told), Some(found)) if is_whole && told != found => Err(damaged()),
         _ => Ok(()),
     }
+}
+
+fn damaged() -> CodecError {
+    malformed("its Zstandard data are damaged or end early")
 }
 
 #[cfg(test)]

@@ -27,8 +27,7 @@ impl<'a> Chunk<'a> {
             b"VP8 " => {
                 // A tag and a start code of three bytes each, then 14 bits each of width and height.
                 let &[_, _, _, _, _, _, w0, w1, h0, h1] = self.behind.first_chunk()?;
-                let side = |bytes| u32::from(u16::from_le_bytes(bytes) & 0x3fff);
-                Some((side([w0, w1]), side([h0, h1])))
+                Some([[w0, w1], [h0, h1]].map(|side| u32::from(u16::from_le_bytes(side) & 0x3fff)).into())
             }
             b"VP8L" => {
                 // A mark, then 14 bits each of width and height, less one.

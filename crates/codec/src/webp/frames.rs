@@ -104,11 +104,12 @@ impl<'a> Frame<'a> {
         let content = chunk.content().ok_or_else(|| malformed("it is truncated"))?;
         let (header, inside) =
             content.split_at_checked(HEADER).ok_or_else(|| malformed("a frame's header is too short"))?;
-        let number = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], 0]);
-        let (width, height) = (number(6) + 1, number(9) + 1);
+        let [left, top, width, height, milliseconds] =
+            [0, 3, 6, 9, 12].map(|at| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], 0]));
+        let (width, height) = (width + 1, height + 1);
         let place = Place {
-            left: 2 * number(0) as usize,
-            top: 2 * number(3) as usize,
+            left: 2 * left as usize,
+            top: 2 * top as usize,
             width: width as usize,
             height: height as usize,
         };
@@ -121,7 +122,7 @@ impl<'a> Frame<'a> {
         }
         Ok(Self {
             place,
-            delay: Delay::of_milliseconds(number(12)),
+            delay: Delay::of_milliseconds(milliseconds),
             over: header[15] & REPLACES == 0,
             disposal: if header[15] & CLEARS == 0 { Disposal::Keep } else { Disposal::Clear },
             alpha,
@@ -192,11 +193,11 @@ fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
     let below = (u32::from(back[3]) * (256 - own)) >> 8;
     let all = own + below;
     let scale = (1 << 24) / all;
-    let colour = |at: usize| {
+    let [red, green, blue] = [0, 1, 2].map(|at| {
         let sum = u32::from(front[at]) * own + u32::from(back[at]) * below;
         ((sum * scale) >> 24) as u8
-    };
-    [colour(0), colour(1), colour(2), all as u8]
+    });
+    [red, green, blue, all as u8]
 }
 
 /// Writes the frames in `pixels`, which lie below each other.
@@ -216,12 +217,14 @@ pub(super) fn encode(
     let sides = [frame.width, frame.height].map(|side| short(side - 1)).concat();
     let icc = decoded.metadata.icc_in(Format::WebP, frame.pixel);
     let (exif, xmp) = (decoded.metadata.exif.as_deref(), decoded.metadata.xmp.as_deref());
-    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-    let flags = ANIMATED
-        | flag(frame.pixel.has_alpha(), ALPHA)
-        | flag(icc.is_some(), ICC)
-        | flag(exif.is_some(), EXIF)
-        | flag(xmp.is_some(), XMP);
+    let parts = [
+        (frame.pixel.has_alpha(), ALPHA),
+        (icc.is_some(), ICC),
+        (exif.is_some(), EXIF),
+        (xmp.is_some(), XMP),
+    ];
+    let flags =
+        parts.iter().filter(|(is_there, _)| *is_there).fold(ANIMATED, |flags, (_, flag)| flags | flag);
     let start = out.stream_position()?;
     out.write_all(b"RIFF\0\0\0\0WEBP")?;
     write_chunk(out, b"VP8X", &[&[flags, 0, 0, 0], &sides[..]])?;

@@ -199,8 +199,7 @@ fn forward_portable(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 
         let columns = std::array::from_fn(|i| i32::from(samples[i % 8][left + i / 8]) - 128);
         let rows = transposed(&forward_pass::<true>(&columns));
         let transformed = forward_pass::<false>(&rows);
-        let quotient = |k: usize| quantizer.divide(k, transformed[usize::from(ZIGZAG[k])]) as i16;
-        masked(std::array::from_fn(quotient))
+        masked(std::array::from_fn(|k| quantizer.divide(k, transformed[usize::from(ZIGZAG[k])]) as i16))
     })
 }
 

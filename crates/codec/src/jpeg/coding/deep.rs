@@ -122,12 +122,11 @@ impl Reader {
         while let Some((&which, rest)) = content.split_first() {
             let wide = usize::from(which >> 4);
             let (table, rest) = rest.split_at_checked(64 << wide.min(2))?;
-            let divisor = |at: usize| match wide {
+            let divisors = std::array::from_fn(|at| match wide {
                 0 => u16::from(table[at]),
                 _ => u16::from_be_bytes([table[2 * at], table[2 * at + 1]]),
-            };
-            *self.divisors.get_mut(usize::from(which & 15)).filter(|_| wide < 2)? =
-                Some(std::array::from_fn(divisor));
+            });
+            *self.divisors.get_mut(usize::from(which & 15)).filter(|_| wide < 2)? = Some(divisors);
             content = rest;
         }
         Some(())
@@ -377,10 +376,14 @@ impl Planes {
     }
 }
 
+/// Returns a factor times 2 to the power of 16.
+const fn fixed(factor: f64) -> i64 {
+    (factor * 65536.0 + 0.5) as i64
+}
+
 /// Converts a pixel as libjpeg does (JFIF).
 fn to_rgb([y, cb, cr]: [u16; 3], bits: u32) -> [u16; 3] {
     const HALF: i64 = 1 << 15;
-    let fixed = |factor: f64| (factor * 65536.0 + 0.5) as i64;
     let most = (1i64 << bits) - 1;
     let [y, cb, cr] = [i64::from(y), i64::from(cb) - (1 << (bits - 1)), i64::from(cr) - (1 << (bits - 1))];
     let red = y + ((fixed(1.402) * cr + HALF) >> 16);

@@ -117,8 +117,7 @@ impl<'w> Reader<'w> {
     fn begin(&mut self, segment: Segment<'_>, workspace: &mut &'w mut [Block]) -> Option<()> {
         let frame = FrameHeader::parse(segment).ok()?;
         let all = frame.factors();
-        let is_regular = |f: &Factors| (1..=4).contains(&f.horizontal) && (1..=4).contains(&f.vertical);
-        if !self.components.is_empty() || !matches!(all.len(), 1 | 3) || !all.iter().all(is_regular) {
+        if !self.components.is_empty() || !matches!(all.len(), 1 | 3) {
             return None;
         }
         for component in &frame.components {

@@ -24,9 +24,13 @@ pub(super) struct Codes {
 /// Makes the codes for the first component, and those for the others. `None` if memory runs out.
 pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
     // Symbols that are not in the sample may occur outside it: up to 11 bits for a difference of DC coefficients, and up to 10 for the rest.
-    let dc = |symbol: u32| u32::from(symbol <= 11);
-    let ac = |symbol: u32| u32::from((1..=10).contains(&(symbol & 15)) || symbol == 0 || symbol == 0xf0);
-    let mut counters = [(); 2].map(|()| [Counter::starting(dc), Counter::starting(ac)]);
+    let mut counters = [(); 2].map(|()| {
+        let dc = Counter::starting(|symbol| u32::from(symbol <= 11));
+        let ac = Counter::starting(|symbol| {
+            u32::from((1..=10).contains(&(symbol & 15)) || symbol == 0 || symbol == 0xf0)
+        });
+        [dc, ac]
+    });
     let step = (height as usize / BLOCK / ROWS).clamp(1, MAX_STEP);
     for (component, (part, quantizer)) in parts.iter().zip(quantizers).enumerate() {
         let rows = Rows::new(part, quantizer);

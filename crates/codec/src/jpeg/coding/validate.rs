@@ -79,25 +79,21 @@ impl<'a> BaselineScan<'a> {
 
     /// Returns the codes of each block of an MCU: that for DC, and that for AC.
     pub fn codes(&self) -> Vec<[CanonicalCode<'_>; 2]> {
-        let of_block = |&(dc, ac): &(usize, usize)| {
+        let codes = self.blocks.iter().filter_map(|&(dc, ac)| {
             Some([self.codes.dc[dc].as_ref()?.canonical(), self.codes.ac[ac].as_ref()?.canonical()])
-        };
-        self.blocks.iter().filter_map(of_block).collect()
+        });
+        codes.collect()
     }
 
     /// Returns whether the data are whole: exactly as many valid blocks as there should be.
     pub fn is_whole(&self) -> bool {
         let ac_codes = self.codes.ac.each_ref().map(|code| code.as_ref().map(AcCodes::new));
-        let code = |&(dc, ac): &(usize, usize)| {
+        let blocks = self.blocks.iter().map(|&(dc, ac)| {
             Some(BlockCodes { dc: self.codes.dc[dc].as_ref()?, ac: ac_codes[ac].as_ref()? })
-        };
-        let blocks: Option<Vec<_>> = self.blocks.iter().map(code).collect();
+        });
+        let Some(blocks) = blocks.collect::<Option<Vec<_>>>() else { return false };
         let mut data = Vec::new();
-        let walked = || {
-            unstuff(self.data, &mut data)?;
-            walk(&data, &blocks?, self.mcus)
-        };
-        walked().is_some()
+        unstuff(self.data, &mut data).is_some() && walk(&data, &blocks, self.mcus).is_some()
     }
 }
 
@@ -153,11 +149,11 @@ struct AcCodes<'c> {
 
 impl<'c> AcCodes<'c> {
     fn new(decoder: &'c Decoder) -> Self {
-        let first = |bits: usize| match decoder.first(bits as u32 >> (LOOKED_UP - SHORT)) {
-            Some((length, symbol)) => Step::new(symbol, length),
-            None => Step::NONE,
-        };
-        let single: [Step; 1 << LOOKED_UP] = std::array::from_fn(first);
+        let single: [Step; 1 << LOOKED_UP] =
+            std::array::from_fn(|bits| match decoder.first(bits as u32 >> (LOOKED_UP - SHORT)) {
+                Some((length, symbol)) => Step::new(symbol, length),
+                None => Step::NONE,
+            });
         let mut packed = Box::new(single);
         for (bits, packed) in packed.iter_mut().enumerate() {
             while packed.bits > 0

@@ -43,15 +43,20 @@ pub(super) fn write(
 
     let scan = Scan::new(frame, &quantizers, parts, &codes);
     let mut bits = BitWriter::new(out);
-    let take = |coder: &mut Coder| {
-        coder.coded.ok_or(())?;
-        bits.append(&coder.bits);
-        Ok::<_, ()>(())
-    };
     // With rows as long as this, the helpers' buffers would take more memory than is accounted for.
     let nobody = Cores::none();
     let cores = if scan.row_samples() > 2 * BAND { &nobody } else { cores };
-    cores.in_order(scan.bands(), || Coder::new(&scan.components), Coder::code, take).ok()?;
+    let written = cores.in_order(
+        scan.bands(),
+        || Coder::new(&scan.components),
+        Coder::code,
+        |coder| {
+            coder.coded.ok_or(())?;
+            bits.append(&coder.bits);
+            Ok::<_, ()>(())
+        },
+    );
+    written.ok()?;
     bits.flush();
     Some(())
 }
@@ -101,26 +106,28 @@ impl<'a> Scan<'a> {
         // A single component is not interleaved: its MCU is one block, whatever its factors (T.81, A.2.2).
         let factors = if parts.len() == 1 { &[Factors::FULL] } else { frame.components };
         let (horizontal, vertical) = largest_factors(factors);
-        let side = |factor: u8| BLOCK * usize::from(factor);
-        let component = |(i, part): (usize, &Part<'a>)| Component {
+        let [width, height] = [horizontal, vertical].map(|factor| BLOCK * usize::from(factor));
+        let components = parts.iter().enumerate().map(|(i, part)| Component {
             rows: Rows::new(part, &quantizers[i]),
             factors: factors[i],
             codes: &codes[i.min(1)],
             dc: 0,
-        };
+        });
         let mcus = Mcus {
-            across: (frame.width as usize).div_ceil(side(horizontal)),
-            down: (frame.height as usize).div_ceil(side(vertical)),
-            pixels: side(horizontal) * side(vertical),
+            across: (frame.width as usize).div_ceil(width),
+            down: (frame.height as usize).div_ceil(height),
+            pixels: width * height,
             interval: frame.restart_interval.into(),
         };
-        Self { components: parts.iter().enumerate().map(component).collect(), mcus }
+        Self { components: components.collect(), mcus }
     }
 
     /// Returns the number of samples in an MCU row, of all components.
     fn row_samples(&self) -> usize {
-        let of_mcu = |c: &Component<'_>| usize::from(c.factors.horizontal) * usize::from(c.factors.vertical);
-        self.mcus.across * self.components.iter().map(of_mcu).sum::<usize>() * BLOCK * BLOCK
+        let factors = self.components.iter().map(|component| component.factors);
+        let blocks =
+            factors.map(|Factors { horizontal, vertical }| usize::from(horizontal) * usize::from(vertical));
+        self.mcus.across * blocks.sum::<usize>() * BLOCK * BLOCK
     }
 
     fn bands(&self) -> impl ExactSizeIterator<Item = Band<'a>> {
@@ -155,8 +162,8 @@ struct Coder {
 
 impl Coder {
     fn new(components: &[Component<'_>]) -> Self {
-        let space = |component: &Component<'_>| Coefficients::of_rows(component.rows.across());
-        let spaces = components.iter().map(space).collect();
+        let spaces = components.iter().map(|component| Coefficients::of_rows(component.rows.across()));
+        let spaces = spaces.collect();
         Self { spaces, bits: BitCollector::default(), coded: None }
     }
 

@@ -181,8 +181,8 @@ unsafe fn finish(info: &mut jpeg_decompress_struct) -> Vec<QuantTable> {
     // its first scan has begun; both until `jpeg_finish_decompress`, which may be called as the whole picture has been read.
     unsafe {
         let components = slice::from_raw_parts(info.comp_info, info.num_components as usize);
-        let table = |c: &jpeg_component_info| c.quant_table.as_ref().map_or([1; 64], |table| table.quantval);
-        let tables = components.iter().map(table).collect();
+        let tables = components.iter().map(|component| component.quant_table.as_ref());
+        let tables = tables.map(|table| table.map_or([1; 64], |table| table.quantval)).collect();
         jpeg_finish_decompress(info);
         tables
     }

@@ -35,21 +35,23 @@ impl Parameters {
             return Err(malformed("its parameters are damaged"));
         }
         // C.2.4.1.1.
-        let [t1, t2, t3] = preset.thresholds.map(i32::from);
-        let clamp = |value: i32, least: i32| if value > most || value < least { least } else { value };
-        let default = |basic: i32, near_factor: i32, floor: i32| {
-            if most >= 128 {
-                let factor = (most.min(4095) + 128) / 256;
-                factor * (basic - floor) + floor + near_factor * near
-            } else {
-                let factor = 256 / (most + 1);
-                floor.max(basic / factor + near_factor * near)
+        let mut thresholds = preset.thresholds.map(i32::from);
+        let mut least = near + 1;
+        for (threshold, (basic, near_factor, floor)) in
+            thresholds.iter_mut().zip([(3, 3, 2), (7, 5, 3), (21, 7, 4)])
+        {
+            if *threshold == 0 {
+                let usual = if most >= 128 {
+                    let factor = (most.min(4095) + 128) / 256;
+                    factor * (basic - floor) + floor + near_factor * near
+                } else {
+                    floor.max(basic / (256 / (most + 1)) + near_factor * near)
+                };
+                *threshold = if (least..=most).contains(&usual) { usual } else { least };
             }
-        };
-        let or = |given: i32, default: i32| if given == 0 { default } else { given };
-        let t1 = or(t1, clamp(default(3, 3, 2), near + 1));
-        let t2 = or(t2, clamp(default(7, 5, 3), t1));
-        let t3 = or(t3, clamp(default(21, 7, 4), t2));
+            least = *threshold;
+        }
+        let [t1, t2, t3] = thresholds;
         let is_sorted = near < t1 && t1 <= t2 && t2 <= t3 && t3 <= most;
         let reset = if preset.reset == 0 { 64 } else { i32::from(preset.reset) };
         if !is_sorted || reset < 3 {
@@ -59,7 +61,7 @@ impl Parameters {
         let bits = (most as u32 + 1).next_power_of_two().trailing_zeros().max(2);
         let error_bits = (range as u32).next_power_of_two().trailing_zeros();
         let limit = 2 * (bits + bits.max(8));
-        Ok(Self { most, near, thresholds: [t1, t2, t3], reset, range, error_bits, limit })
+        Ok(Self { most, near, thresholds, reset, range, error_bits, limit })
     }
 
     /// Quantizes a difference between neighbours (A.3.3).
@@ -247,8 +249,10 @@ impl<'p, 'b> Model<'p, 'b> {
     /// Returns the number of the context of a sample with these neighbours, with a sign; 0 if it is in a run.
     #[inline(always)]
     fn context(&self, [left, above, corner, right]: [i32; 4]) -> i32 {
-        let quantized = |difference| self.parameters.quantized(difference);
-        81 * quantized(right - above) + 9 * quantized(above - corner) + quantized(corner - left)
+        let parameters = self.parameters;
+        81 * parameters.quantized(right - above)
+            + 9 * parameters.quantized(above - corner)
+            + parameters.quantized(corner - left)
     }
 
     /// Reads a sample outside runs (A.4 to A.6).

@@ -1,16 +1,16 @@
-//! JPEG 2000, in JP2 files or as bare codestreams, by the `hayro-jpeg2000` crate: read, and written in another format. Inks, signed samples and
-//! components of different depths are refused.
+//! Files of JPEG 2000, in the boxes of JP2 or as bare codestreams: read, and written in another format. Inks, signed samples and components of
+//! different depths are refused.
 
 use std::ops::Range;
 
 use hayro_jpeg2000::{ColorSpace, DecodedImage, Image};
 
-use super::decode::{Decode, Describe, Wanted};
-use super::metadata::{Metadata, MetadataBytes};
-use super::samples::rescale;
-use super::stated::Stated;
-use super::{CodecError, Format, Limits, Native, Other, Payload};
-use crate::jpeg2000::{self, CONVERT, SETTINGS, Size};
+use super::{SETTINGS, Size, decoder_bytes, find, with_decoded};
+use crate::decode::{Decode, Describe, Wanted};
+use crate::metadata::{Metadata, MetadataBytes};
+use crate::samples::rescale;
+use crate::stated::Stated;
+use crate::{CodecError, Format, Limits, Native, Other, Payload};
 use equalize::{Depth, Layout, Pixel};
 
 /// The most tiles (T.800, A.4.2).
@@ -19,9 +19,11 @@ const MAX_TILES: u64 = 65535;
 /// The most components of a picture that is read: red, green, blue and alpha, or three of a palette.
 const MAX_COMPONENTS: usize = 4;
 
+const CONVERT: &str = "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)";
+
 /// An opened JPEG 2000.
 #[derive(Debug)]
-pub(super) struct Source<'a> {
+struct Source<'a> {
     bytes: &'a [u8],
     layout: Layout,
     stated: Option<Stated>,
@@ -30,15 +32,15 @@ pub(super) struct Source<'a> {
     decoder_bytes: u64,
 }
 
-/// Changes a file so that the decoder takes it for what it is: see [`jpeg2000::mend`].
-pub(super) fn mend(bytes: &mut [u8]) {
+/// Changes a file so that the decoder takes it for what it is: see [`super::mend`].
+fn mend(bytes: &mut [u8]) {
     let whole = bytes.len();
     let (start, end) = match codestream_box(bytes) {
         Some(place) => (place.start, place.end),
         None => (0, whole),
     };
-    if let Some(found) = jpeg2000::find(&bytes[start..end]) {
-        jpeg2000::mend(&mut bytes[start + found..end]);
+    if let Some(found) = find(&bytes[start..end]) {
+        super::mend(&mut bytes[start + found..end]);
     }
 }
 
@@ -79,16 +81,22 @@ fn mapped_channels(bytes: &[u8]) -> usize {
 fn without_rest(bytes: &[u8]) -> &[u8] {
     let Some(codestream) = codestream_box(bytes) else { return bytes };
     let end = boxes(bytes).map(|(_, place)| place.end).last().unwrap_or(0);
-    let is_type = |kind: &[u8]| kind.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
-    let may_be_box = bytes.get(end + 4..end + 8).is_some_and(is_type);
+    let kind = bytes.get(end + 4..end + 8);
+    let may_be_box =
+        kind.is_some_and(|kind| kind.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' '));
     if codestream.end <= end && !may_be_box { &bytes[..end] } else { bytes }
 }
 
+/// Reads the headers; `bytes` is the whole file, which is mended.
+pub(crate) fn open<'a>(bytes: &'a mut [u8], limits: &Limits) -> Result<Box<dyn Decode + 'a>, CodecError> {
+    mend(bytes);
+    Ok(Box::new(Source::open(bytes, limits)?))
+}
+
 impl<'a> Source<'a> {
-    /// Reads the headers; `bytes` is the whole file.
-    pub(super) fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, CodecError> {
+    fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, CodecError> {
         let bytes = without_rest(bytes);
-        let start = jpeg2000::find(bytes);
+        let start = find(bytes);
         let size = start.and_then(|start| Some((start, Size::parse(&bytes[start..])?)));
         let (start, size) = size.ok_or_else(|| malformed("its header is cut short or damaged"))?;
         // Before the decoder takes memory for what is proportional to them.
@@ -127,7 +135,7 @@ impl<'a> Source<'a> {
         let has_palette = memchr::memmem::find(&bytes[..start], b"pclr").is_some();
         let stated = (!has_palette).then(|| Stated::spread(size.bits));
         let channels = mapped_channels(bytes).max(pixel.channels());
-        let decoder_bytes = jpeg2000::decoder_bytes(&bytes[start..], &size, channels);
+        let decoder_bytes = decoder_bytes(&bytes[start..], &size, channels);
         Ok(Self { bytes, layout: layout(&size, pixel), stated, icc, decoder_bytes })
     }
 }
@@ -154,7 +162,7 @@ impl Describe for Source<'_> {
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let Self { bytes, layout, icc, .. } = *self;
-        jpeg2000::with_decoded(bytes, |decoded| take(decoded, &layout, slot)).map_err(malformed)??;
+        with_decoded(bytes, |decoded| take(decoded, &layout, slot)).map_err(malformed)??;
         let metadata = Metadata { icc, ..Metadata::default() };
         Ok(Payload { layout, metadata, native: Native::Other(Other::default()), mapped: None })
     }
@@ -182,8 +190,9 @@ fn take(decoded: &DecodedImage<'_>, layout: &Layout, slot: &mut [u8]) -> Result<
             }
             Depth::Sixteen => {
                 let places = slot.as_chunks_mut::<2>().0[channel..].iter_mut().step_by(channels);
-                let level = |level| (rescale(level, most, 65_535) as u16).to_ne_bytes();
-                places.zip(levels).for_each(|(to, found)| *to = level(found));
+                places
+                    .zip(levels)
+                    .for_each(|(to, level)| *to = (rescale(level, most, 65_535) as u16).to_ne_bytes());
             }
         }
     }

@@ -1,8 +1,4 @@
-//! Where the slices of a series lie (PS3.3, C.7.6.2.1.1), and the order that follows.
-
-use super::dataset::DataSet;
-use super::items::Scope;
-use super::tags;
+//! Where the slices of a DICOM series lie (PS3.3, C.7.6.2.1.1), and the order that follows.
 
 /// Positions nearer to each other than this, in millimetres, are one: they are written in few digits.
 const STEP: f64 = 1e-4;
@@ -16,26 +12,14 @@ pub struct Slice {
     /// The UID of its series.
     pub series: String,
     /// Where its first pixel lies, in millimetres.
-    position: Option<[f64; 3]>,
+    pub(crate) position: Option<[f64; 3]>,
     /// The directions of its rows and of its columns.
-    orientation: Option<[f64; 6]>,
+    pub(crate) orientation: Option<[f64; 6]>,
     /// InstanceNumber.
-    number: Option<f64>,
+    pub(crate) number: Option<f64>,
 }
 
 impl Slice {
-    /// Returns what a file says; `None` if it is of no series.
-    pub(super) fn of(set: &DataSet) -> Option<Self> {
-        let top = Scope::Whole(set);
-        let numbers = |tag| top.find(tag).map(|found| found.numbers().collect::<Vec<_>>());
-        Some(Self {
-            series: set.text(tags::SERIES_INSTANCE)?.to_owned(),
-            position: numbers(tags::POSITION).and_then(|all| all.try_into().ok()),
-            orientation: numbers(tags::ORIENTATION).and_then(|all| all.try_into().ok()),
-            number: top.number(tags::INSTANCE_NUMBER),
-        })
-    }
-
     /// Returns the order of the slices of a series, as indices of these: along the normal of their planes, if all lie in planes of one
     /// orientation, and by their numbers where positions are equal; or else by their numbers, if all have one. What is equal in all of that
     /// stays in its order.
@@ -60,13 +44,13 @@ fn along_normal(slices: &[Slice]) -> Option<Vec<f64>> {
     if length < SAME_DIRECTION {
         return None;
     }
-    let place = |slice: &Slice| {
+    let places = slices.iter().map(|slice| {
         let is_parallel =
             slice.orientation?.iter().zip(common).all(|(own, of_all)| (own - of_all).abs() <= SAME_DIRECTION);
         let along: f64 = slice.position?.iter().zip(normal).map(|(at, part)| at * part / length).sum();
         is_parallel.then(|| (along / STEP).round())
-    };
-    slices.iter().map(place).collect()
+    });
+    places.collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,168 @@
+//! How the pixels of a file lie whose samples are no levels, and which of their values are none.
+
+use super::kind::Kind;
+use crate::LevelCount;
+use equalize::{Layout, Levels, Pixel};
+
+/// What alpha is to the colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alpha {
+    /// The colours are as they are.
+    Straight,
+    /// The colours have been multiplied by it.
+    Premultiplied,
+}
+
+/// The values of samples that are none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct NoData {
+    pub(super) least: f64,
+    greatest: f64,
+}
+
+impl NoData {
+    /// That value alone.
+    pub(crate) fn value(value: f64) -> Self {
+        Self::between(value, value)
+    }
+
+    /// All values from one to the other, whichever is less.
+    pub(crate) fn between(one: f64, other: f64) -> Self {
+        Self { least: one.min(other), greatest: one.max(other) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(self, value: f64) -> bool {
+        self.least <= value && value <= self.greatest
+    }
+
+    /// Returns whether they are more than one.
+    fn are_several(self) -> bool {
+        self.least < self.greatest
+    }
+}
+
+/// The pixels of a file whose samples are no levels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    pub(crate) kind: Kind,
+    /// The samples of a pixel that are colours: 1 or 3.
+    pub(crate) colours: usize,
+    /// What the first sample behind them is to them, if it is alpha.
+    pub(crate) alpha: Option<Alpha>,
+    /// The samples behind those, which are anything else.
+    pub(crate) others: usize,
+    /// Whether the least value is white.
+    pub(crate) inverted: bool,
+    /// The values of samples that are none.
+    pub(crate) no_data: Option<NoData>,
+    /// The values of the lowest and of the highest level, if they are not the least and the greatest of the picture.
+    pub(crate) ends: Option<(f64, f64)>,
+    /// How many levels the file says that there are.
+    pub(crate) stated: Option<u32>,
+    /// How many levels there are.
+    pub(crate) levels: Levels,
+    /// Whether values beyond the ends are refused.
+    pub(crate) is_bounded: bool,
+}
+
+impl Form {
+    /// Returns the form with so many levels, one for each value; the same if samples are floats or long, or there are as many levels as they
+    /// have room for. If samples are `reduced` to fewer bits afterwards, all levels of these are used, from the lowest value to the highest.
+    pub(crate) fn with_levels(self, count: LevelCount, reduced: bool) -> Self {
+        let number = match count {
+            LevelCount::Full => None,
+            LevelCount::Stated => self.stated,
+            LevelCount::Number(number) => Some(number.into()),
+        };
+        let is_short = self.kind.bytes() <= 2 && !self.kind.is_float();
+        let Some(number) = number.filter(|_| is_short) else { return self };
+        let number = number.min(self.kind.depth().levels() as u32);
+        let least = if self.kind.is_signed() { -f64::from(number / 2) } else { 0.0 };
+        let levels = if reduced { Levels::All } else { Levels::first(number, self.kind.depth()) };
+        let ends = Some((least, least + f64::from(number - 1)));
+        Self { ends, levels, is_bounded: true, ..self }
+    }
+
+    /// Returns the highest level.
+    pub(super) fn top(&self) -> u16 {
+        (self.levels.number(self.kind.depth()) - 1) as u16
+    }
+
+    /// Returns whether a value is refused because there is no level for it.
+    #[inline(always)]
+    pub(super) fn refuses(&self, value: f64) -> bool {
+        self.is_bounded
+            && self.ends.is_some_and(|(low, high)| value < low || value > high)
+            && self.counts(value)
+    }
+
+    /// Returns whether a value is one that counts.
+    #[inline(always)]
+    pub(super) fn counts(&self, value: f64) -> bool {
+        value.is_finite() && !self.no_data.is_some_and(|no_data| no_data.has(value))
+    }
+
+    /// Returns the bytes of a pixel in the file.
+    pub(crate) fn pixel_bytes(&self) -> usize {
+        (self.colours + self.behind()) * self.kind.bytes()
+    }
+
+    /// Returns the number of samples behind the colours. They come back as they were.
+    pub(super) fn behind(&self) -> usize {
+        usize::from(self.alpha.is_some()) + self.others
+    }
+
+    /// Returns the layout of the levels in the slot, as if some pixels had to stay as they are.
+    pub(crate) fn layout(&self, width: u32, height: u32) -> Layout {
+        let layout = self.visible(width, height);
+        let pixel = match layout.pixel {
+            Pixel::Gray if self.may_mask() => Pixel::GrayAlpha,
+            Pixel::Rgb if self.may_mask() => Pixel::Rgba,
+            pixel => pixel,
+        };
+        Layout { pixel, ..layout }
+    }
+
+    /// Returns the layout of the levels without a mask.
+    pub(crate) fn visible(&self, width: u32, height: u32) -> Layout {
+        let pixel = match (self.colours, self.alpha) {
+            (1, Some(_)) => Pixel::GrayAlpha,
+            (1, None) => Pixel::Gray,
+            (_, Some(_)) => Pixel::Rgba,
+            (_, None) => Pixel::Rgb,
+        };
+        Layout { width, height, pixel, depth: self.kind.depth() }
+    }
+
+    /// Returns whether pixels may have to stay as they are.
+    pub(super) fn may_mask(&self) -> bool {
+        self.kind.is_float() || self.no_data.is_some()
+    }
+
+    /// Returns the bytes of a row of samples, if pixels have the colours of a layout.
+    pub(crate) fn row_bytes(&self, layout: &Layout) -> u64 {
+        let samples = layout.pixel.colour_channels() + self.behind();
+        u64::from(layout.width) * (samples * self.kind.bytes()) as u64
+    }
+
+    /// Returns the most bytes of heap in use until the picture is encoded, if it has this many pixels.
+    pub(crate) fn kept_bytes(&self, pixels: u64) -> u64 {
+        let behind = pixels.saturating_mul((self.behind() * self.kind.bytes()) as u64);
+        behind.saturating_add(self.hidden_bytes(pixels))
+    }
+
+    /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before,
+    /// or for any at all if several values are none.
+    pub(super) fn hidden_bytes(&self, pixels: u64) -> u64 {
+        const FEW: u64 = 4 << 10;
+        const RUN: u64 = size_of::<u32>() as u64;
+        let colours = (self.colours * self.kind.bytes()) as u64;
+        let has_hidden = self.may_mask() || self.alpha.is_some();
+        match self.no_data {
+            _ if !has_hidden => 0,
+            Some(no_data) if no_data.are_several() => pixels.saturating_mul(colours + RUN) + FEW,
+            _ => pixels.saturating_mul(colours) / 2 + FEW,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! From samples to levels: rows are read, and what becomes no level is kept.
+
+use std::mem;
+
+use super::form::{Alpha, Form};
+use super::hidden::Hidden;
+use super::kind::{Value, with_values};
+use super::mapping::{Extremes, Mapping};
+use super::{Mapped, Rows};
+use crate::CodecError;
+use crate::cores::Cores;
+use crate::levels::beyond;
+use crate::reader::resize;
+use equalize::{Layout, Level, Pixel};
+
+/// What a thread uses for some rows.
+struct Tool<T> {
+    reader: T,
+    rows: Vec<u8>,
+    extremes: Extremes,
+    hidden: Hidden,
+    /// Whether any pixel was hidden.
+    hides: bool,
+    outcome: Result<(), CodecError>,
+}
+
+impl<T: Default> Tool<T> {
+    fn new() -> Self {
+        let (reader, extremes, hidden) = (T::default(), Extremes::NONE, Hidden::default());
+        Self { reader, rows: Vec::new(), extremes, hidden, hides: false, outcome: Ok(()) }
+    }
+
+    /// Reads rows of `row` bytes from number `first` on.
+    fn read(
+        &mut self,
+        source: &impl Rows<Tool = T>,
+        first: usize,
+        rows: usize,
+        row: usize,
+    ) -> Result<(), CodecError> {
+        resize(&mut self.rows, rows * row)?;
+        source.read(&mut self.reader, first, &mut self.rows)
+    }
+
+    /// Makes levels of the rows that were read. Says whether any pixel is hidden, and which are, up to the first row with too many of them.
+    fn make_levels(
+        &mut self,
+        with: &ToLevels<'_>,
+        levels: &mut [u8],
+        (row, row_of_levels): (usize, usize),
+    ) -> Result<(), CodecError> {
+        (self.hidden, self.hides) = (Hidden::default(), false);
+        for (samples, levels) in self.rows.chunks_exact(row).zip(levels.chunks_exact_mut(row_of_levels)) {
+            if let Some(value) = with_values!(with.form.kind, run(with, samples, levels, &mut self.hidden)) {
+                return Err(beyond(value, usize::from(with.form.top()) + 1));
+            }
+            self.hides |= !self.hidden.is_empty();
+            match with.most_kept {
+                None => self.hidden.clear(),
+                Some(most) if self.hidden.bytes() > most => break,
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the least and the greatest value of all rows.
+pub(super) fn extremes<R: Rows>(
+    rows: &R,
+    form: &Form,
+    layout: &Layout,
+    cores: &Cores,
+) -> Result<Extremes, CodecError> {
+    let (height, at_once) = (layout.height as usize, rows.at_once());
+    let row = layout.width as usize * form.pixel_bytes();
+    let mut all = Extremes::NONE;
+    cores.in_order(
+        0..height.div_ceil(at_once),
+        Tool::new,
+        |tool, band| {
+            let first = band * at_once;
+            tool.outcome = tool.read(rows, first, at_once.min(height - first), row);
+            tool.extremes = with_values!(form.kind, extremes_of(form, &tool.rows));
+        },
+        |tool| {
+            all.join(tool.extremes);
+            mem::replace(&mut tool.outcome, Ok(()))
+        },
+    )?;
+    Ok(all)
+}
+
+fn extremes_of<V: Value>(form: &Form, rows: &[u8]) -> Extremes {
+    let mut extremes = Extremes::NONE;
+    for pixel in rows.chunks_exact(form.pixel_bytes()) {
+        for sample in colours_of::<V>(form, pixel).filter(|sample| form.counts(*sample)) {
+            extremes.add(sample);
+        }
+    }
+    extremes
+}
+
+/// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
+#[inline(always)]
+fn colours_of<V: Value>(form: &Form, pixel: &[u8]) -> impl Iterator<Item = f64> {
+    let share = match form.alpha {
+        Some(Alpha::Premultiplied) => alpha_of::<V>(form, pixel) / V::OPAQUE,
+        _ => 1.0,
+    };
+    let colours = pixel.chunks_exact(size_of::<V>()).take(form.colours);
+    let values = colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value());
+    values.map(move |value| if share == 0.0 { value } else { value / share })
+}
+
+/// Returns the value of a pixel's alpha.
+#[inline(always)]
+fn alpha_of<V: Value>(form: &Form, pixel: &[u8]) -> f64 {
+    let at = form.colours * size_of::<V>();
+    bytemuck::pod_read_unaligned::<V>(&pixel[at..at + size_of::<V>()]).value()
+}
+
+impl Mapped {
+    /// Fills the slot with levels, and keeps what does not become one. Returns whether any pixel is hidden.
+    pub(super) fn fill<R: Rows>(
+        &mut self,
+        rows: &R,
+        gray: bool,
+        layout: &Layout,
+        slot: &mut [u8],
+        cores: &Cores,
+    ) -> Result<bool, CodecError> {
+        let behind_bytes = self.form.behind() * self.form.kind.bytes();
+        let (width, at_once) = (layout.width as usize, rows.at_once());
+        let (row, row_of_levels) = (width * self.form.pixel_bytes(), width * layout.pixel_bytes());
+        let mut kept = Vec::new();
+        if self.restores {
+            resize(&mut kept, layout.pixels() as usize * behind_bytes)?;
+        }
+        let mut behind = kept.chunks_mut(at_once.saturating_mul(width * behind_bytes).max(1));
+        let bands = slot.chunks_mut(at_once.saturating_mul(row_of_levels));
+        let bands = bands.map(|levels| (levels, behind.next().unwrap_or_default())).enumerate();
+        let most = self.form.hidden_bytes(layout.pixels());
+        let most_kept = self.restores.then_some(most);
+        let Self { form, mapping, .. } = &*self;
+        let to_levels = ToLevels { form, mapping, pixel: layout.pixel, gray, most_kept };
+        let (mut hidden, mut hides) = (Hidden::default(), false);
+        cores.in_order(
+            bands,
+            Tool::new,
+            |tool, (band, (levels, behind))| {
+                tool.outcome = tool.read(rows, band * at_once, levels.len() / row_of_levels, row);
+                if tool.outcome.is_ok() {
+                    tool.outcome = tool.make_levels(&to_levels, levels, (row, row_of_levels));
+                    keep_behind(&tool.rows, form.pixel_bytes(), behind, behind_bytes);
+                }
+            },
+            |tool| {
+                mem::replace(&mut tool.outcome, Ok(()))?;
+                hides |= tool.hides;
+                hidden.append(&tool.hidden, most)
+            },
+        )?;
+        (self.hidden, self.behind) = (hidden, kept);
+        Ok(hides)
+    }
+}
+
+/// How levels are made of samples.
+struct ToLevels<'f> {
+    form: &'f Form,
+    mapping: &'f Mapping,
+    /// The pixels of the levels.
+    pixel: Pixel,
+    /// Whether one gray sample is made of all colours.
+    gray: bool,
+    /// The most bytes of hidden pixels that are kept, if samples are made again of the levels.
+    most_kept: Option<u64>,
+}
+
+/// Makes the levels of some pixels. Returns a value that has none, if there is one.
+fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden: &mut Hidden) -> Option<f64> {
+    let ToLevels { form, mapping, pixel, gray, .. } = *with;
+    let level = size_of::<V::Level>();
+    let (top, opaque) = (form.top(), (form.kind.depth().levels() - 1) as u16);
+    let mut beyond = None;
+    let colour_bytes = form.colours * size_of::<V>();
+    for (samples, levels) in
+        samples.chunks_exact(form.pixel_bytes()).zip(levels.chunks_exact_mut(pixel.channels() * level))
+    {
+        let mut stays = None;
+        for (at, value) in colours_of::<V>(form, samples).enumerate() {
+            if stays.is_none() && !form.counts(value) {
+                stays = Some(at * size_of::<V>());
+            }
+            if form.refuses(value) {
+                beyond = Some(value);
+            }
+            let found = mapping.level(value);
+            put::<V>(levels, at, if form.inverted { top - found } else { found });
+        }
+        if !pixel.has_alpha() {
+            continue;
+        }
+        let alpha = match (stays, form.alpha) {
+            (Some(at), _) => {
+                let kept = if gray { &samples[at..at + size_of::<V>()] } else { &samples[..colour_bytes] };
+                hidden.add_staying(kept);
+                0
+            }
+            (None, Some(_)) => {
+                let alpha = alpha_of::<V>(form, samples);
+                if alpha == 0.0 {
+                    hidden.add_changing(if gray { size_of::<V>() } else { colour_bytes });
+                }
+                alpha_level::<V>(alpha, opaque)
+            }
+            (None, _) => opaque,
+        };
+        put::<V>(levels, pixel.channels() - 1, alpha);
+    }
+    beyond
+}
+
+#[inline(always)]
+fn put<V: Value>(levels: &mut [u8], at: usize, level: u16) {
+    let bytes = size_of::<V::Level>();
+    levels[at * bytes..][..bytes].copy_from_slice(bytemuck::bytes_of(&V::Level::from_level(level.into())));
+}
+
+/// Returns the level of alpha. Only none at all is 0.
+fn alpha_level<V: Value>(alpha: f64, top: u16) -> u16 {
+    let level = (alpha / V::OPAQUE * f64::from(top) + 0.5).clamp(0.0, f64::from(top)) as u16;
+    if alpha == 0.0 { 0 } else { level.max(1) }
+}
+
+/// Copies the last `bytes` bytes of pixels, if there is room for them.
+fn keep_behind(rows: &[u8], pixel: usize, behind: &mut [u8], bytes: usize) {
+    for (to, pixel) in behind.chunks_exact_mut(bytes.max(1)).zip(rows.chunks_exact(pixel)) {
+        to.copy_from_slice(&pixel[pixel.len() - bytes..]);
+    }
+}

@@ -1,0 +1,93 @@
+//! From levels to samples, and to the values that these stand for.
+
+use super::Mapped;
+use super::hidden::{Place, is_hidden};
+use super::kind::{Value, with_values};
+use equalize::{Layout, Level, Pixel};
+
+impl Mapped {
+    /// Returns the least and the greatest value that the levels of a picture stand for, of the pixels that count.
+    pub(crate) fn range_of(&self, pixels: &[u8], layout: &Layout) -> Option<(f64, f64)> {
+        with_values!(self.form.kind, range_of(self, pixels, layout))
+    }
+
+    /// Returns pieces of `rows` rows, from top to bottom, of which samples can be made.
+    pub(crate) fn pieces<'p>(&'p self, layout: &Layout, pixels: &'p [u8], rows: usize) -> Vec<Piece<'p>> {
+        let width = layout.width as usize;
+        let (pixel, mut place) = (layout.pixel, Place::default());
+        let mut behind =
+            self.behind.chunks((rows * width * self.form.behind() * self.form.kind.bytes()).max(1));
+        let pieces = pixels.chunks(rows * width * layout.pixel_bytes()).map(|levels| {
+            let behind = behind.next().unwrap_or_default();
+            let piece = Piece { mapped: self, pixel, levels, behind, place };
+            place = self.hidden.after(place, piece.hidden_pixels());
+            piece
+        });
+        pieces.collect()
+    }
+}
+
+/// Rows of levels, of which samples can be made.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'p> {
+    mapped: &'p Mapped,
+    pixel: Pixel,
+    levels: &'p [u8],
+    /// The samples behind the colours.
+    behind: &'p [u8],
+    /// The place of the first hidden pixel from here on.
+    place: Place,
+}
+
+impl Piece<'_> {
+    /// Returns how many pixels are hidden.
+    fn hidden_pixels(&self) -> u64 {
+        let level = self.mapped.form.kind.depth().bytes();
+        if self.mapped.hidden.is_empty() || !self.pixel.has_alpha() {
+            return 0;
+        }
+        let pixels = self.levels.chunks_exact(self.pixel.channels() * level);
+        pixels.filter(|pixel| is_hidden(pixel, level)).count() as u64
+    }
+
+    /// Replaces the content of `into` by the samples, in native byte order.
+    pub(crate) fn make_samples(&self, into: &mut Vec<u8>) {
+        with_values!(self.mapped.form.kind, make_samples(self, into));
+    }
+}
+
+fn range_of<V: Value>(mapped: &Mapped, pixels: &[u8], layout: &Layout) -> Option<(f64, f64)> {
+    let (level, colours) = (size_of::<V::Level>(), layout.pixel.colour_channels());
+    let visible = pixels
+        .chunks_exact(layout.pixel_bytes())
+        .filter(|pixel| !layout.pixel.has_alpha() || !is_hidden(pixel, level));
+    let levels = visible.flat_map(|pixel| pixel.chunks_exact(level).take(colours));
+    let levels = levels.map(|sample| bytemuck::pod_read_unaligned::<V::Level>(sample).level() as u16);
+    let (least, greatest) =
+        levels.fold((u16::MAX, 0), |(least, greatest), level| (least.min(level), greatest.max(level)));
+    let [one, other] = [least, greatest].map(|level| mapped.sample::<V>(level).value());
+    (least <= greatest).then(|| (one.min(other), one.max(other)))
+}
+
+fn make_samples<V: Value>(piece: &Piece<'_>, into: &mut Vec<u8>) {
+    let Piece { mapped, pixel, levels, behind, mut place } = *piece;
+    let (colours, level) = (pixel.colour_channels(), size_of::<V::Level>());
+    let mut behind = behind.chunks_exact((mapped.form.behind() * size_of::<V>()).max(1));
+    into.clear();
+    for levels in levels.chunks_exact(pixel.channels() * level) {
+        let hidden = if pixel.has_alpha() && is_hidden(levels, level) {
+            mapped.hidden.next(&mut place, colours * size_of::<V>())
+        } else {
+            None
+        };
+        if let Some(samples) = hidden {
+            into.extend_from_slice(samples);
+        } else {
+            for sample in levels.chunks_exact(level).take(colours) {
+                let found = bytemuck::pod_read_unaligned::<V::Level>(sample).level() as u16;
+                into.extend_from_slice(bytemuck::bytes_of(&mapped.sample::<V>(found)));
+            }
+        }
+        into.extend_from_slice(behind.next().unwrap_or_default());
+    }
+}

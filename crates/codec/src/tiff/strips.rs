@@ -1,0 +1,312 @@
+//! The pixels of a TIFF that is written: cut into strips, and compressed.
+
+use std::io;
+
+use super::super::mapped::{Form, Mapped, Piece};
+use super::super::output::Output;
+use super::super::samples::swap_bytes;
+use super::method::Compression;
+use super::{deflate, lzw, predictor, tags};
+use crate::CodecError;
+use crate::cores::Cores;
+use equalize::Layout;
+
+/// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
+pub(super) const STRIP: usize = 256 << 10;
+
+/// With strips longer than this, helpers would take memory that is not accounted for.
+const MAX_SHARED: usize = 2 * STRIP;
+
+/// The samples that are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raster {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// Samples of a pixel that are colours.
+    pub(super) colours: usize,
+    /// Whether a sample behind them is alpha.
+    pub(super) alpha: bool,
+    /// The other samples behind them.
+    pub(super) others: usize,
+    /// How many of these lie before alpha.
+    pub(super) before_alpha: usize,
+    /// Bytes of a sample.
+    pub(super) bytes: usize,
+    /// How the bits of a sample are to be understood.
+    pub(super) format: u64,
+    /// Whether the least value is white.
+    pub(super) inverted: bool,
+}
+
+impl Raster {
+    /// Returns the raster of levels with this many further samples in each pixel.
+    pub(super) fn of_levels(layout: &Layout, others: usize) -> Self {
+        let Layout { width, height, pixel, depth } = *layout;
+        let (colours, alpha, bytes) = (pixel.colour_channels(), pixel.has_alpha(), depth.bytes());
+        let (before_alpha, format) = (0, tags::UNSIGNED);
+        Self { width, height, colours, alpha, others, before_alpha, bytes, format, inverted: false }
+    }
+
+    /// Returns the raster of samples that are made of levels.
+    pub(super) fn of_mapped(mapped: &Mapped, layout: &Layout) -> Self {
+        let Form { kind, alpha, others, inverted, .. } = *mapped.form();
+        let format = match kind {
+            _ if kind.is_float() => tags::FLOAT,
+            _ if kind.is_signed() => tags::SIGNED,
+            _ => tags::UNSIGNED,
+        };
+        let (bytes, alpha) = (kind.bytes(), alpha.is_some());
+        Self { bytes, alpha, format, inverted, ..Self::of_levels(layout, others) }
+    }
+
+    pub(super) fn channels(&self) -> usize {
+        self.colours + self.behind()
+    }
+
+    /// Returns the number of samples behind the colours.
+    pub(super) fn behind(&self) -> usize {
+        usize::from(self.alpha) + self.others
+    }
+
+    /// Returns whether there is a predictor for the samples.
+    pub(super) fn is_predicted(&self) -> bool {
+        self.bytes != 3
+    }
+
+    /// Returns the bytes of a row.
+    pub(super) fn row(&self) -> usize {
+        self.width as usize * self.channels() * self.bytes
+    }
+
+    /// Returns the rows of a strip.
+    pub(super) fn rows(&self) -> usize {
+        (STRIP / self.row()).clamp(1, self.height as usize)
+    }
+
+    pub(super) fn all_bytes(&self) -> u64 {
+        (self.row() as u64).saturating_mul(u64::from(self.height))
+    }
+}
+
+/// The samples of a strip.
+#[derive(Clone, Copy)]
+pub(super) enum Strip<'s> {
+    /// As they are written.
+    Ready(&'s [u8]),
+    /// As levels of which they are made.
+    Mapped(Piece<'s>),
+}
+
+impl<'s> Strip<'s> {
+    /// Returns the samples, little-endian, which are put into `buffer` if they are not ready.
+    fn samples<'b>(&self, bytes: usize, buffer: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        's: 'b,
+    {
+        match self {
+            Self::Ready(samples) => samples,
+            Self::Mapped(piece) => {
+                piece.make_samples(buffer);
+                if cfg!(target_endian = "big") {
+                    swap_bytes(buffer, bytes);
+                }
+                buffer
+            }
+        }
+    }
+}
+
+/// Where the strips are in the file.
+#[derive(Debug)]
+pub(super) struct Strips {
+    pub(super) rows: u64,
+    pub(super) offsets: Vec<u64>,
+    pub(super) lengths: Vec<u64>,
+    /// The offset behind the last strip.
+    pub(super) end: u64,
+}
+
+impl Strips {
+    pub(super) fn none(raster: &Raster) -> Self {
+        Self { rows: raster.rows() as u64, offsets: Vec::new(), lengths: Vec::new(), end: 0 }
+    }
+
+    /// Returns where the strips are if all samples were written as they are from `at` on.
+    pub(super) fn of_stored(raster: &Raster, at: u64) -> Self {
+        let mut strips = Self::none(raster);
+        strips.end = at;
+        let end = at + raster.all_bytes();
+        let strip = (raster.rows() * raster.row()) as u64;
+        while strips.end < end {
+            strips.add(strips.end, strip.min(end - strips.end));
+        }
+        strips
+    }
+
+    pub(super) fn add(&mut self, at: u64, length: u64) {
+        self.offsets.push(at);
+        self.lengths.push(length);
+        self.end = at + length;
+    }
+
+    /// Has the strips lie behind each other from `to` on; `copy` copies bytes from an offset to another.
+    pub(super) fn move_to(
+        &mut self,
+        mut to: u64,
+        mut copy: impl FnMut(u64, u64, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for (offset, &length) in self.offsets.iter_mut().zip(&self.lengths) {
+            copy(*offset, to, length)?;
+            *offset = to;
+            to += length;
+        }
+        self.end = to;
+        Ok(())
+    }
+}
+
+/// Compresses strips and writes them with `put`, which returns where each is.
+pub(super) fn write_strips<'s>(
+    raster: &Raster,
+    pieces: impl ExactSizeIterator<Item = Strip<'s>>,
+    compression: Compression,
+    cores: &Cores,
+    put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
+) -> Result<Strips, CodecError> {
+    let mut strips = Strips::none(raster);
+    let nobody = Cores::none();
+    let cores = if raster.rows() * raster.row() > MAX_SHARED { &nobody } else { cores };
+    cores.in_order(
+        pieces,
+        || Press::new(raster, compression),
+        Press::press,
+        |press| {
+            let bytes = press.written();
+            strips.add(put(bytes)?, bytes.len() as u64);
+            Ok::<_, CodecError>(())
+        },
+    )?;
+    Ok(strips)
+}
+
+/// Makes and compresses strips, one after the other.
+struct Press<'r> {
+    raster: &'r Raster,
+    /// `None` if samples are stored as they are made.
+    encoder: Option<Encoder>,
+    /// Samples that are made of levels.
+    samples: Vec<u8>,
+    differences: Vec<u8>,
+    /// The last strip in compressed form.
+    out: Output,
+}
+
+enum Encoder {
+    Lzw(lzw::Encoder),
+    Deflate(deflate::Encoder),
+}
+
+impl<'r> Press<'r> {
+    fn new(raster: &'r Raster, compression: Compression) -> Self {
+        let encoder = match compression {
+            Compression::Lzw => Some(Encoder::Lzw(lzw::Encoder::new())),
+            Compression::Deflate => Some(Encoder::Deflate(deflate::Encoder::new())),
+            Compression::Stored => None,
+        };
+        Self { raster, encoder, samples: Vec::new(), differences: Vec::new(), out: Output::default() }
+    }
+
+    fn press(&mut self, strip: Strip<'_>) {
+        let (row, channels, bytes) = (self.raster.row(), self.raster.channels(), self.raster.bytes);
+        let samples = strip.samples(bytes, &mut self.samples);
+        let Some(encoder) = &mut self.encoder else { return };
+        self.differences.clear();
+        if !self.raster.is_predicted() {
+            self.differences.extend_from_slice(samples);
+        } else if self.raster.format == tags::FLOAT {
+            predictor::apply_float(samples, row, channels, bytes, &mut self.differences);
+        } else {
+            predictor::apply(samples, row, channels, bytes, &mut self.differences);
+        }
+        self.out.clear();
+        match encoder {
+            Encoder::Lzw(encoder) => encoder.encode(&self.differences, &mut self.out),
+            Encoder::Deflate(encoder) => encoder.encode(&self.differences, &mut self.out),
+        }
+    }
+
+    /// Returns the last strip as it is written.
+    fn written(&self) -> &[u8] {
+        if self.encoder.is_some() { self.out.bytes() } else { &self.samples }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::tests::noise;
+    use equalize::{Depth, Pixel};
+    use std::io::{Read, Seek, Write};
+
+    /// Returns the strips as written by `threads` threads, and where they are.
+    fn strips(raster: &Raster, pixels: &[u8], compression: Compression, threads: usize) -> (Vec<u8>, Strips) {
+        let (cores, mut file) = (Cores::new(threads), tempfile::tempfile().unwrap());
+        let _own = cores.work();
+        let pieces = pixels.chunks(raster.rows() * raster.row()).map(Strip::Ready);
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            file.write_all(bytes)?;
+            at += bytes.len() as u64;
+            Ok(at - bytes.len() as u64)
+        };
+        let strips = write_strips(raster, pieces, compression, &cores, &mut put).unwrap();
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        (bytes, strips)
+    }
+
+    /// Decompresses a strip with another implementation.
+    fn decompressed(strip: &[u8], compression: Compression) -> Vec<u8> {
+        if compression == Compression::Lzw {
+            let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
+            return decoder.decode(strip).unwrap();
+        }
+        let mut back = Vec::new();
+        flate2::read::ZlibDecoder::new(strip).read_to_end(&mut back).unwrap();
+        back
+    }
+
+    #[test]
+    fn any_number_of_threads_writes_the_same_strips_and_they_come_back() {
+        let sized = |width, height, pixel, depth| Layout { width, height, pixel, depth };
+        for (layout, count) in [
+            (sized(1, 1, Pixel::Gray, Depth::Eight), 1),
+            (sized(1000, 300, Pixel::Rgb, Depth::Eight), 4),
+            (sized(300, 300, Pixel::Rgba, Depth::Sixteen), 3),
+            // Rows longer than a strip, and longer than what is shared.
+            (sized(263_000, 2, Pixel::Gray, Depth::Eight), 2),
+            (sized(263_000, 2, Pixel::Gray, Depth::Sixteen), 2),
+        ] {
+            let mut pixels = noise(layout.bytes() as usize, 1);
+            // Strips of both kinds.
+            let repeated = pixels.len() / 2;
+            pixels[repeated..].iter_mut().for_each(|byte| *byte = *byte / 128 * 255);
+            let raster = Raster::of_levels(&layout, 0);
+            let row = raster.row();
+            for compression in [Compression::Lzw, Compression::Deflate] {
+                let (alone, places) = strips(&raster, &pixels, compression, 1);
+                assert_eq!((places.offsets.len(), places.end), (count, alone.len() as u64), "{layout:?}");
+                let expected = pixels.chunks(places.rows as usize * row);
+                for ((&at, &length), strip) in places.offsets.iter().zip(&places.lengths).zip(expected) {
+                    let back = decompressed(&alone[at as usize..][..length as usize], compression);
+                    let mut differences = Vec::new();
+                    predictor::apply(strip, row, raster.channels(), raster.bytes, &mut differences);
+                    assert!(back == differences, "{layout:?} by {compression:?}");
+                }
+                let (together, _) = strips(&raster, &pixels, compression, 4);
+                assert!(together == alone, "{layout:?} by {compression:?} on four threads");
+            }
+        }
+    }
+}
