@@ -11,6 +11,7 @@ mod heaps;
 mod held;
 mod members;
 mod memory;
+pub mod occupancy;
 mod parked;
 pub mod rates;
 pub mod schedule;
@@ -21,6 +22,7 @@ mod workspace;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::fs::files;
 use crate::slot::schedule::starts::Workers;
@@ -33,6 +35,7 @@ use held::Taker;
 use members::Member;
 pub use members::Release;
 pub use memory::Memory;
+use occupancy::Occupancy;
 use parked::Parked;
 pub use parked::{ParkedId, Unparked};
 pub use split::Slots;
@@ -202,6 +205,10 @@ struct PoolState {
     takers: VecDeque<Taker>,
     /// Whether others give up memory for the first of them.
     first_lacks: bool,
+    /// Whether memory was what the last attempt to take something lacked.
+    lacks_memory: bool,
+    /// When the first of those that wait lacked memory.
+    without_memory: Occupancy,
 }
 
 /// The free slots of all devices, within one bound on memory.
@@ -238,6 +245,8 @@ impl SlotPool {
             wait_for_workers: false,
             takers: VecDeque::new(),
             first_lacks: false,
+            lacks_memory: false,
+            without_memory: Occupancy::default(),
         };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -256,6 +265,11 @@ impl SlotPool {
     pub fn memory(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory - state.memory_left, state.memory)
+    }
+
+    /// Returns how long pictures whose turn it was waited for memory so far.
+    pub fn waited_for_memory(&self) -> Duration {
+        self.lock().without_memory.total()
     }
 
     /// Waits for a slot with room for `bytes` bytes on a device for this request, and for `aside` more bytes that its taker uses
@@ -331,9 +345,12 @@ impl SlotPool {
             state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
             let is_own = |taker: &Taker| Arc::ptr_eq(&taker.turn, &turn);
             if state.takers.front().is_some_and(is_own) {
+                state.lacks_memory = false;
                 if let Some(taken) = take(&mut state) {
                     break taken;
                 }
+                let lacks = state.lacks_memory;
+                state.without_memory.set(lacks);
                 state.let_first_pass(total);
             } else if state.takers.iter().any(|taker| is_own(taker) && taker.gives_up) {
                 state.takers.retain(|taker| !is_own(taker));
@@ -342,6 +359,7 @@ impl SlotPool {
         };
         state.takers.pop_front();
         state.first_lacks = false;
+        state.without_memory.set(false);
         wake_first(state);
         taken.map_err(refused)
     }

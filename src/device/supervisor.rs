@@ -26,8 +26,9 @@ use crate::device::worker::{Process, WorkerArgs, abandon};
 use crate::fs::files::WithRemedy;
 use crate::fs::paths::Shown;
 use crate::progress::Events;
-use crate::progress::timings::{Occupancy, time_of_child};
-use crate::slot::device_state::DeviceState;
+use crate::progress::timings::time_of_child;
+use crate::slot::device_state::{DeviceState, DeviceUse};
+use crate::slot::occupancy::Occupancy;
 use crate::slot::schedule::DeviceId;
 use crate::slot::{Kind, SlotId, SlotPool, Start};
 use health::Health;
@@ -93,9 +94,27 @@ struct Lives {
     failures: u64,
     /// How often it failed since it last completed a picture.
     failures_in_a_row: u32,
+    ready: Occupancy,
     busy: Occupancy,
+    full: Occupancy,
     /// Processor time of the workers that have ended.
     processor: Duration,
+}
+
+impl Lives {
+    /// Notes how its worker with so many lanes is in use now.
+    fn note_use(&mut self, lanes: usize) {
+        let worker = self.worker.as_ref();
+        let (ready, lent) = worker.map_or((false, 0), |worker| (worker.ready, worker.lent.len()));
+        self.ready.set(ready);
+        self.busy.set(lent > 0);
+        self.full.set(lent > lanes);
+    }
+
+    fn in_use(&self) -> DeviceUse {
+        let Self { ready, busy, full, .. } = self;
+        DeviceUse { ready: ready.total(), busy: busy.total(), full: full.total() }
+    }
 }
 
 /// How a worker's life ended.
@@ -329,6 +348,7 @@ impl WorkerDevice {
         if let Some(worker) = &mut state.worker {
             worker.ready = true;
         }
+        state.note_use(self.args.lanes);
         drop(state);
         let name = name.unwrap_or_else(|| "worker".to_owned());
         self.note(&format!("{name} ready after {:.2} s", start.elapsed().as_secs_f64()), false);
@@ -379,13 +399,15 @@ impl WorkerDevice {
         if let Some(worker) = &mut state.worker {
             worker.ready = false;
         }
+        state.note_use(self.args.lanes);
     }
 
     /// Takes back what was lent to a worker that is gone.
     fn reclaim(&self) {
         let mut state = self.link.lock();
-        state.busy.set(false);
-        let Some(worker) = state.worker.take() else { return };
+        let worker = state.worker.take();
+        state.note_use(self.args.lanes);
+        let Some(worker) = worker else { return };
         drop(state);
         self.pool.take_back(self.id, worker.lent.len());
         for lent in worker.lent.into_values() {
@@ -419,7 +441,7 @@ impl WorkerDevice {
         // If the worker cannot be reached, its supervisor is about to find it dead or deaf, and takes the task back.
         let _ = worker.offer(&task);
         worker.lent.insert(task.slot.id(), Lent { task, deadline });
-        state.busy.set(true);
+        state.note_use(self.args.lanes);
         None
     }
 }
@@ -437,7 +459,7 @@ impl Device for WorkerDevice {
             up: trouble.is_none(),
             trouble,
             failures: state.failures,
-            busy: Some(state.busy.total()),
+            in_use: Some(state.in_use()),
             processor: state.processor,
         }
     }

@@ -15,7 +15,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 use crate::device::machine::Machine;
 use crate::ledger::ServiceReport;
 use crate::service::told::activity::DonePicture;
-use crate::slot::device_state::DeviceState;
+use crate::slot::device_state::{DeviceState, DeviceUse};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Picture {
@@ -216,7 +216,7 @@ impl Metrics {
             let label = Device { device: device.name };
             self.up.get_or_create(&label).set(i64::from(device.up));
             self.failures.get_or_create(&label).inner().store(device.failures, Ordering::Relaxed);
-            if let Some(busy) = device.busy {
+            if let Some(DeviceUse { busy, .. }) = device.in_use {
                 self.busy
                     .get_or_create(&label)
                     .inner()
