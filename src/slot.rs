@@ -20,9 +20,9 @@ mod start;
 mod workspace;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{io, mem};
 
 use crate::fs::files;
 use crate::slot::schedule::starts::Workers;
@@ -130,10 +130,11 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let (released, buffer) = (std::mem::take(&mut self.aside), self.buffer.take());
+        let (released, buffer) = (mem::take(&mut self.aside), self.buffer.take());
         self.pool.change(|state| {
             state.memory_left += released;
             state.free.extend(buffer);
+            state.last_use = Instant::now();
         });
     }
 }
@@ -203,6 +204,10 @@ struct PoolState {
     wait_for_workers: bool,
     /// The threads that wait, in the order of their turns.
     takers: VecDeque<Taker>,
+    /// Whether workers rest, because there is nothing for them to do.
+    rests: bool,
+    /// When something last took a slot or gave it back.
+    last_use: Instant,
     /// Whether others give up memory for the first of them.
     first_lacks: bool,
     /// Whether memory was what the last attempt to take something lacked.
@@ -244,6 +249,8 @@ impl SlotPool {
             members: Vec::new(),
             wait_for_workers: false,
             takers: VecDeque::new(),
+            rests: false,
+            last_use: Instant::now(),
             first_lacks: false,
             lacks_memory: false,
             without_memory: Occupancy::default(),
@@ -327,9 +334,13 @@ impl SlotPool {
     ) -> Result<T, SlotError> {
         self.admits(total.saturating_add(held))?;
         let mut state = self.lock();
+        state.last_use = Instant::now();
+        if mem::take(&mut state.rests) {
+            self.changed.notify_all();
+        }
         let refused = |source| SlotError::System { needed: total, source };
         if state.takers.is_empty()
-            && let Some(taken) = take(&mut state)
+            && let Some(taken) = state.attempt(&mut take)
         {
             return taken.map_err(refused);
         }
@@ -345,12 +356,9 @@ impl SlotPool {
             state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
             let is_own = |taker: &Taker| Arc::ptr_eq(&taker.turn, &turn);
             if state.takers.front().is_some_and(is_own) {
-                state.lacks_memory = false;
-                if let Some(taken) = take(&mut state) {
+                if let Some(taken) = state.attempt(&mut take) {
                     break taken;
                 }
-                let lacks = state.lacks_memory;
-                state.without_memory.set(lacks);
                 state.let_first_pass(total);
             } else if state.takers.iter().any(|taker| is_own(taker) && taker.gives_up) {
                 state.takers.retain(|taker| !is_own(taker));
@@ -359,7 +367,6 @@ impl SlotPool {
         };
         state.takers.pop_front();
         state.first_lacks = false;
-        state.without_memory.set(false);
         wake_first(state);
         taken.map_err(refused)
     }
@@ -387,6 +394,15 @@ fn wake_first(state: MutexGuard<'_, PoolState>) {
 }
 
 impl PoolState {
+    /// Takes something for whoever is first, and notes whether memory is what is waited for.
+    fn attempt<T>(&mut self, take: &mut impl FnMut(&mut Self) -> Option<T>) -> Option<T> {
+        self.lacks_memory = false;
+        let taken = take(self);
+        let lacks = taken.is_none() && self.lacks_memory;
+        self.without_memory.set(lacks);
+        taken
+    }
+
     /// Takes a slot if one is available now: the last that came back and is large enough, because its pages are still warm; otherwise the
     /// last that came back, grown.
     fn try_take(

@@ -19,6 +19,7 @@ use crossbeam_channel::Receiver;
 
 use super::required::RequiredDevices;
 use super::{Context, Device};
+use crate::config::Wait;
 use crate::device::backoff::Backoff;
 use crate::device::task::{Content, Task};
 use crate::device::worker::protocol::{Channel, FromWorker};
@@ -64,6 +65,8 @@ pub struct WorkerDevice {
     id: DeviceId,
     args: WorkerArgs,
     timeout: Duration,
+    /// After how long without work its worker ends until there is some, if ever.
+    idle: Option<Duration>,
     /// Whether a device that keeps failing is given up for good, instead of being tried again after long pauses.
     for_good: bool,
     /// When its worker starts.
@@ -121,6 +124,8 @@ impl Lives {
 enum End {
     /// Nothing more is to be done.
     Closed,
+    /// There is nothing to do for it.
+    Idle,
     /// It refused to work when it started.
     Refused(String),
     /// It failed.
@@ -162,6 +167,7 @@ impl WorkerDevice {
             id,
             args,
             timeout: context.settings.device_timeout,
+            idle: context.settings.gpu_idle.filter(|_| context.settings.never_ends),
             for_good: !context.settings.never_ends,
             start,
             early: Mutex::new(early),
@@ -183,7 +189,7 @@ impl WorkerDevice {
     }
 
     fn supervise(&self) {
-        if !self.is_wanted() {
+        if !self.is_wanted(self.start) {
             return;
         }
         for life in 0.. {
@@ -191,6 +197,8 @@ impl WorkerDevice {
             self.reclaim();
             let reason = match end {
                 End::Closed => return,
+                End::Idle if self.is_wanted(Start::Now) => continue,
+                End::Idle => return,
                 End::Lingers(why) => return self.give_up(why),
                 // Only the first worker's refusal is final: a device that could be started once may be able to start again.
                 End::Refused(reason) if life == 0 && (self.for_good || self.required.are_demanded()) => {
@@ -220,12 +228,12 @@ impl WorkerDevice {
     }
 
     /// Waits until the worker is to start; returns `false` if the pipeline ends first.
-    fn is_wanted(&self) -> bool {
-        if self.pool.has_come(self.start) {
+    fn is_wanted(&self, start: Start) -> bool {
+        if self.pool.has_come(start) {
             return true;
         }
         self.link.lock().health = Health::Asleep;
-        self.pool.wait_for(self.start, || self.link.lock().closing)
+        self.pool.wait_for(start, || self.link.lock().closing)
     }
 
     fn give_up(&self, why: String) {
@@ -303,6 +311,9 @@ impl WorkerDevice {
             match readable(channel, TICK) {
                 Ok(false) => {
                     self.tell_released();
+                    if self.is_to_rest() {
+                        return End::Idle;
+                    }
                     continue;
                 }
                 Ok(true) => {}
@@ -391,6 +402,21 @@ impl WorkerDevice {
         }
     }
 
+    /// Returns whether there has been no work for so long that the worker is to end; it then gets none any more.
+    fn is_to_rest(&self) -> bool {
+        let Some(idle) = self.idle else { return false };
+        if self.pool.rest_after(idle) {
+            let note = format!("no work for {}: GPUs are given back until there is some", Wait(idle));
+            self.events.note(note, false);
+        }
+        if self.pool.has_come(Start::Now) {
+            return false;
+        }
+        let mut state = self.link.lock();
+        let worker = state.worker.as_mut().filter(|worker| worker.ready && worker.lent.is_empty());
+        worker.map(|worker| worker.ready = false).is_some()
+    }
+
     /// Sees to it that no more pictures wait for the worker, whose end may take long. What it has may still be written to.
     fn leave_alone(&self) {
         self.pool.down(self.id);
@@ -457,6 +483,7 @@ impl Device for WorkerDevice {
         DeviceState {
             name: self.name.to_string(),
             up: trouble.is_none(),
+            idle: matches!(state.health, Health::Asleep),
             trouble,
             failures: state.failures,
             in_use: Some(state.in_use()),

@@ -187,8 +187,10 @@ pub struct Waits {
 impl Waits {
     /// Adds what this thread waited for as a decoder. To be called when it ends.
     pub fn add_decoder(&self) {
-        add(&self.core, wait_for_core());
-        add(&self.files, codec::waited_for_files());
+        let waited = wait_for_core();
+        add(&self.core, waited);
+        // Some of that may have been while it read.
+        add(&self.files, codec::waited_for_files().saturating_sub(waited));
     }
 
     /// Adds what this thread waited for as a lane. To be called when it ends.

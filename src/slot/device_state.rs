@@ -11,6 +11,9 @@ pub struct DeviceState {
     pub name: String,
     /// Whether it works now.
     pub up: bool,
+    /// Whether its worker process is to start only when there is work.
+    #[serde(default)]
+    pub idle: bool,
     /// Why it does not, as a sentence.
     pub trouble: Option<String>,
     /// How often it failed.

@@ -99,6 +99,11 @@ impl SlotPool {
 }
 
 impl PoolState {
+    /// Returns whether no slot is taken.
+    pub(super) fn has_all_slots(&self) -> bool {
+        self.free.len() >= self.members.iter().map(Member::slots).sum()
+    }
+
     fn add(&mut self, device: DeviceId, slots: usize, kind: Kind) {
         let member = &mut self.members[device];
         let first = member.slots();

@@ -145,6 +145,26 @@ fn a_taker_waits_until_the_bound_allows_it() {
 }
 
 #[test]
+fn waiting_for_memory_is_told_from_waiting_for_a_slot() {
+    let waited = |memory: u64, slots| {
+        let pool = Arc::new(SlotPool::new(memory));
+        pool.join_cpu(slots);
+        let first = pool.take(2 * STEP, 0, 0, &Attempts::default()).unwrap();
+        let other = Arc::clone(&pool);
+        let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, 0, &Attempts::default()).unwrap()));
+        while pool.lock().takers.is_empty() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        drop(first);
+        waiting.join().unwrap();
+        pool.waited_for_memory()
+    };
+    assert!(waited(2 * STEP, 2) >= Duration::from_millis(20));
+    assert_eq!(waited(9 * STEP, 1), Duration::ZERO);
+}
+
+#[test]
 fn takers_are_served_in_the_order_in_which_they_came() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     pool.join_cpu(2);

@@ -96,11 +96,13 @@ impl Timings {
     /// Returns what limited the speed of the run.
     pub fn limit(&self) -> Limit {
         let are_wanted = |share: f64| share >= THROUGHOUT;
-        match (are_wanted(self.load.cores_wanted()), are_wanted(self.load.devices_wanted())) {
-            (true, true) => Limit::CoresAndGpu,
-            (true, false) => self.done_most(),
-            (false, true) => Limit::Gpu,
-            (false, false) => self.waited_for(),
+        let computing = (are_wanted(self.load.cores_wanted()), are_wanted(self.load.devices_wanted()));
+        match (self.held_up_by_files(), computing) {
+            (Some(limit), _) => limit,
+            (None, (true, true)) => Limit::CoresAndGpu,
+            (None, (true, false)) => self.done_most(),
+            (None, (false, true)) => Limit::Gpu,
+            (None, (false, false)) => self.waited_for(),
         }
     }
 
@@ -126,23 +128,28 @@ impl Timings {
         }
     }
 
-    /// Returns what the threads waited for throughout. Pictures that wait for a disk hold memory, so that others may wait for that too.
+    /// Returns which files decoders or encoders waited for throughout. A decoder that something behind it holds up waits for a slot instead.
+    fn held_up_by_files(&self) -> Option<Limit> {
+        let Load { reading, writing, threads, .. } = self.load;
+        let limit = if reading >= writing { Limit::Reading } else { Limit::Writing };
+        (self.load.share(reading.max(writing), threads) >= THROUGHOUT).then_some(limit)
+    }
+
+    /// Returns what was waited for throughout while neither cores nor devices were. Pictures that wait for the disk hold memory, so that others
+    /// may wait for that too.
     fn waited_for(&self) -> Limit {
         let load = &self.load;
-        let of_threads = |seconds| load.share(seconds, load.threads);
-        let disks = [
-            (of_threads(load.reading), Limit::Reading),
-            (of_threads(load.writing), Limit::Writing),
+        let of_threads = |stage| load.share(self.seconds(stage), load.threads);
+        let in_order = [
             (load.share(self.seconds(Stage::Publish), load.publishers), Limit::OutputDisk),
-        ];
-        let others = [
             (load.share(load.memory_wait, 1), Limit::Memory),
-            (of_threads(self.seconds(Stage::Decode)), Limit::Decoding),
-            (of_threads(self.seconds(Stage::Encode)), Limit::Encoding),
+            (of_threads(Stage::Decode), Limit::Decoding),
+            (of_threads(Stage::Encode), Limit::Encoding),
         ];
-        let most = disks.into_iter().reduce(|most, disk| if disk.0 > most.0 { disk } else { most });
-        let mut in_order = most.into_iter().chain(others);
-        in_order.find(|(share, _)| *share >= THROUGHOUT).map_or(Limit::Nothing, |(_, limit)| limit)
+        in_order
+            .into_iter()
+            .find(|(share, _)| *share >= THROUGHOUT)
+            .map_or(Limit::Nothing, |(_, limit)| limit)
     }
 
     fn seconds(&self, stage: Stage) -> f64 {
@@ -208,6 +215,13 @@ mod tests {
         assert_eq!(run([20, 130, 1, 0, 10, 0], load(5.0, 2.0, 9.0)).limit(), Limit::Memory);
         assert_eq!(run([20, 130, 1, 0, 10, 0], load(5.0, 2.0, 1.0)).limit(), Limit::Nothing);
         assert_eq!(Timings::default().limit(), Limit::Nothing);
+    }
+
+    #[test]
+    fn a_slow_disk_is_the_limit_even_where_others_use_the_cores() {
+        let load = |reading| Load { processor: 20.0, core_wait: 110.0, reading, ..Load::default() };
+        assert_eq!(run([155, 0, 1, 0, 5, 0], load(125.0)).limit(), Limit::Reading);
+        assert_eq!(run([155, 0, 1, 0, 5, 0], load(50.0)).limit(), Limit::Decoding);
     }
 
     #[test]
