@@ -4,22 +4,18 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use super::service::{Service, drop_in, expected, picture, wait_for};
-use crate::harness::{Place, wait};
+use super::service::{Service, children, drop_in, expected, picture, wait_for};
+use crate::harness::{BRIGHT, Place, wait};
+use crate::queue::server::Server;
 
 /// How often the log says this.
 fn said(service: &Service, words: &str) -> usize {
     service.log().matches(words).count()
 }
 
-/// The processes of workers that a service has.
+/// How many workers a service has.
 fn workers(service: &Service) -> usize {
-    let children = format!("/proc/{pid}/task", pid = service.pid());
-    let of_thread = |thread: std::fs::DirEntry| {
-        std::fs::read_to_string(thread.path().join("children")).unwrap_or_default()
-    };
-    let threads = std::fs::read_dir(children).into_iter().flatten().flatten();
-    threads.map(|thread| of_thread(thread).split_whitespace().count()).sum()
+    children(service.pid()).0.len()
 }
 
 const GIVEN_BACK: &str = "no work for 1s: GPUs are given back until there is some";
@@ -56,5 +52,22 @@ fn workers_are_kept_by_default() {
     thread::sleep(Duration::from_secs(2));
     assert_eq!((workers(&service), said(&service, "given back")), (1, 0));
     place.run("in --out out2 --gpu-idle 1s").exits(2).says("--gpu-idle has no effect without --watch");
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn a_worker_of_a_queue_gives_gpus_back_between_messages() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    let Some(server) = Server::start(&place, &[]) else { return };
+    let (queue, root) = (server.queue("scans"), place.path(""));
+    let line =
+        format!("work --queue {queue} --root {} --devices cpu-workers:1 --gpu-idle 1s -v", root.display());
+    let service = Service::spawn(&place, &mut place.histeqd(&line));
+    for (number, name) in ["a.pgm", "b.pgm"].into_iter().enumerate() {
+        wait("the worker to end", || said(&service, GIVEN_BACK) == number + 1 && workers(&service) == 0);
+        place.run(&format!("submit in --include {name} --out out --queue {queue}")).exits(0);
+        wait("the output", || place.tree("out").contains(&name.to_owned()));
+        assert_eq!(place.read(format!("out/{name}")), BRIGHT);
+    }
     assert_eq!(service.stop(), Some(0));
 }
