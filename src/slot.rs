@@ -64,6 +64,8 @@ struct Buffer {
     id: SlotId,
     kind: Kind,
     memory: Option<Memory>,
+    /// Whether its memory is new and being filled, of one for compressed pictures.
+    is_fresh: bool,
 }
 
 impl Buffer {
@@ -118,6 +120,12 @@ impl Slot {
         self.lead = if self.memory().is_private() { lead } else { 0 };
     }
 
+    /// Notes that the slot is filled.
+    pub fn note_filled(&mut self) {
+        let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.is_fresh) else { return };
+        self.pool.change(|state| state.note_filled(buffer));
+    }
+
     /// Keeps at most `bytes` of the bytes that were taken aside, and releases the rest.
     pub fn keep_aside(&mut self, bytes: u64) {
         let released = self.aside.saturating_sub(bytes);
@@ -133,7 +141,7 @@ impl Drop for Slot {
         let (released, buffer) = (mem::take(&mut self.aside), self.buffer.take());
         self.pool.change(|state| {
             state.memory_left += released;
-            state.free.extend(buffer);
+            buffer.into_iter().for_each(|buffer| state.put_back(buffer));
             state.last_use = Instant::now();
         });
     }
@@ -308,7 +316,7 @@ impl SlotPool {
             let needed = buffer.capacity();
             self.change(|state| {
                 state.memory_left += aside;
-                state.free.push(buffer);
+                state.put_back(buffer);
                 state.give_up(state.free.len() - 1);
             });
             return Err(SlotError::System { needed, source });
@@ -447,12 +455,20 @@ impl PoolState {
             takes_pixels: member.slots[Kind::Pixels as usize] > 0,
             decodes: member.slots[Kind::Compressed as usize] > 0,
             free_compressed: 0,
+            fresh_compressed: 0,
+            filling: member.filling,
             slots: member.slots[Kind::Pixels as usize],
             lent: member.lent,
         };
         let mut devices: Vec<_> = self.members.iter().map(of_member).collect();
         for buffer in self.free.iter().filter(|buffer| buffer.kind == Kind::Compressed) {
-            devices[buffer.device].free_compressed += 1;
+            let device = &mut devices[buffer.device];
+            let count = if buffer.memory.is_some() {
+                &mut device.free_compressed
+            } else {
+                &mut device.fresh_compressed
+            };
+            *count += 1;
         }
         Schedule { devices, wait_for_workers: self.wait_for_workers }
     }

@@ -491,7 +491,8 @@ impl Device for WorkerDevice {
         }
     }
 
-    fn submit(&self, task: Task) {
+    fn submit(&self, mut task: Task) {
+        task.slot.note_filled();
         // First, because the worker may be done with it at once.
         self.pool.lend(self.id);
         if let Some(task) = self.lend(task) {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::slot::schedule::Attempts;
+use crate::slot::schedule::FILLED_AT_ONCE;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -379,6 +380,31 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     assert_eq!(on(either(&pool, &failed, true)), gpu);
     pool.down(gpu);
     assert_eq!(pool.take(1, 0, 0, &Attempts::default()).unwrap().device(), cpu, "a decoder takes no pixels");
+}
+
+#[test]
+fn fresh_slots_for_compressed_pictures_are_handed_out_a_few_at_a_time() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    pool.join_cpu(8);
+    let decoder = pool.join_worker(0, nothing());
+    pool.add(decoder, FILLED_AT_ONCE + 3, Kind::Compressed);
+    pool.up(decoder);
+    let compressed = |room: Room| match room {
+        Room::Compressed(slot) => Some(slot),
+        _ => None,
+    };
+    let next = || compressed(either(&pool, &Attempts::default(), false));
+    let mut filling: Vec<Slot> = (0..FILLED_AT_ONCE).map(|_| next().unwrap()).collect();
+    assert!(next().is_none(), "the CPU does it");
+    filling[0].note_filled();
+    filling[0].note_filled();
+    let other = next().unwrap();
+    assert!(next().is_none(), "it was filled once");
+    drop(other);
+    let warm = next().unwrap();
+    drop((warm, filling));
+    let all: Vec<Slot> = std::iter::from_fn(next).collect();
+    assert_eq!(all.len(), FILLED_AT_ONCE + 3, "only two of them are fresh");
 }
 
 #[test]
