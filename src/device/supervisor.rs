@@ -7,15 +7,14 @@
 
 mod answers;
 mod health;
+mod link;
 mod process;
 mod worker;
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
-
-use crossbeam_channel::Receiver;
 
 use super::required::RequiredDevices;
 use super::{Context, Device};
@@ -28,12 +27,12 @@ use crate::fs::files::WithRemedy;
 use crate::fs::paths::Shown;
 use crate::progress::Events;
 use crate::progress::timings::time_of_child;
-use crate::slot::device_state::{DeviceState, DeviceUse};
-use crate::slot::occupancy::Occupancy;
+use crate::slot::device_state::DeviceState;
 use crate::slot::schedule::DeviceId;
 use crate::slot::{Kind, SlotId, SlotPool, Start};
 use health::Health;
 use lanes::JPEG_BATCH;
+use link::Link;
 use process::{describe, ended_within};
 use worker::{Lent, Worker, readable};
 
@@ -79,47 +78,6 @@ pub struct WorkerDevice {
     required: RequiredDevices,
 }
 
-/// What the pipeline's threads and the supervisor share.
-struct Link {
-    state: Mutex<Lives>,
-    closed: Condvar,
-    /// The slots that have given up their memory, which the worker has yet to be told. The pool is locked when one does, so it must not wait
-    /// for the state: whoever has that may wait for room in the worker's socket.
-    released: Receiver<SlotId>,
-}
-
-#[derive(Default)]
-struct Lives {
-    closing: bool,
-    worker: Option<Worker>,
-    health: Health,
-    /// How often it failed and was tried again.
-    failures: u64,
-    /// How often it failed since it last completed a picture.
-    failures_in_a_row: u32,
-    ready: Occupancy,
-    busy: Occupancy,
-    full: Occupancy,
-    /// Processor time of the workers that have ended.
-    processor: Duration,
-}
-
-impl Lives {
-    /// Notes how its worker with so many lanes is in use now.
-    fn note_use(&mut self, lanes: usize) {
-        let worker = self.worker.as_ref();
-        let (ready, lent) = worker.map_or((false, 0), |worker| (worker.ready, worker.lent.len()));
-        self.ready.set(ready);
-        self.busy.set(lent > 0);
-        self.full.set(lent > lanes);
-    }
-
-    fn in_use(&self) -> DeviceUse {
-        let Self { ready, busy, full, .. } = self;
-        DeviceUse { ready: ready.total(), busy: busy.total(), full: full.total() }
-    }
-}
-
 /// How a worker's life ended.
 enum End {
     /// Nothing more is to be done.
@@ -132,16 +90,6 @@ enum End {
     Failed(String),
     /// It was killed but did not end. It may still write into its slots, so nobody else may use them.
     Lingers(String),
-}
-
-impl Link {
-    fn new(released: Receiver<SlotId>) -> Self {
-        Self { state: Mutex::default(), closed: Condvar::new(), released }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lives> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl WorkerDevice {

@@ -3,10 +3,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crossbeam_channel::Receiver;
+
 use crate::device::task::{InputFile, Pass, Picture, QueuedJob};
 use crate::device::worker::protocol::ToWorker;
 use crate::progress::timings::Clock;
 use crate::slot::Slot;
+use crate::slot::device_state::DeviceUse;
 use crate::slot::rates::Class;
 use crate::slot::schedule::Attempts;
 use crate::source::Job;
