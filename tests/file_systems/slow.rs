@@ -20,7 +20,7 @@ fn mounted(place: &Place, slow: &'static str, is_slow: &Arc<AtomicBool>) -> Opti
     let is_slow = Arc::clone(is_slow);
     let pause = move |kind: &'static str| {
         if kind == slow && is_slow.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(400));
+            thread::sleep(Duration::from_millis(200));
         }
         None
     };
@@ -34,7 +34,7 @@ fn timings(slow: &'static str, from: &str, to: &str) -> Option<Value> {
     (0..PICTURES).for_each(|number| place.file(format!("{from}/{number}.pgm"), picture(number, 200)));
     is_slow.store(true, Ordering::Relaxed);
     let line =
-        format!("{from} --out {to} --threads 2 --devices cpu --durability fast --json --quiet --timings");
+        format!("{from} --out {to} --threads 1 --devices cpu --durability fast --json --quiet --timings");
     let json = place.run(&line).exits(0).json();
     is_slow.store(false, Ordering::Relaxed);
     assert_eq!(json["done"], PICTURES);
