@@ -24,7 +24,8 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    /// Starts `lanes` lanes, which keep `cores` busy, and tell `waits` in the end what they waited for. At most `slots` tasks can be under way at once.
+    /// Starts `lanes` lanes, which keep `cores` busy, and tell `waits` in the end what they waited for. At most `slots` tasks can be under way
+    /// at once.
     ///
     /// # Errors
     /// If the system cannot start a thread.
