@@ -90,6 +90,8 @@ pub struct Settings {
     pub split_channels: bool,
     /// How long a device may take for one picture.
     pub device_timeout: Duration,
+    /// After how long without work a service gives GPUs back, if ever.
+    pub gpu_idle: Option<Duration>,
     /// What happens to outputs that already exist.
     pub existing: Existing,
     /// Which files of the input folders are taken.
@@ -301,6 +303,7 @@ impl Settings {
             devices: key(written.devices),
             jpeg: key(written.jpeg),
             device_timeout: key(written.device_timeout).0,
+            gpu_idle: Option::from(key(written.gpu_idle)).map(|Wait(time)| time),
             existing: if key(written.overwrite) || request.resume || request.naming.is_single() {
                 Existing::Overwrite
             } else {

@@ -11,6 +11,7 @@ mod heaps;
 mod held;
 mod members;
 mod memory;
+pub mod occupancy;
 mod parked;
 pub mod rates;
 pub mod schedule;
@@ -19,8 +20,9 @@ mod start;
 mod workspace;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, mem};
 
 use crate::fs::files;
 use crate::slot::schedule::starts::Workers;
@@ -33,6 +35,7 @@ use held::Taker;
 use members::Member;
 pub use members::Release;
 pub use memory::Memory;
+use occupancy::Occupancy;
 use parked::Parked;
 pub use parked::{ParkedId, Unparked};
 pub use split::Slots;
@@ -61,6 +64,8 @@ struct Buffer {
     id: SlotId,
     kind: Kind,
     memory: Option<Memory>,
+    /// Whether its memory is new and being filled, of one for compressed pictures.
+    is_fresh: bool,
 }
 
 impl Buffer {
@@ -115,6 +120,12 @@ impl Slot {
         self.lead = if self.memory().is_private() { lead } else { 0 };
     }
 
+    /// Notes that the slot is filled.
+    pub fn note_filled(&mut self) {
+        let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.is_fresh) else { return };
+        self.pool.change(|state| state.note_filled(buffer));
+    }
+
     /// Keeps at most `bytes` of the bytes that were taken aside, and releases the rest.
     pub fn keep_aside(&mut self, bytes: u64) {
         let released = self.aside.saturating_sub(bytes);
@@ -127,10 +138,11 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let (released, buffer) = (std::mem::take(&mut self.aside), self.buffer.take());
+        let (released, buffer) = (mem::take(&mut self.aside), self.buffer.take());
         self.pool.change(|state| {
             state.memory_left += released;
-            state.free.extend(buffer);
+            buffer.into_iter().for_each(|buffer| state.put_back(buffer));
+            state.last_use = Instant::now();
         });
     }
 }
@@ -200,8 +212,16 @@ struct PoolState {
     wait_for_workers: bool,
     /// The threads that wait, in the order of their turns.
     takers: VecDeque<Taker>,
+    /// Whether workers rest, because there is nothing for them to do.
+    rests: bool,
+    /// When something last took a slot or gave it back.
+    last_use: Instant,
     /// Whether others give up memory for the first of them.
     first_lacks: bool,
+    /// Whether memory was what the last attempt to take something lacked.
+    lacks_memory: bool,
+    /// When the first of those that wait lacked memory.
+    without_memory: Occupancy,
 }
 
 /// The free slots of all devices, within one bound on memory.
@@ -237,7 +257,11 @@ impl SlotPool {
             members: Vec::new(),
             wait_for_workers: false,
             takers: VecDeque::new(),
+            rests: false,
+            last_use: Instant::now(),
             first_lacks: false,
+            lacks_memory: false,
+            without_memory: Occupancy::default(),
         };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -256,6 +280,11 @@ impl SlotPool {
     pub fn memory(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory - state.memory_left, state.memory)
+    }
+
+    /// Returns how long pictures whose turn it was waited for memory so far.
+    pub fn waited_for_memory(&self) -> Duration {
+        self.lock().without_memory.total()
     }
 
     /// Waits for a slot with room for `bytes` bytes on a device for this request, and for `aside` more bytes that its taker uses
@@ -287,7 +316,7 @@ impl SlotPool {
             let needed = buffer.capacity();
             self.change(|state| {
                 state.memory_left += aside;
-                state.free.push(buffer);
+                state.put_back(buffer);
                 state.give_up(state.free.len() - 1);
             });
             return Err(SlotError::System { needed, source });
@@ -313,9 +342,13 @@ impl SlotPool {
     ) -> Result<T, SlotError> {
         self.admits(total.saturating_add(held))?;
         let mut state = self.lock();
+        state.last_use = Instant::now();
+        if mem::take(&mut state.rests) {
+            self.changed.notify_all();
+        }
         let refused = |source| SlotError::System { needed: total, source };
         if state.takers.is_empty()
-            && let Some(taken) = take(&mut state)
+            && let Some(taken) = state.attempt(&mut take)
         {
             return taken.map_err(refused);
         }
@@ -331,7 +364,7 @@ impl SlotPool {
             state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
             let is_own = |taker: &Taker| Arc::ptr_eq(&taker.turn, &turn);
             if state.takers.front().is_some_and(is_own) {
-                if let Some(taken) = take(&mut state) {
+                if let Some(taken) = state.attempt(&mut take) {
                     break taken;
                 }
                 state.let_first_pass(total);
@@ -369,6 +402,15 @@ fn wake_first(state: MutexGuard<'_, PoolState>) {
 }
 
 impl PoolState {
+    /// Takes something for whoever is first, and notes whether memory is what is waited for.
+    fn attempt<T>(&mut self, take: &mut impl FnMut(&mut Self) -> Option<T>) -> Option<T> {
+        self.lacks_memory = false;
+        let taken = take(self);
+        let lacks = taken.is_none() && self.lacks_memory;
+        self.without_memory.set(lacks);
+        taken
+    }
+
     /// Takes a slot if one is available now: the last that came back and is large enough, because its pages are still warm; otherwise the
     /// last that came back, grown.
     fn try_take(
@@ -413,12 +455,20 @@ impl PoolState {
             takes_pixels: member.slots[Kind::Pixels as usize] > 0,
             decodes: member.slots[Kind::Compressed as usize] > 0,
             free_compressed: 0,
+            fresh_compressed: 0,
+            filling: member.filling,
             slots: member.slots[Kind::Pixels as usize],
             lent: member.lent,
         };
         let mut devices: Vec<_> = self.members.iter().map(of_member).collect();
         for buffer in self.free.iter().filter(|buffer| buffer.kind == Kind::Compressed) {
-            devices[buffer.device].free_compressed += 1;
+            let device = &mut devices[buffer.device];
+            let count = if buffer.memory.is_some() {
+                &mut device.free_compressed
+            } else {
+                &mut device.fresh_compressed
+            };
+            *count += 1;
         }
         Schedule { devices, wait_for_workers: self.wait_for_workers }
     }

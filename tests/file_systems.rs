@@ -1,7 +1,8 @@
-//! File systems of our own: one that a power failure may cost everything that was not synced, and one that behaves as over a bad network.
+//! File systems of our own: one that a power failure may cost everything that was not synced, one that behaves as over a bad network, and one that is slow.
 //! They are mounted with FUSE; where that is not allowed, the tests are reported as skipped.
 
 mod disk;
 mod mounted;
 mod network;
 mod power_failure;
+mod slow;

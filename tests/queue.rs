@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{BRIGHT, DULL, Place, Ran, skipped, wait};
-use crate::watch::service::{Service, picture};
+use crate::watch::service::{Service, children, picture};
 use server::{Server, WITHOUT_STREAMS};
 
 /// Settings that take long enough to be interrupted, however fast the build.
@@ -459,17 +459,6 @@ fn a_server_may_ask_for_a_key_and_for_tls() {
     let line = format!("work --root {} --devices cpu --until-empty", root.display());
     run(&line, &[key, authority]).exits(0);
     assert_eq!(place.read("out/a.pgm"), BRIGHT);
-}
-
-/// Returns the processes that a process started, but for zombies, and the number of zombies.
-fn children(pid: u32) -> (Vec<String>, usize) {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
-    let all: String = tasks.map(|task| of_task(task) + " ").collect();
-    let stat = |child: &&str| fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-    let (zombies, running): (Vec<&str>, Vec<&str>) =
-        all.split_whitespace().partition(|child| stat(child).contains(") Z "));
-    (running.into_iter().map(str::to_owned).collect(), zombies.len())
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod failures;
 mod folder_settings;
 mod following;
 mod gpu;
+mod idle;
 mod kills;
 mod masks;
 mod model;

@@ -8,8 +8,8 @@ use histeqd_queue::{Access, Limits, Place};
 
 use super::{Part, configuration, configuration_file, have_settings};
 use crate::config::{
-    Bytes, Count, DeviceChoice, Durability, Memory, OrAuto, Pixels, Request, RunKind, Settings, Style, Wait,
-    Written,
+    Bytes, Count, DeviceChoice, Durability, Memory, OrAuto, OrNone, Pixels, Request, RunKind, Settings,
+    Style, Wait, Written,
 };
 use crate::error::Error;
 
@@ -214,6 +214,10 @@ pub struct WorkCommand {
     #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
     device_timeout: Option<Wait>,
 
+    /// Give GPUs back after this time without work, until there is some: a time, or none [default: none]
+    #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
+    gpu_idle: Option<OrNone<Wait>>,
+
     /// Print only failures
     #[arg(long, short, help_heading = "Report")]
     quiet: bool,
@@ -251,6 +255,7 @@ impl WorkCommand {
             memory: self.memory,
             devices: self.devices.clone(),
             device_timeout: self.device_timeout,
+            gpu_idle: self.gpu_idle.clone(),
             ..Written::default()
         };
         Ok(flags.over(configuration(config_file.as_deref())?))

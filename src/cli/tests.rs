@@ -126,6 +126,7 @@ fn a_number_below_the_range_is_told_the_range() {
         ("--max-bytes -1", "a size in bytes"),
         ("--memory -4GiB", "a size in bytes"),
         ("--device-timeout -1s", "a time"),
+        ("--gpu-idle -1s", "a time"),
         ("--settle -1", "a time"),
         ("--rescan -1", "a time"),
         ("--poll -1", "a time"),

@@ -119,7 +119,7 @@ fn write_devices(to: &mut String, service: &ServiceReport) -> fmt::Result {
         writeln!(to, "staying   {}", Words(why))?;
     }
     for device in &service.devices {
-        let how = device.trouble.as_deref().unwrap_or("works");
+        let how = device.trouble.as_deref().unwrap_or(if device.idle { "idle" } else { "works" });
         write!(to, "device    {}: {}", Words(&device.name), Words(how))?;
         if device.failures > 0 {
             let times = if device.failures == 1 { "time" } else { "times" };
@@ -229,6 +229,7 @@ mod tests {
                 staying: Some("in/d.png cannot be removed: no rights".into()),
                 devices: vec![
                     DeviceState { name: "cpu".into(), up: true, ..DeviceState::default() },
+                    DeviceState { name: "gpu1".into(), up: true, idle: true, ..DeviceState::default() },
                     DeviceState {
                         name: "gpu0".into(),
                         trouble: Some("it died; retried in 9 s".into()),
@@ -251,7 +252,7 @@ mod tests {
             "failed    1 for good, 2 to be retried\n",
             "waiting   4 ready, ",
             "staying   in/d.png cannot be removed: no rights\n",
-            "device    cpu: works\ndevice    gpu0: it died; retried in 9 s (failed 3 times so far)\n",
+            "device    cpu: works\ndevice    gpu1: idle\ndevice    gpu0: it died; retried in 9 s (failed 3 times so far)\n",
             "  7 s ago: \"in/a\\n.png\": damaged PNG\n",
             "  7 s ago, retried in 4 s: in/b.png: no room\n",
             "  7 s ago, retried soon: in/c.png: no room\n",

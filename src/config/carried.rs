@@ -5,8 +5,8 @@ use super::together::SPLIT_IN_QUEUE;
 use super::{FramesChoice, JpegChoice, OrNone, PictureSettings, TogetherChoice, Written};
 
 /// The keys of who does the work, which therefore have no effect where it is only handed out.
-const OF_WORKERS: [&str; 7] =
-    ["durability", "max-pixels", "max-bytes", "threads", "memory", "devices", "device-timeout"];
+const OF_WORKERS: [&str; 8] =
+    ["durability", "max-pixels", "max-bytes", "threads", "memory", "devices", "device-timeout", "gpu-idle"];
 
 /// The keys of a service that does the work itself.
 const OF_SERVICES: [&str; 9] = [

@@ -87,6 +87,7 @@ impl Written {
             ("mask-keep", self.mask_keep == Some(true), masked),
             ("quality", self.quality.is_some(), jpeg),
             ("png-level", self.png_level.is_some(), png),
+            ("gpu-idle", self.gpu_idle.is_some(), watching),
             ("settle", self.settle.is_some(), watching),
             ("rescan", self.rescan.is_some(), watching),
             ("poll", self.poll.is_some(), watching),

@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn of_every_key_it_is_known_whether_it_changes_outputs() {
         let changes_none = "overwrite prefix-folder durability times permissions include exclude links folder-settings max-pixels max-bytes threads memory devices \
-                            device-timeout settle rescan poll after on-collision failed state listen listen-name token-file notify notify-quiet";
+                            device-timeout gpu-idle settle rescan poll after on-collision failed state listen listen-name token-file notify notify-quiet";
         let mut known: Vec<_> = changes_none.split(' ').chain(OF_OUTPUTS).collect();
         let mut all = keys();
         known.sort_unstable();

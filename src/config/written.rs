@@ -421,6 +421,13 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub device_timeout: Option<Wait>,
 
+    /// Give GPUs back after this time without work, until there is some: a time, or none [default: none]
+    ///
+    /// With --watch. Workers that wait hold memory of their GPUs; starting them again takes a second or more.
+    #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub gpu_idle: Option<OrNone<Wait>>,
+
     /// How long a file must stay unchanged before it is processed [default: 500ms]
     ///
     /// A file that its writer has closed, or that was moved into the watched folder, is processed at once. Otherwise its

@@ -10,7 +10,7 @@ use tracing::trace_span;
 
 use super::Device;
 use crate::device::task::Task;
-use crate::progress::timings::{Stage, thread_time};
+use crate::progress::timings::{Stage, Waits, thread_time};
 use crate::slot::device_state::DeviceState;
 use codec::Cores;
 use equalize::Executor;
@@ -24,7 +24,8 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    /// Starts `lanes` lanes, which keep `cores` busy. At most `slots` tasks can be under way at once.
+    /// Starts `lanes` lanes, which keep `cores` busy, and tell `waits` in the end what they waited for. At most `slots` tasks can be under way
+    /// at once.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -33,14 +34,20 @@ impl CpuDevice {
         lanes: usize,
         slots: usize,
         cores: &Arc<Cores>,
+        waits: &Arc<Waits>,
     ) -> std::io::Result<Self> {
         let (work, tasks) = crossbeam_channel::bounded(slots);
         let taken = Arc::<AtomicU64>::default();
         for number in 0..lanes {
             let (tasks, cores, taken) = (tasks.clone(), Arc::clone(cores), Arc::clone(&taken));
-            std::thread::Builder::new()
-                .name(format!("lane-cpu-{number}"))
-                .spawn_scoped(scope, move || run_lane(&tasks, &cores, &taken))?;
+            let waits = Arc::clone(waits);
+            std::thread::Builder::new().name(format!("lane-cpu-{number}")).spawn_scoped(
+                scope,
+                move || {
+                    run_lane(&tasks, &cores, &taken);
+                    waits.add_lane();
+                },
+            )?;
         }
         Ok(Self { work: Mutex::new(Some(work)), taken })
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::Devices;
 use crate::fs::files;
-use crate::progress::timings::{Load, Meter};
-use crate::slot::device_state::DeviceState;
+use crate::progress::timings::{Load, Meter, Waits};
+use crate::slot::device_state::{DeviceState, DeviceUse};
 use crate::slot::rates::Rates;
 use crate::slot::{SlotPool, SlotUse, limit_heap_retention};
 use codec::Cores;
@@ -22,6 +22,8 @@ pub struct Machine {
     pub cores: Arc<Cores>,
     /// What its pictures cost.
     pub rates: Rates,
+    /// What its threads wait for.
+    pub waits: Arc<Waits>,
     /// The devices.
     pub devices: Devices,
 }
@@ -32,7 +34,7 @@ impl Machine {
         limit_heap_retention(memory, threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads).within(memory)));
         pool.bound_files(files::FileLimit::allowed().slots());
-        Self { pool, cores, rates: Rates::default(), devices: Devices::default() }
+        Self { pool, cores, rates: Rates::default(), waits: Arc::default(), devices: Devices::default() }
     }
 
     /// Returns the state of each device with the use of its slots.
@@ -46,8 +48,27 @@ impl Machine {
         let cores = available_parallelism().map_or(threads, NonZero::get).max(threads);
         let states = self.devices.states();
         let workers = states.iter().map(|state| state.processor).sum::<Duration>().as_secs_f64();
-        let devices: BTreeMap<_, _> =
-            states.into_iter().filter_map(|state| Some((state.name, state.busy?.as_secs_f64()))).collect();
-        Load { seconds, threads, cores, publishers: 0, processor, workers, devices }
+        let [core_wait, reading, writing] = self.waits.seconds();
+        Load {
+            seconds,
+            threads,
+            cores,
+            publishers: 0,
+            processor,
+            workers,
+            core_wait,
+            reading,
+            writing,
+            memory_wait: self.pool.waited_for_memory().as_secs_f64(),
+            devices: of_workers(&states, |use_of| use_of.busy),
+            ready: of_workers(&states, |use_of| use_of.ready),
+            full: of_workers(&states, |use_of| use_of.full),
+        }
     }
+}
+
+/// Returns seconds of the use of each device other than the CPU.
+fn of_workers(states: &[DeviceState], time: impl Fn(DeviceUse) -> Duration) -> BTreeMap<String, f64> {
+    let seconds = |state: &DeviceState| Some((state.name.clone(), time(state.in_use?).as_secs_f64()));
+    states.iter().filter_map(seconds).collect()
 }

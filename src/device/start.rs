@@ -89,7 +89,7 @@ impl<'scope> Starter<'scope, '_> {
         let id = pool.join_cpu(slots);
         let small = if split_channels { 0 } else { (SMALL_SLOTS * lanes).min(MAX_SMALL_SLOTS) };
         pool.add(id, small, Kind::Small);
-        let cpu = CpuDevice::start(self.scope, lanes, slots + small, &machine.cores);
+        let cpu = CpuDevice::start(self.scope, lanes, slots + small, &machine.cores, &machine.waits);
         let cpu = Arc::new(cpu.map_err(Error::thread)?);
         machine.devices.add(id, Arc::clone(&cpu) as Arc<dyn Device>);
         Ok(cpu)

@@ -7,18 +7,18 @@
 
 mod answers;
 mod health;
+mod link;
 mod process;
 mod worker;
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
-
 use super::required::RequiredDevices;
 use super::{Context, Device};
+use crate::config::Wait;
 use crate::device::backoff::Backoff;
 use crate::device::task::{Content, Task};
 use crate::device::worker::protocol::{Channel, FromWorker};
@@ -26,12 +26,13 @@ use crate::device::worker::{Process, WorkerArgs, abandon};
 use crate::fs::files::WithRemedy;
 use crate::fs::paths::Shown;
 use crate::progress::Events;
-use crate::progress::timings::{Occupancy, time_of_child};
+use crate::progress::timings::time_of_child;
 use crate::slot::device_state::DeviceState;
 use crate::slot::schedule::DeviceId;
 use crate::slot::{Kind, SlotId, SlotPool, Start};
 use health::Health;
 use lanes::JPEG_BATCH;
+use link::Link;
 use process::{describe, ended_within};
 use worker::{Lent, Worker, readable};
 
@@ -63,6 +64,8 @@ pub struct WorkerDevice {
     id: DeviceId,
     args: WorkerArgs,
     timeout: Duration,
+    /// After how long without work its worker ends until there is some, if ever.
+    idle: Option<Duration>,
     /// Whether a device that keeps failing is given up for good, instead of being tried again after long pauses.
     for_good: bool,
     /// When its worker starts.
@@ -75,49 +78,18 @@ pub struct WorkerDevice {
     required: RequiredDevices,
 }
 
-/// What the pipeline's threads and the supervisor share.
-struct Link {
-    state: Mutex<Lives>,
-    closed: Condvar,
-    /// The slots that have given up their memory, which the worker has yet to be told. The pool is locked when one does, so it must not wait
-    /// for the state: whoever has that may wait for room in the worker's socket.
-    released: Receiver<SlotId>,
-}
-
-#[derive(Default)]
-struct Lives {
-    closing: bool,
-    worker: Option<Worker>,
-    health: Health,
-    /// How often it failed and was tried again.
-    failures: u64,
-    /// How often it failed since it last completed a picture.
-    failures_in_a_row: u32,
-    busy: Occupancy,
-    /// Processor time of the workers that have ended.
-    processor: Duration,
-}
-
 /// How a worker's life ended.
 enum End {
     /// Nothing more is to be done.
     Closed,
+    /// There is nothing to do for it.
+    Idle,
     /// It refused to work when it started.
     Refused(String),
     /// It failed.
     Failed(String),
     /// It was killed but did not end. It may still write into its slots, so nobody else may use them.
     Lingers(String),
-}
-
-impl Link {
-    fn new(released: Receiver<SlotId>) -> Self {
-        Self { state: Mutex::default(), closed: Condvar::new(), released }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lives> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl WorkerDevice {
@@ -143,6 +115,7 @@ impl WorkerDevice {
             id,
             args,
             timeout: context.settings.device_timeout,
+            idle: context.settings.gpu_idle.filter(|_| context.settings.never_ends),
             for_good: !context.settings.never_ends,
             start,
             early: Mutex::new(early),
@@ -164,7 +137,7 @@ impl WorkerDevice {
     }
 
     fn supervise(&self) {
-        if !self.is_wanted() {
+        if !self.is_wanted(self.start) {
             return;
         }
         for life in 0.. {
@@ -172,6 +145,8 @@ impl WorkerDevice {
             self.reclaim();
             let reason = match end {
                 End::Closed => return,
+                End::Idle if self.is_wanted(Start::Now) => continue,
+                End::Idle => return,
                 End::Lingers(why) => return self.give_up(why),
                 // Only the first worker's refusal is final: a device that could be started once may be able to start again.
                 End::Refused(reason) if life == 0 && (self.for_good || self.required.are_demanded()) => {
@@ -201,12 +176,12 @@ impl WorkerDevice {
     }
 
     /// Waits until the worker is to start; returns `false` if the pipeline ends first.
-    fn is_wanted(&self) -> bool {
-        if self.pool.has_come(self.start) {
+    fn is_wanted(&self, start: Start) -> bool {
+        if self.pool.has_come(start) {
             return true;
         }
         self.link.lock().health = Health::Asleep;
-        self.pool.wait_for(self.start, || self.link.lock().closing)
+        self.pool.wait_for(start, || self.link.lock().closing)
     }
 
     fn give_up(&self, why: String) {
@@ -284,6 +259,9 @@ impl WorkerDevice {
             match readable(channel, TICK) {
                 Ok(false) => {
                     self.tell_released();
+                    if self.is_to_rest() {
+                        return End::Idle;
+                    }
                     continue;
                 }
                 Ok(true) => {}
@@ -329,6 +307,7 @@ impl WorkerDevice {
         if let Some(worker) = &mut state.worker {
             worker.ready = true;
         }
+        state.note_use(self.args.lanes);
         drop(state);
         let name = name.unwrap_or_else(|| "worker".to_owned());
         self.note(&format!("{name} ready after {:.2} s", start.elapsed().as_secs_f64()), false);
@@ -371,6 +350,21 @@ impl WorkerDevice {
         }
     }
 
+    /// Returns whether there has been no work for so long that the worker is to end; it then gets none any more.
+    fn is_to_rest(&self) -> bool {
+        let Some(idle) = self.idle else { return false };
+        if self.pool.rest_after(idle) {
+            let note = format!("no work for {}: GPUs are given back until there is some", Wait(idle));
+            self.events.note(note, false);
+        }
+        if self.pool.has_come(Start::Now) {
+            return false;
+        }
+        let mut state = self.link.lock();
+        let worker = state.worker.as_mut().filter(|worker| worker.ready && worker.lent.is_empty());
+        worker.map(|worker| worker.ready = false).is_some()
+    }
+
     /// Sees to it that no more pictures wait for the worker, whose end may take long. What it has may still be written to.
     fn leave_alone(&self) {
         self.pool.down(self.id);
@@ -379,13 +373,15 @@ impl WorkerDevice {
         if let Some(worker) = &mut state.worker {
             worker.ready = false;
         }
+        state.note_use(self.args.lanes);
     }
 
     /// Takes back what was lent to a worker that is gone.
     fn reclaim(&self) {
         let mut state = self.link.lock();
-        state.busy.set(false);
-        let Some(worker) = state.worker.take() else { return };
+        let worker = state.worker.take();
+        state.note_use(self.args.lanes);
+        let Some(worker) = worker else { return };
         drop(state);
         self.pool.take_back(self.id, worker.lent.len());
         for lent in worker.lent.into_values() {
@@ -419,7 +415,7 @@ impl WorkerDevice {
         // If the worker cannot be reached, its supervisor is about to find it dead or deaf, and takes the task back.
         let _ = worker.offer(&task);
         worker.lent.insert(task.slot.id(), Lent { task, deadline });
-        state.busy.set(true);
+        state.note_use(self.args.lanes);
         None
     }
 }
@@ -435,14 +431,16 @@ impl Device for WorkerDevice {
         DeviceState {
             name: self.name.to_string(),
             up: trouble.is_none(),
+            idle: matches!(state.health, Health::Asleep),
             trouble,
             failures: state.failures,
-            busy: Some(state.busy.total()),
+            in_use: Some(state.in_use()),
             processor: state.processor,
         }
     }
 
-    fn submit(&self, task: Task) {
+    fn submit(&self, mut task: Task) {
+        task.slot.note_filled();
         // First, because the worker may be done with it at once.
         self.pool.lend(self.id);
         if let Some(task) = self.lend(task) {

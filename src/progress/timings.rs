@@ -1,10 +1,13 @@
 //! Where the time goes: how long each picture was in which stage, and what was busy meanwhile.
 //!
 //! One [`Clock`] travels with a picture and is read where one stage ends and the next begins, so that no moment is counted twice and none
-//! is missed. The sums, and how busy the CPU and the other devices were, tell what limits a run: [`Timings::limit`].
+//! is missed. The sums, how busy the CPU and the other devices were, and what threads waited for, tell what limits a run: [`Timings::limit`].
+
+mod limit;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::param::clock_ticks_per_second;
@@ -99,11 +102,12 @@ impl Clock {
         Self { times, ..Self::start() }
     }
 
-    /// Adds the time since the last mark to this stage.
-    pub fn mark(&mut self, stage: Stage) {
-        let now = Instant::now();
-        self.times.add(stage, now - self.last);
-        self.last = now;
+    /// Adds the time since the last mark to this stage; returns it.
+    pub fn mark(&mut self, stage: Stage) -> Duration {
+        let before = std::mem::replace(&mut self.last, Instant::now());
+        let passed = self.last - before;
+        self.times.add(stage, passed);
+        passed
     }
 
     /// Adds processor time that the picture took of a core.
@@ -122,32 +126,6 @@ impl Clock {
     }
 }
 
-/// How long something was busy.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Occupancy {
-    before: Duration,
-    since: Option<Instant>,
-}
-
-impl Occupancy {
-    /// Notes that it is busy from now on, or idle.
-    pub fn set(&mut self, occupied: bool) {
-        match (self.since, occupied) {
-            (None, true) => self.since = Some(Instant::now()),
-            (Some(since), false) => {
-                self.before += since.elapsed();
-                self.since = None;
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns the time that it was busy until now.
-    pub fn total(&self) -> Duration {
-        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-}
-
 /// How busy the CPU and the other devices were during a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Load {
@@ -163,27 +141,92 @@ pub struct Load {
     pub processor: f64,
     /// Seconds of processor time that the workers of devices took.
     pub workers: f64,
+    /// Seconds during which threads of this process waited for a core, all together.
+    pub core_wait: f64,
+    /// Seconds during which decoders waited for their files.
+    pub reading: f64,
+    /// Seconds during which encoders waited for their outputs to be written.
+    pub writing: f64,
+    /// Seconds during which the picture whose turn it was waited for memory.
+    pub memory_wait: f64,
     /// Seconds during which each device other than the CPU had at least one picture.
     pub devices: BTreeMap<String, f64>,
+    /// Seconds during which each of these devices worked: from the end of its start on.
+    pub ready: BTreeMap<String, f64>,
+    /// Seconds during which pictures waited in line for each of these devices.
+    pub full: BTreeMap<String, f64>,
 }
 
 impl Load {
     /// Returns how many cores were busy on average, and of how many.
     fn cores(&self) -> (f64, usize) {
         let of = if self.workers > 0.0 { self.cores } else { self.threads };
-        ((self.processor + self.workers) / self.seconds.max(f64::MIN_POSITIVE), of)
+        (self.average(self.processor + self.workers), of)
     }
 
-    /// Returns whether all cores were busy: those for this process's threads, or those for them and the workers.
-    fn has_no_core_left(&self) -> bool {
-        self.share(self.processor, self.threads) >= BUSY
-            || self.share(self.processor + self.workers, self.cores) >= BUSY
+    /// Returns how many of what was in use for `time` seconds in all were in use at once, on average.
+    fn average(&self, time: f64) -> f64 {
+        time / self.seconds.max(f64::MIN_POSITIVE)
     }
 
     /// Returns the average utilization, 0 to 1, of `of` threads, cores or devices that were busy for `time` seconds in all.
     fn share(&self, time: f64, of: usize) -> f64 {
-        time / (self.seconds.max(f64::MIN_POSITIVE) * of.max(1) as f64)
+        self.average(time) / of.max(1) as f64
     }
+}
+
+/// What the threads of a run waited for, in nanoseconds, as far as no picture's [`Clock`] tells.
+#[derive(Debug, Default)]
+pub struct Waits {
+    core: AtomicU64,
+    core_of_encoders: AtomicU64,
+    files: AtomicU64,
+    encoding: AtomicU64,
+}
+
+impl Waits {
+    /// Adds what this thread waited for as a decoder. To be called when it ends.
+    pub fn add_decoder(&self) {
+        let waited = wait_for_core();
+        add(&self.core, waited);
+        // Some of that may have been while it read.
+        add(&self.files, codec::waited_for_files().saturating_sub(waited));
+    }
+
+    /// Adds what this thread waited for as a lane. To be called when it ends.
+    pub fn add_lane(&self) {
+        add(&self.core, wait_for_core());
+    }
+
+    /// Adds what this thread waited for as an encoder. To be called when it ends.
+    pub fn add_encoder(&self) {
+        let waited = wait_for_core();
+        add(&self.core, waited);
+        add(&self.core_of_encoders, waited);
+    }
+
+    /// Adds the part of a picture's time with its encoder that was not spent on a core.
+    pub fn add_encoding(&self, time: Duration) {
+        add(&self.encoding, time);
+    }
+
+    /// Returns the seconds that threads waited for a core, decoders for files, and encoders for neither a core nor a picture.
+    pub fn seconds(&self) -> [f64; 3] {
+        let of = |sum: &AtomicU64| Duration::from_nanos(sum.load(Ordering::Relaxed));
+        let writing = of(&self.encoding).saturating_sub(of(&self.core_of_encoders));
+        [of(&self.core), of(&self.files), writing].map(|time| time.as_secs_f64())
+    }
+}
+
+fn add(sum: &AtomicU64, time: Duration) {
+    sum.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+}
+
+/// Returns how long this thread could have run so far but had no core; nothing where the kernel does not tell.
+fn wait_for_core() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = stat.split_whitespace().nth(1).and_then(|field| field.parse().ok());
+    Duration::from_nanos(waited.unwrap_or_default())
 }
 
 /// Measures elapsed and processor time for a [`Load`].
@@ -228,54 +271,6 @@ fn time(clock: ClockId) -> Duration {
     clock_gettime(clock).try_into().unwrap_or_default()
 }
 
-/// What limited the speed of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Limit {
-    /// All cores were busy, mostly with decoding.
-    Decoding,
-    /// All cores were busy, mostly with equalizing.
-    Equalizing,
-    /// All cores were busy, mostly with encoding.
-    Encoding,
-    /// A GPU or its bus was always busy.
-    Gpu,
-    /// Publishers waited for the disk.
-    OutputDisk,
-    /// Decoders waited for slots, and nobody else was busy.
-    Memory,
-    /// Decoders were always at work, but cores were not: decoders waited for their files.
-    Reading,
-    /// Nothing was busy throughout.
-    Nothing,
-}
-
-impl Limit {
-    /// Returns what the limit is, and what would help.
-    const fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Decoding => ("decoding is the bottleneck", "more cores would help"),
-            Self::Equalizing => ("equalizing is the bottleneck", "a GPU or more cores would help"),
-            Self::Encoding => ("encoding is the bottleneck", "more cores or a faster format would help"),
-            Self::Gpu => ("the GPU and its bus are the bottleneck", "another GPU would help"),
-            Self::OutputDisk => {
-                ("the output disk is the bottleneck", "--durability fast does not wait for it")
-            }
-            Self::Memory => ("memory is the bottleneck", "a larger --memory would help"),
-            Self::Reading => {
-                ("reading is the bottleneck", "the input disk is slow, or other programs use the cores")
-            }
-            Self::Nothing => ("no bottleneck", "there were too few pictures to keep everything busy"),
-        }
-    }
-}
-
-/// The share of the run from which something counts as busy throughout.
-const BUSY: f64 = 0.75;
-
-/// The same for a GPU, whose workers take seconds to start.
-const BUSY_GPU: f64 = 0.6;
-
 /// Where a run's time went.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timings {
@@ -283,42 +278,6 @@ pub struct Timings {
     pub stages: Times,
     /// How busy everything was.
     pub load: Load,
-}
-
-impl Timings {
-    /// Returns what limited the speed of the run.
-    pub fn limit(&self) -> Limit {
-        let load = &self.load;
-        let share = |stage, of| load.share(self.stages.of(stage).as_secs_f64(), of);
-        if load.has_no_core_left() {
-            return self.busiest();
-        }
-        if load.devices.values().any(|&busy| load.share(busy, 1) >= BUSY_GPU) {
-            Limit::Gpu
-        } else if share(Stage::Publish, load.publishers) >= BUSY {
-            Limit::OutputDisk
-        } else if share(Stage::Slot, load.threads) >= BUSY {
-            Limit::Memory
-        } else if share(Stage::Decode, load.threads) >= BUSY {
-            Limit::Reading
-        } else {
-            Limit::Nothing
-        }
-    }
-
-    /// Returns what the cores were busy with most.
-    fn busiest(&self) -> Limit {
-        let equalizing =
-            if self.load.devices.is_empty() { self.stages.of(Stage::Device) } else { Duration::ZERO };
-        let (decoding, encoding) = (self.stages.of(Stage::Decode), self.stages.of(Stage::Encode));
-        if decoding >= encoding.max(equalizing) {
-            Limit::Decoding
-        } else if encoding >= equalizing {
-            Limit::Encoding
-        } else {
-            Limit::Equalizing
-        }
-    }
 }
 
 /// The fields, and the limit.
@@ -332,7 +291,7 @@ impl Serialize for Timings {
     }
 }
 
-/// Two lines: each stage's share, and the limit with what would help.
+/// Two lines: each stage's share, and the limit with what to add.
 impl fmt::Display for Timings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: f64 = self.stages.each().map(|(_, time)| time.as_secs_f64()).sum();
@@ -343,34 +302,23 @@ impl fmt::Display for Timings {
             .map(|(stage, time)| format!("{} {} %", stage.name(), percent(time.as_secs_f64(), all)))
             .collect();
         writeln!(f, "Time: {}", shares.join(", "))?;
-        let (limit, remedy) = self.limit().words();
         let (busy, cores) = self.load.cores();
-        write!(f, "  {limit}: {busy:.1} of {cores} cores busy")?;
-        for (device, busy) in &self.load.devices {
-            write!(f, ", {device} {} %", percent(*busy, self.load.seconds))?;
+        write!(f, "  {}: {busy:.1} of {cores} cores busy", self.limit().name())?;
+        let waiting = self.load.average(self.load.core_wait);
+        if waiting >= 1.0 {
+            write!(f, " and {waiting:.1} threads waiting for one")?;
         }
-        writeln!(f, "; {remedy}")
+        for (device, busy) in &self.load.devices {
+            let ready = self.load.ready.get(device).copied().unwrap_or_default();
+            write!(f, ", {device} {} %", percent(*busy, ready))?;
+        }
+        writeln!(f, "; {}", self.remedy())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn timings(stages: [u64; 6], processor: f64, gpu: Option<f64>) -> Timings {
-        Timings {
-            stages: Times(stages.map(Duration::from_secs)),
-            load: Load {
-                seconds: 10.0,
-                threads: 16,
-                cores: 20,
-                publishers: 4,
-                processor,
-                workers: 0.0,
-                devices: gpu.map(|busy| ("gpu0".to_owned(), busy)).into_iter().collect(),
-            },
-        }
-    }
 
     #[test]
     fn every_moment_between_two_marks_is_one_stages() {
@@ -390,54 +338,12 @@ mod tests {
     }
 
     #[test]
-    fn occupied_time_is_counted_once() {
-        let mut occupancy = Occupancy::default();
-        assert_eq!(occupancy.total(), Duration::ZERO);
-        occupancy.set(true);
-        occupancy.set(true);
-        std::thread::sleep(Duration::from_millis(5));
-        assert!(occupancy.total() >= Duration::from_millis(5));
-        occupancy.set(false);
-        let total = occupancy.total();
-        std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(occupancy.total(), total);
-    }
-
-    #[test]
     fn processor_time_is_what_was_computed() {
         let meter = Meter::start();
         std::thread::sleep(Duration::from_millis(20));
         let (seconds, _) = meter.read();
         assert!(seconds >= 0.02);
         while meter.read().1 < 0.01 {}
-    }
-
-    #[test]
-    fn the_limit_is_who_was_busy_throughout() {
-        let limit = |stages, processor, gpu| timings(stages, processor, gpu).limit();
-        assert_eq!(limit([90, 5, 3, 1, 40, 1], 150.0, Some(1.2)), Limit::Decoding);
-        assert_eq!(limit([40, 5, 3, 1, 90, 1], 150.0, Some(1.2)), Limit::Encoding);
-        assert_eq!(
-            limit([40, 5, 95, 1, 90, 1], 150.0, Some(1.2)),
-            Limit::Encoding,
-            "a GPU's time is no core's"
-        );
-        assert_eq!(limit([40, 5, 95, 1, 90, 1], 150.0, None), Limit::Equalizing);
-        assert_eq!(limit([20, 130, 90, 0, 5, 0], 30.0, Some(6.5)), Limit::Gpu);
-        assert_eq!(limit([20, 100, 1, 20, 10, 38], 30.0, None), Limit::OutputDisk);
-        assert_eq!(limit([20, 130, 1, 0, 10, 0], 30.0, None), Limit::Memory);
-        assert_eq!(limit([150, 1, 1, 0, 5, 0], 30.0, None), Limit::Reading);
-        assert_eq!(limit([2, 0, 1, 0, 1, 0], 3.0, None), Limit::Nothing);
-        assert_eq!(Timings::default().limit(), Limit::Nothing);
-    }
-
-    #[test]
-    fn workers_take_cores_too() {
-        let mut timings = timings([150, 5, 90, 1, 5, 1], 110.0, Some(5.0));
-        assert_eq!(timings.limit(), Limit::Reading);
-        timings.load.workers = 60.0;
-        assert_eq!(timings.limit(), Limit::Decoding);
-        assert!(timings.to_string().contains("17.0 of 20 cores busy, gpu0 50 %"), "{timings}");
     }
 
     #[test]
@@ -452,20 +358,40 @@ mod tests {
     }
 
     #[test]
-    fn the_words_name_shares_the_limit_and_a_remedy() {
-        assert_eq!(
-            timings([60, 10, 5, 5, 15, 5], 158.0, Some(1.2)).to_string(),
-            "Time: decode 60 %, slot-wait 10 %, device 5 %, thread-wait 5 %, encode 15 %, publish 5 %\n  \
-               decoding is the bottleneck: 15.8 of 16 cores busy, gpu0 12 %; more cores would help\n"
-        );
-        assert!(Timings::default().to_string().starts_with("Time: decode 0 %"));
+    fn a_thread_that_shares_a_core_waits_for_it() {
+        let before = wait_for_core();
+        let others: Vec<_> = (0..4 * std::thread::available_parallelism().unwrap().get())
+            .map(|_| {
+                std::thread::spawn(|| {
+                    let begun = thread_time();
+                    while thread_time() - begun < Duration::from_millis(20) {}
+                    wait_for_core()
+                })
+            })
+            .collect();
+        let waited: Duration = others.into_iter().map(|other| other.join().unwrap()).sum();
+        assert!(waited > Duration::ZERO || !std::path::Path::new("/proc/thread-self/schedstat").exists());
+        assert!(wait_for_core() >= before);
+    }
+
+    #[test]
+    fn encoders_wait_for_their_outputs_unless_they_wait_for_a_core() {
+        let waits = Waits::default();
+        waits.add_encoding(Duration::from_secs(3));
+        add(&waits.core_of_encoders, Duration::from_secs(1));
+        assert_eq!(waits.seconds(), [0.0, 0.0, 2.0]);
+        add(&waits.core_of_encoders, Duration::from_secs(9));
+        assert_eq!(waits.seconds()[2], 0.0);
     }
 
     #[test]
     fn programs_read_seconds_by_name() {
-        let json = serde_json::to_value(timings([60, 10, 5, 5, 15, 5], 158.0, Some(1.2))).unwrap();
+        let mut timings = Timings::default();
+        timings.stages.add(Stage::Slot, Duration::from_secs(10));
+        timings.load.devices.insert("gpu0".to_owned(), 1.2);
+        let json = serde_json::to_value(timings).unwrap();
         assert_eq!(json["stages"]["slot-wait"], 10.0);
         assert_eq!(json["load"]["devices"]["gpu0"], 1.2);
-        assert_eq!(json["limit"], "decoding");
+        assert_eq!(json["limit"], "nothing");
     }
 }

@@ -49,8 +49,8 @@ fn log(event: Event) {
 /// Returns whether devices that were started with some settings do what others ask for.
 pub(crate) fn suit(started_with: &Settings, others: &Settings) -> bool {
     let of_devices = |settings: &Settings| {
-        let &Settings { jpeg, memory, threads, split_channels, device_timeout, .. } = settings;
-        (jpeg, memory, threads, split_channels, device_timeout)
+        let &Settings { jpeg, memory, threads, split_channels, device_timeout, gpu_idle, .. } = settings;
+        (jpeg, memory, threads, split_channels, device_timeout, gpu_idle)
     };
     started_with.devices == others.devices && of_devices(started_with) == of_devices(others)
 }

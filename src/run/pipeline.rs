@@ -179,6 +179,7 @@ impl<'a> Run<'a> {
                 self.decode(work, &mut buffer, &mut courtesy, equalized);
             }
         }
+        self.machine.waits.add_decoder();
     }
 
     /// Decodes a picture and gives it to a device.
@@ -270,6 +271,7 @@ impl<'a> Run<'a> {
                 self.pass_on(encoded, publishers);
             }
         }
+        self.machine.waits.add_encoder();
     }
 
     /// Has the outlet take what a device made; returns it if it is all of a file, and did not fail.
@@ -292,8 +294,9 @@ impl<'a> Run<'a> {
             finished.redo();
             return None;
         }
-        finished.picture.clock.mark(Stage::Encode);
-        finished.picture.clock.took(thread_time() - before);
+        let (passed, processor) = (finished.picture.clock.mark(Stage::Encode), thread_time() - before);
+        finished.picture.clock.took(processor);
+        self.machine.waits.add_encoding(passed.saturating_sub(processor));
         self.close_picture(finished, pixels, remark, taken)
     }
 

@@ -49,6 +49,7 @@ impl PoolState {
             return true;
         }
         if bytes > self.memory_left + self.spare() {
+            self.lacks_memory = true;
             return false;
         }
         self.give_up_workspaces(bytes.saturating_sub(own));

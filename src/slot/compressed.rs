@@ -93,10 +93,11 @@ impl PoolState {
             let rounded = (needed + needed / 4).next_multiple_of(STEP);
             let bytes =
                 [rounded, needed].into_iter().find(|&bytes| self.make_room(Some(at), bytes + aside))?;
-            self.grow(at, bytes)
+            self.grow(at, bytes).map(|buffer| Buffer { is_fresh: true, ..buffer })
         };
-        if taken.is_ok() {
+        if let Ok(buffer) = &taken {
             self.memory_left -= aside;
+            self.members[device].filling += usize::from(buffer.is_fresh);
         }
         Some(taken)
     }

@@ -11,14 +11,28 @@ pub struct DeviceState {
     pub name: String,
     /// Whether it works now.
     pub up: bool,
+    /// Whether its worker process is to start only when there is work.
+    #[serde(default)]
+    pub idle: bool,
     /// Why it does not, as a sentence.
     pub trouble: Option<String>,
     /// How often it failed.
     pub failures: u64,
-    /// How long it has had pictures to work on; `None` for the CPU, whose processor time tells that.
+    /// How long it was in use; `None` for the CPU, whose processor time tells that.
     #[serde(skip)]
-    pub busy: Option<Duration>,
+    pub in_use: Option<DeviceUse>,
     /// Processor time of its worker processes that have ended.
     #[serde(skip)]
     pub processor: Duration,
+}
+
+/// How long a device was in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceUse {
+    /// How long it worked, after its starts.
+    pub ready: Duration,
+    /// How long it had pictures to work on.
+    pub busy: Duration,
+    /// How long it had more of them than it can begin at once.
+    pub full: Duration,
 }

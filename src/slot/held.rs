@@ -117,8 +117,7 @@ impl PoolState {
 
     /// Has all that wait behind the first give up what they hold, if it needs `total` bytes that nothing else will free.
     pub(super) fn let_first_pass(&mut self, total: u64) {
-        let all: usize = self.members.iter().map(super::Member::slots).sum();
-        if self.free.len() < all || total <= self.memory_left + self.spare() {
+        if !self.has_all_slots() || total <= self.memory_left + self.spare() {
             return;
         }
         self.first_lacks = true;

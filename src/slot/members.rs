@@ -1,5 +1,7 @@
 //! The devices whose slots are in the pool, and what they are doing.
 
+use std::mem;
+
 use super::{Buffer, Kind, PoolState, SlotId, SlotPool};
 use crate::slot::schedule::{DeviceId, Standing};
 
@@ -17,6 +19,8 @@ pub(super) struct Member {
     pub(super) standing: Standing,
     /// How many pictures it has and is not done with.
     pub(super) lent: usize,
+    /// How many of its slots with new memory are being filled.
+    pub(super) filling: usize,
     pub(super) release: Release,
 }
 
@@ -31,14 +35,15 @@ impl SlotPool {
     /// Adds the CPU, with this many slots for pixels, which are handed out at once.
     pub fn join_cpu(&self, slots: usize) -> DeviceId {
         let (is_worker, standing, release) = (false, Standing::Up, Box::new(|_| ()));
-        let cpu = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, release };
+        let cpu = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, filling: 0, release };
         self.join(cpu, slots)
     }
 
     /// Adds a worker with this many slots for pixels, which are handed out from [`SlotPool::up`] on.
     pub fn join_worker(&self, slots: usize, release: Release) -> DeviceId {
         let (is_worker, standing) = (true, Standing::Down);
-        let worker = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, release };
+        let worker =
+            Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, filling: 0, release };
         self.join(worker, slots)
     }
 
@@ -99,11 +104,27 @@ impl SlotPool {
 }
 
 impl PoolState {
+    /// Takes back what a slot had.
+    pub(super) fn put_back(&mut self, mut buffer: Buffer) {
+        self.note_filled(&mut buffer);
+        self.free.push(buffer);
+    }
+
+    /// Notes that a slot is not being filled.
+    pub(super) fn note_filled(&mut self, buffer: &mut Buffer) {
+        self.members[buffer.device].filling -= usize::from(mem::take(&mut buffer.is_fresh));
+    }
+
+    /// Returns whether no slot is taken.
+    pub(super) fn has_all_slots(&self) -> bool {
+        self.free.len() >= self.members.iter().map(Member::slots).sum()
+    }
+
     fn add(&mut self, device: DeviceId, slots: usize, kind: Kind) {
         let member = &mut self.members[device];
         let first = member.slots();
         member.slots[kind as usize] += slots;
-        let buffer = |id| Buffer { device, id: id as SlotId, kind, memory: None };
+        let buffer = |id| Buffer { device, id: id as SlotId, kind, memory: None, is_fresh: false };
         self.free.extend((first..first + slots).map(buffer));
     }
 }

@@ -14,6 +14,10 @@ pub mod starts;
 /// The index of a device in the order in which devices join a run.
 pub type DeviceId = usize;
 
+/// How many fresh slots of a device are filled at a time. When a device that decodes is ready, all its slots are fresh, and their pages have to
+/// be taken from the system; if all cores did that at once, they would wait for each other and do nothing else meanwhile.
+pub const FILLED_AT_ONCE: usize = 4;
+
 /// Whether a device works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -38,8 +42,12 @@ pub struct Device {
     pub takes_pixels: bool,
     /// Whether it has slots for compressed pictures at all.
     pub decodes: bool,
-    /// How many slots for compressed pictures are free.
+    /// How many slots for compressed pictures are free and have memory.
     pub free_compressed: usize,
+    /// How many of them are free and have none yet.
+    pub fresh_compressed: usize,
+    /// How many fresh ones are being filled.
+    pub filling: usize,
     /// How many slots it has for pixels.
     pub slots: usize,
     /// How many pictures it has and is not done with.
@@ -50,6 +58,11 @@ impl Device {
     /// Returns whether pixels may go to it instead of the CPU.
     fn is_worker_for_pixels(&self) -> bool {
         self.is_worker && self.takes_pixels
+    }
+
+    /// Returns how many compressed pictures it may be given now.
+    fn room_compressed(&self) -> usize {
+        self.free_compressed + self.fresh_compressed.min(FILLED_AT_ONCE.saturating_sub(self.filling))
     }
 
     fn is_up(&self) -> bool {
@@ -187,12 +200,12 @@ impl Schedule {
         self.devices.iter().any(|device| device.encodes && device.is_up())
     }
 
-    /// Returns the device with the most free slots for compressed pictures, of those that decode now.
+    /// Returns the device with the most room for compressed pictures, of those that decode now.
     fn decoder(&self, attempts: &Attempts) -> Option<DeviceId> {
         let ready = self.devices.iter().enumerate().filter(|(id, device)| {
-            device.free_compressed > 0 && device.is_up() && attempts.admit_decoding(*id)
+            device.room_compressed() > 0 && device.is_up() && attempts.admit_decoding(*id)
         });
-        ready.max_by_key(|(_, device)| device.free_compressed).map(|(id, _)| id)
+        ready.max_by_key(|(_, device)| device.room_compressed()).map(|(id, _)| id)
     }
 
     /// Returns whether a device that `attempts` admit decodes, or may come to do so.
@@ -217,6 +230,8 @@ mod tests {
         takes_pixels: true,
         decodes: false,
         free_compressed: 0,
+        fresh_compressed: 0,
+        filling: 0,
         slots: 16,
         lent: 0,
     };
@@ -262,6 +277,20 @@ mod tests {
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &failed_on(&[2])).compressed, Some(1));
         let declined = Attempts { declined: true, ..Attempts::default() };
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &declined).compressed, None);
+    }
+
+    #[test]
+    fn only_a_few_fresh_slots_of_a_decoder_are_filled_at_a_time() {
+        let fresh = |filling| Device { free_compressed: 0, fresh_compressed: 9, filling, ..JPEGS };
+        let decoder =
+            |device| schedule(&[CPU, device]).choose((&Attempts::default()).into(), true, false).compressed;
+        assert_eq!([0, FILLED_AT_ONCE - 1].map(|filling| decoder(fresh(filling))), [Some(1); 2]);
+        assert_eq!(decoder(fresh(FILLED_AT_ONCE)), None);
+        let warm = Device { free_compressed: 1, ..fresh(FILLED_AT_ONCE) };
+        assert_eq!(decoder(warm), Some(1));
+        let all = [CPU, fresh(FILLED_AT_ONCE - 1), fresh(1), warm];
+        let chosen = schedule(&all).choose((&Attempts::default()).into(), true, true);
+        assert_eq!((chosen.compressed, chosen.pixels), (Some(2), None), "the one with the most room");
     }
 
     #[test]

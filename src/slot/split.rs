@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 
-use super::{Buffer, Fit, Kind, Member, PoolState, Slot, SlotError, SlotPool};
+use super::{Buffer, Fit, Kind, PoolState, Slot, SlotError, SlotPool};
 use crate::slot::schedule::Attempts;
 use equalize::planes::PLANES;
 
@@ -64,8 +64,7 @@ impl PoolState {
         if self.schedule().may_still_come(attempts) {
             return None;
         }
-        let all: usize = self.members.iter().map(Member::slots).sum();
-        let all_are_here = self.free.len() == all;
+        let all_are_here = self.has_all_slots();
         let taken = self.take_all_or_none(sizes, attempts, Fit::Loose);
         // If all slots are free, waiting is in vain: only room to spare can be in the way.
         if taken.is_none() && all_are_here {

@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use super::{Kind, Member, PoolState, SlotPool};
 use crate::slot::schedule::starts::Workers;
@@ -19,7 +20,7 @@ pub(super) struct Arrivals {
 /// When a worker starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At once.
+    /// At once, unless workers rest.
     Now,
     /// When more than so many workers for JPEGs are wanted, and the first picture has come that could stay compressed.
     Engines(usize),
@@ -63,6 +64,14 @@ impl SlotPool {
         self.lock().count(|standing| standing != Standing::Down)
     }
 
+    /// Has all workers rest, until something looks for a slot, if nothing has had one for so long; returns whether they begin to.
+    pub fn rest_after(&self, unused: Duration) -> bool {
+        let mut state = self.lock();
+        let is_unused =
+            state.takers.is_empty() && state.has_all_slots() && state.last_use.elapsed() >= unused;
+        is_unused && !mem::replace(&mut state.rests, true)
+    }
+
     /// Has the threads that wait in [`SlotPool::wait_for`] look again.
     pub fn look_again(&self) {
         drop(self.lock());
@@ -79,6 +88,9 @@ impl SlotPool {
 
 impl PoolState {
     fn has_come(&self, start: Start) -> bool {
+        if self.rests {
+            return false;
+        }
         // Others take the places of those that were given up.
         let given_up = self.count(|standing| standing == Standing::Retired);
         match start {
@@ -150,6 +162,23 @@ mod tests {
             [come_after(&pool, second, || ()), come_after(&pool, second, || want(&pool, 1, 2))],
             [false, true]
         );
+    }
+
+    #[test]
+    fn workers_rest_after_a_time_without_work_until_something_looks_for_a_slot() {
+        let (none, long) = (Duration::ZERO, Duration::from_secs(3600));
+        let pool = Arc::new(SlotPool::new(1 << 20));
+        pool.join_cpu(1);
+        assert!(!pool.rest_after(long));
+        let slot = pool.take(1, 0, 0, &Attempts::default()).unwrap();
+        assert!(!pool.rest_after(none), "there is work");
+        drop(slot);
+        assert_eq!([none, none].map(|unused| pool.rest_after(unused)), [true, false]);
+        assert!(!pool.has_come(Start::Now));
+        let other = Arc::clone(&pool);
+        let waiting = std::thread::spawn(move || other.wait_for(Start::Now, || false));
+        drop(pool.take(1, 0, 0, &Attempts::default()).unwrap());
+        assert!(waiting.join().unwrap() && !pool.rest_after(long));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::slot::schedule::Attempts;
+use crate::slot::schedule::FILLED_AT_ONCE;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -142,6 +143,26 @@ fn a_taker_waits_until_the_bound_allows_it() {
     assert!(!waiting.is_finished());
     drop(first);
     assert!(waiting.join().unwrap() as u64 >= STEP);
+}
+
+#[test]
+fn waiting_for_memory_is_told_from_waiting_for_a_slot() {
+    let waited = |memory: u64, slots| {
+        let pool = Arc::new(SlotPool::new(memory));
+        pool.join_cpu(slots);
+        let first = pool.take(2 * STEP, 0, 0, &Attempts::default()).unwrap();
+        let other = Arc::clone(&pool);
+        let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, 0, &Attempts::default()).unwrap()));
+        while pool.lock().takers.is_empty() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        drop(first);
+        waiting.join().unwrap();
+        pool.waited_for_memory()
+    };
+    assert!(waited(2 * STEP, 2) >= Duration::from_millis(20));
+    assert_eq!(waited(9 * STEP, 1), Duration::ZERO);
 }
 
 #[test]
@@ -359,6 +380,31 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     assert_eq!(on(either(&pool, &failed, true)), gpu);
     pool.down(gpu);
     assert_eq!(pool.take(1, 0, 0, &Attempts::default()).unwrap().device(), cpu, "a decoder takes no pixels");
+}
+
+#[test]
+fn fresh_slots_for_compressed_pictures_are_handed_out_a_few_at_a_time() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    pool.join_cpu(8);
+    let decoder = pool.join_worker(0, nothing());
+    pool.add(decoder, FILLED_AT_ONCE + 3, Kind::Compressed);
+    pool.up(decoder);
+    let compressed = |room: Room| match room {
+        Room::Compressed(slot) => Some(slot),
+        _ => None,
+    };
+    let next = || compressed(either(&pool, &Attempts::default(), false));
+    let mut filling: Vec<Slot> = (0..FILLED_AT_ONCE).map(|_| next().unwrap()).collect();
+    assert!(next().is_none(), "the CPU does it");
+    filling[0].note_filled();
+    filling[0].note_filled();
+    let other = next().unwrap();
+    assert!(next().is_none(), "it was filled once");
+    drop(other);
+    let warm = next().unwrap();
+    drop((warm, filling));
+    let all: Vec<Slot> = std::iter::from_fn(next).collect();
+    assert_eq!(all.len(), FILLED_AT_ONCE + 3, "only two of them are fresh");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::process::{Command, Stdio};
 
 use crate::harness::{DULL, Place, Ran, binary};
+use crate::samples::Random;
 
 #[test]
 fn the_summary_says_what_was_done_and_where_to_look() {
@@ -90,6 +91,26 @@ fn where_the_time_went_is_told_to_those_who_ask() {
     assert!(stages["decode"].as_f64().unwrap() > 0.0 && stages["encode"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["timings"]["limit"].is_string());
     assert!(place.run("in --out third --json").exits(0).json().get("timings").is_none());
+}
+
+#[test]
+fn files_in_memory_are_limited_by_cores_whatever_their_format() {
+    let place = Place::new();
+    let mut random = Random(54);
+    for number in 0..6 {
+        let mut picture = b"P5 1200 900 65535\n".to_vec();
+        picture.extend(
+            (0..1200 * 900).flat_map(|at| ((at % 1200) as u16 + random.below(900) as u16).to_be_bytes()),
+        );
+        place.file(format!("in/{number}.pgm"), picture);
+    }
+    for format in ["png", "tiff", "jpeg"] {
+        place.run(&format!("in --out in-{format} --format {format} --depth 8 --quiet")).exits(0);
+        let flags = "--threads 2 --devices cpu --durability fast --json --quiet --timings";
+        let json = place.run(&format!("in-{format} --out out-{format} {flags}")).exits(0).json();
+        let limit = json["timings"]["limit"].as_str().unwrap();
+        assert!(["decoding", "equalizing", "encoding"].contains(&limit), "{format}: {json}");
+    }
 }
 
 /// Command lines that print to standard output.

@@ -375,11 +375,16 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let disk = lock(&self.disk);
-        let Some(node) = disk.tree.node(inode) else { return reply.error(Errno::ESTALE) };
-        let begin = usize::try_from(at).unwrap().min(node.content.len());
-        let end = begin.saturating_add(size as usize).min(node.content.len());
-        reply.data(&node.content[begin..end]);
+        let found = self.perform("read", |disk| {
+            let content = &disk.tree.node(inode).ok_or(Errno::ESTALE)?.content;
+            let begin = usize::try_from(at).unwrap().min(content.len());
+            let end = begin.saturating_add(size as usize).min(content.len());
+            Ok(content[begin..end].to_vec())
+        });
+        match found {
+            Ok(content) => reply.data(&content),
+            Err(why) => reply.error(why),
+        }
     }
 
     fn write(

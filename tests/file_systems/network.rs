@@ -26,7 +26,8 @@ fn bad(is_bad: &Arc<AtomicBool>, one_in: u64) -> Manners {
         let (pause, number, which) = (random.below(2000), random.below(one_in), random.below(4));
         drop(random);
         thread::sleep(Duration::from_micros(pause));
-        if number > 0 {
+        // A picture that cannot be read has failed.
+        if number > 0 || kind == "read" {
             return None;
         }
         Some(match (kind, which) {

@@ -9,15 +9,27 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::proxy::{Fault, start};
 use super::server::{Bucket, bucket};
 use crate::harness::{BRIGHT, DULL, Place, Ran, wait};
+use crate::watch::service::children;
 
 /// A service that follows the folder `in` of a bucket, with a short interval.
 struct Service(Option<Child>);
 
 impl Service {
     fn start(bucket: &Bucket, place: &Place, out: &str) -> Self {
-        let mut command =
-            bucket.command(place, ["--watch", &bucket.url("in"), "--out", out, "--poll", "200ms"]);
+        Self::start_with(bucket, place, out, &[])
+    }
+
+    fn start_with(bucket: &Bucket, place: &Place, out: &str, flags: &[&str]) -> Self {
+        let inbox = bucket.url("in");
+        let line = ["--watch", &inbox, "--out", out, "--poll", "200ms"];
+        let mut command = bucket.command(place, line);
+        command.args(flags);
         Self(Some(command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()))
+    }
+
+    /// How many workers it has.
+    fn workers(&self) -> usize {
+        self.0.as_ref().map_or(0, |child| children(child.id()).0.len())
     }
 
     /// Has it finish, and returns what it said.
@@ -81,4 +93,22 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
     let ran = service.stop();
     ran.exits(0).says("there is no such bucket").says("there again");
     assert_eq!(ran.stderr().matches("there is no such bucket").count(), 1, "{ran}");
+}
+
+#[test]
+fn gpus_are_given_back_while_nothing_is_new() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::new();
+    let flags = ["--devices", "cpu-workers:1", "--gpu-idle", "1s"];
+    let service = Service::start_with(&bucket, &place, "out", &flags);
+    for name in ["a.pgm", "b.pgm"] {
+        wait("the worker", || service.workers() == 1);
+        wait("its end", || service.workers() == 0);
+        bucket.put(&format!("in/{name}"), DULL);
+        wait("the output", || place.tree("out").contains(&name.to_owned()));
+        assert_eq!(place.read(format!("out/{name}")), BRIGHT);
+    }
+    let ran = service.stop();
+    let given_back = ran.stderr().matches("no work for 1s: GPUs are given back until there is some").count();
+    assert!((2..=3).contains(&given_back), "{ran}");
 }

@@ -95,6 +95,17 @@ impl Drop for Service {
     }
 }
 
+/// Returns the processes that a process started, but for zombies, and the number of zombies.
+pub(crate) fn children(pid: u32) -> (Vec<String>, usize) {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    let all: String = tasks.map(|task| of_task(task) + " ").collect();
+    let stat = |child: &&str| fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    let (zombies, running): (Vec<&str>, Vec<&str>) =
+        all.split_whitespace().partition(|child| stat(child).contains(") Z "));
+    (running.into_iter().map(str::to_owned).collect(), zombies.len())
+}
+
 /// Returns a square gray picture (PGM) of low contrast, a different one for every `seed`.
 pub(crate) fn picture(seed: u64, side: usize) -> Vec<u8> {
     let mut random = Random(seed);

@@ -1,7 +1,11 @@
 //! Reading files into the reused buffer, within the limits.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use super::budget::{Budget, SMALL_CHANGE, ask};
 use super::{CodecError, Limits};
@@ -11,6 +15,28 @@ pub(super) const HEAD: u64 = 16 << 10;
 
 /// Capacity that the buffer keeps however small the next file is.
 const KEPT: usize = SMALL_CHANGE as usize;
+
+thread_local! {
+    static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Returns how long this thread has waited for files so far: in reads of this crate, and in [`waiting_for_file`].
+pub fn waited_for_files() -> Duration {
+    WAITED.get()
+}
+
+/// Opens a file or reads from one, and counts how long that was waited for, which is without what it took of a core.
+pub fn waiting_for_file<T>(read: impl FnOnce() -> T) -> T {
+    let (begun, before) = (Instant::now(), thread_time());
+    let read = read();
+    let waited = begun.elapsed().saturating_sub(thread_time().saturating_sub(before));
+    WAITED.set(WAITED.get() + waited);
+    read
+}
+
+fn thread_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
+}
 
 /// Reads the first [`HEAD`] bytes (or all of a shorter file) into `buffer`; returns the file's length.
 pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<u64, CodecError> {
@@ -23,7 +49,7 @@ pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<u64, Co
     }
     // Without spare capacity, the first reads would be small ones.
     buffer.try_reserve(HEAD as usize).map_err(|_| CodecError::OutOfMemory { bytes: Some(HEAD) })?;
-    file.take(HEAD).read_to_end(buffer)?;
+    waiting_for_file(|| file.take(HEAD).read_to_end(buffer))?;
     Ok(length)
 }
 
@@ -56,7 +82,8 @@ pub(super) fn read_rest<'b>(
     buffer.try_reserve_exact(left).map_err(|_| CodecError::OutOfMemory { bytes: Some(length) })?;
     // Only a regular file has a length that could be checked and asked for beforehand; what it grows by meanwhile is left.
     let most = if about.is_file() { length } else { limits.max_bytes.saturating_add(1) };
-    file.take(most.saturating_sub(buffer.len() as u64)).read_to_end(buffer)?;
+    let left = most.saturating_sub(buffer.len() as u64);
+    waiting_for_file(|| file.take(left).read_to_end(buffer))?;
     if buffer.len() as u64 > limits.max_bytes {
         return Err(too_long(&format!("more than {}", limits.max_bytes), limits));
     }
@@ -67,7 +94,7 @@ pub(super) fn read_rest<'b>(
 pub(super) fn read_full(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < into.len() {
-        match file.read(&mut into[filled..]) {
+        match waiting_for_file(|| file.read(&mut into[filled..])) {
             Ok(0) => break,
             Ok(n) => filled += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -79,4 +106,25 @@ pub(super) fn read_full(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
 
 fn too_long(bytes: &str, limits: &Limits) -> CodecError {
     CodecError::too_long(format!("a file of {bytes} bytes"), limits.max_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copying_what_is_there_is_no_wait() {
+        let wait = |read: fn()| {
+            let before = waited_for_files();
+            waiting_for_file(read);
+            waited_for_files() - before
+        };
+        assert!(wait(|| std::thread::sleep(Duration::from_millis(30))) >= Duration::from_millis(20));
+        let computing = || {
+            let begun = thread_time();
+            while thread_time() - begun < Duration::from_millis(30) {}
+        };
+        // Others may have the core for a while.
+        assert!((0..20).any(|_| wait(computing) < Duration::from_millis(10)));
+    }
 }

@@ -110,6 +110,7 @@ pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
 use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
+pub use input::{waited_for_files, waiting_for_file};
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
 use levels::Scale;
 use mapped::Mapped;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use super::budget::Budget;
 use super::ifd::Bytes;
-use super::input::{HEAD, read_rest};
+use super::input::{HEAD, read_rest, waiting_for_file};
 use super::{CodecError, Limits};
 
 /// Bytes that are read at a time where few are wanted.
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         if further.is_empty() {
             return Ok(());
         }
-        self.file.read_exact_at(further, offset + known.len() as u64)
+        waiting_for_file(|| self.file.read_exact_at(further, offset + known.len() as u64))
     }
 
     /// Returns what is in memory from an offset on.
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         self.window.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;
         self.window.resize(length, 0);
         self.start = offset;
-        let filled = self.file.read_exact_at(self.window, offset);
+        let filled = waiting_for_file(|| self.file.read_exact_at(self.window, offset));
         if filled.is_err() {
             self.window.clear();
         }

@@ -68,8 +68,7 @@ impl WorkerDevice {
             return Err(End::Failed(format!("its worker did something else with slot {slot}")));
         }
         let task = lent.remove().task;
-        let has_more = state.worker.as_ref().is_some_and(|worker| !worker.lent.is_empty());
-        state.busy.set(has_more);
+        state.note_use(self.args.lanes);
         drop(state);
         self.pool.take_back(self.id, 1);
         Ok(task)

@@ -3,10 +3,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crossbeam_channel::Receiver;
+
 use crate::device::task::{InputFile, Pass, Picture, QueuedJob};
 use crate::device::worker::protocol::ToWorker;
 use crate::progress::timings::Clock;
 use crate::slot::Slot;
+use crate::slot::device_state::DeviceUse;
 use crate::slot::rates::Class;
 use crate::slot::schedule::Attempts;
 use crate::source::Job;
@@ -31,6 +34,7 @@ fn device(early: Option<Process>, memory: u64) -> WorkerDevice {
         id,
         args: WorkerArgs { unit: Unit::Cpu(0), lanes: 1, uuid: None, jpeg: None },
         timeout: Duration::from_secs(60),
+        idle: None,
         for_good: true,
         start: Start::Now,
         early: Mutex::new(early),
@@ -119,6 +123,35 @@ fn a_worker_is_told_of_released_memory_once_if_it_had_that() {
     let told = std::iter::from_fn(|| theirs.receive::<ToWorker>().unwrap());
     let told: Vec<_> = told.map(|(message, _)| format!("{message:?}")).collect();
     assert_eq!(told, ["Unmap { slot: 3 }"]);
+}
+
+#[test]
+fn a_device_is_full_if_more_is_lent_to_it_than_it_has_lanes() {
+    let (process, _theirs) = idle();
+    let mut device = device(None, 1 << 20);
+    device.args.lanes = 0;
+    let used = |device: &WorkerDevice| {
+        let before = device.state().in_use.unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        let DeviceUse { ready, busy, full } = device.state().in_use.unwrap();
+        [ready > before.ready, busy > before.busy, full > before.full]
+    };
+    device.begin(&process.channel).ok().unwrap();
+    assert_eq!(used(&device), [false; 3]);
+    device.ready(None, process.started);
+    assert_eq!(used(&device), [true, false, false]);
+    let (task, again, _finished) = task(slot_of(&device, 4));
+    device.submit(task);
+    assert_eq!(used(&device), [true; 3]);
+    device.args.lanes = 1;
+    device.link.lock().note_use(1);
+    assert_eq!(used(&device), [true, true, false]);
+    device.leave_alone();
+    device.reclaim();
+    assert_eq!((used(&device), again.len()), ([false; 3], 1));
+    let mut process = process;
+    process.child.kill().unwrap();
+    process.child.wait().unwrap();
 }
 
 #[test]

@@ -299,8 +299,11 @@ impl Loader<'_> {
         }
         let working = self.run.machine.cores.work();
         let (limits, target) = (&self.run.settings.limits, &self.settings.target);
-        let (mut file, bytes) = open_input(&mut work.job, limits, &self.run.settings.roots)?;
-        let known = InputFile { bytes, has_holes: has_holes(&file) };
+        let (mut file, known) = codec::waiting_for_file(|| {
+            let (file, bytes) = open_input(&mut work.job, limits, &self.run.settings.roots)?;
+            let has_holes = has_holes(&file);
+            Ok::<_, PictureError>((file, InputFile { bytes, has_holes }))
+        })?;
         let opened = match &work.page {
             Some(Page { stack, index }) => {
                 codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))

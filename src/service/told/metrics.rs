@@ -15,7 +15,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 use crate::device::machine::Machine;
 use crate::ledger::ServiceReport;
 use crate::service::told::activity::DonePicture;
-use crate::slot::device_state::DeviceState;
+use crate::slot::device_state::{DeviceState, DeviceUse};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Picture {
@@ -55,6 +55,7 @@ pub(crate) struct Metrics {
     stages: Family<InStage, Histogram, fn() -> Histogram>,
     files: Family<Waiting, Gauge>,
     up: Family<Device, Gauge>,
+    idle: Family<Device, Gauge>,
     failures: Family<Device, Counter>,
     busy: Family<Device, Counter<f64, AtomicU64>>,
     slots: Family<Device, Gauge>,
@@ -120,6 +121,12 @@ impl Metrics {
             ),
             last_success: measured(to, "last_success_timestamp", last, Unit::Seconds, Gauge::default()),
             up: registered(to, "device_up", "Whether a device works now", Family::default()),
+            idle: registered(
+                to,
+                "device_idle",
+                "Whether a device was given back until there is work",
+                Family::default(),
+            ),
             failures: registered(
                 to,
                 "device_failures",
@@ -215,8 +222,9 @@ impl Metrics {
         for (device, slots) in self.machine.devices() {
             let label = Device { device: device.name };
             self.up.get_or_create(&label).set(i64::from(device.up));
+            self.idle.get_or_create(&label).set(i64::from(device.idle));
             self.failures.get_or_create(&label).inner().store(device.failures, Ordering::Relaxed);
-            if let Some(busy) = device.busy {
+            if let Some(DeviceUse { busy, .. }) = device.in_use {
                 self.busy
                     .get_or_create(&label)
                     .inner()

@@ -98,7 +98,7 @@ async fn activity(
             devices: machine
                 .devices()
                 .map(|(state, slots)| Device {
-                    busy_seconds: state.busy.map(|busy| busy.as_secs_f64()),
+                    busy_seconds: state.in_use.map(|in_use| in_use.busy.as_secs_f64()),
                     state,
                     slots: slots.all,
                     slots_in_use: slots.taken,

@@ -89,13 +89,10 @@ impl Workers {
         if settled < engines {
             return engines;
         }
-        // Workers that start together take little longer than one. What more of them than two, or than work, leave of the rest is estimated.
-        let few = settled.saturating_mul(2).max(2);
         let work = |engines: usize| cores as f64 + CORES_OF_AN_ENGINE * engines.min(gpus) as f64;
-        let left_by = |engines: usize| {
-            let left = if engines < few { 1.0 } else { work(settled) / work(engines) };
-            seconds(rest.as_secs_f64() * left)
-        };
+        // What the others that start leave of the rest is estimated.
+        let left_by =
+            |engines: usize| seconds(rest.as_secs_f64() * work(settled) / work(engines.max(settled)));
         while engines < gpus && ENGINES.pays(1.0 / (engines + 1) as f64, left_by(engines)) {
             engines += 1;
         }
@@ -177,7 +174,8 @@ mod tests {
     fn gpus_start_for_as_much_work_as_outlasts_their_start() {
         assert_eq!([0.9, 1.2, 9.0].map(|rest| at_once(4, rest).lanes), [0, 1, 1]);
         assert_eq!([1.4, 1.6, 2.0, 9.0].map(|rest| one_by_one(4, rest).lanes), [1, 2, 3, 4]);
-        assert_eq!([2.1, 2.3, 2.9, 3.1, 9.0].map(|rest| at_once(2, rest).engines), [0, 1, 1, 2, 2]);
+        assert_eq!([2.1, 2.3, 11.7, 11.9, 60.0].map(|rest| at_once(2, rest).engines), [0, 1, 1, 2, 2]);
+        assert_eq!([2.9, 3.1].map(|rest| one_by_one(2, rest).engines), [1, 2]);
         assert_eq!([4.5, 4.7].map(|rest| one_by_one(1, rest).engines), [1, 2]);
         assert_eq!([2.3, 7.7, 7.9].map(|rest| one_by_one(2, rest).engines), [1, 2, 4]);
         assert_eq!(at_once(8, 1e9), Workers { engines: 8, lanes: 1 });

@@ -180,7 +180,7 @@ function showMachine(page) {
     const text = `${device.slots_in_use} of ${pictureText(device.slots)}${load(device, now)}`;
     const times = device.failures === 1 ? 'once' : `${number.format(device.failures)} times`;
     const failed = device.failures ? ` (failed ${times})` : '';
-    return meterRow(device.name, device.slots_in_use, device.slots, text, (device.trouble ?? 'works') + failed, !!device.trouble);
+    return meterRow(device.name, device.slots_in_use, device.slots, text, (device.trouble ?? (device.idle ? 'idle' : 'works')) + failed, !!device.trouble);
   });
   const use = (name, { used, all }, state) => meterRow(name, used, all, `${bytesText(used)} of ${bytesText(all)}`, state, true);
   rows.push(use('memory of pictures', page.memory, ''));

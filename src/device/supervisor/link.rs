@@ -1,0 +1,63 @@
+//! What the pipeline's threads and the supervisor of a worker share.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+use super::health::Health;
+use super::worker::Worker;
+use crate::slot::SlotId;
+use crate::slot::device_state::DeviceUse;
+use crate::slot::occupancy::Occupancy;
+
+/// What the pipeline's threads and the supervisor share.
+pub(super) struct Link {
+    pub(super) state: Mutex<Lives>,
+    pub(super) closed: Condvar,
+    /// The slots that have given up their memory, which the worker has yet to be told. The pool is locked when one does, so it must not wait
+    /// for the state: whoever has that may wait for room in the worker's socket.
+    pub(super) released: Receiver<SlotId>,
+}
+
+#[derive(Default)]
+pub(super) struct Lives {
+    pub(super) closing: bool,
+    pub(super) worker: Option<Worker>,
+    pub(super) health: Health,
+    /// How often it failed and was tried again.
+    pub(super) failures: u64,
+    /// How often it failed since it last completed a picture.
+    pub(super) failures_in_a_row: u32,
+    ready: Occupancy,
+    busy: Occupancy,
+    full: Occupancy,
+    /// Processor time of the workers that have ended.
+    pub(super) processor: Duration,
+}
+
+impl Link {
+    pub(super) fn new(released: Receiver<SlotId>) -> Self {
+        Self { state: Mutex::default(), closed: Condvar::new(), released }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Lives> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lives {
+    /// Notes how its worker with so many lanes is in use now.
+    pub(super) fn note_use(&mut self, lanes: usize) {
+        let worker = self.worker.as_ref();
+        let (ready, lent) = worker.map_or((false, 0), |worker| (worker.ready, worker.lent.len()));
+        self.ready.set(ready);
+        self.busy.set(lent > 0);
+        self.full.set(lent > lanes);
+    }
+
+    pub(super) fn in_use(&self) -> DeviceUse {
+        let Self { ready, busy, full, .. } = self;
+        DeviceUse { ready: ready.total(), busy: busy.total(), full: full.total() }
+    }
+}
