@@ -241,6 +241,13 @@ pub struct Cli {
     #[arg(long, help_heading = "Report", conflicts_with_all = ["watch", "dry_run"])]
     timings: bool,
 
+    /// Write a page that shows the pictures before and after, to be opened in a browser: out/report.html
+    ///
+    /// One file, without a server: the first 500 pictures by name, with their histograms and remarks, the names of 10,000, and what failed
+    /// and why. An existing file is replaced.
+    #[arg(long, value_name = "FILE", help_heading = "Report", conflicts_with_all = ["watch", "dry_run"])]
+    report: Option<PathBuf>,
+
     /// Print a line for every picture
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
@@ -420,7 +427,8 @@ impl Cli {
             ));
         }
         let style = Style::of(self.quiet, self.verbose);
-        let report = Report { style, json: self.json, timings: self.timings };
+        let lists = self.report.is_some();
+        let report = Report { style, json: self.json, timings: self.timings, lists };
         let request = Request {
             inputs: self.inputs,
             roots: None,
@@ -437,6 +445,7 @@ impl Cli {
             is_published: false,
             dry_run: self.dry_run,
             report,
+            report_page: self.report,
             watch: self.watch,
             resume: self.resume,
             config_file,

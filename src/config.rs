@@ -110,6 +110,8 @@ pub struct Settings {
     pub permissions: Permissions,
     /// What is reported to the user.
     pub report: Report,
+    /// The file of the page that shows what the run did, if there is to be one.
+    pub report_page: Option<PathBuf>,
     /// Whether the run goes on until the user stops it, so that what fails may pass meanwhile.
     pub never_ends: bool,
     /// Whether a batch run goes by the ledger of what was done.
@@ -181,6 +183,8 @@ pub struct Report {
     pub json: bool,
     /// Whether the summary says where the time went.
     pub timings: bool,
+    /// Whether the summary lists the pictures, for a page.
+    pub lists: bool,
 }
 
 impl Report {
@@ -240,6 +244,8 @@ pub struct Request {
     pub dry_run: bool,
     /// What is reported to the user.
     pub report: Report,
+    /// The file of the page that shows what the run did, if there is to be one.
+    pub report_page: Option<PathBuf>,
     /// Whether to watch the inputs, which are folders.
     pub watch: bool,
     /// Whether a batch run goes by the ledger of what was done.
@@ -325,6 +331,7 @@ impl Settings {
             is_published: request.is_published,
             dry_run: request.dry_run,
             report: request.report,
+            report_page: request.report_page,
             never_ends: request.watch,
             resume: request.resume,
             service,

@@ -35,6 +35,7 @@ pub mod progress;
 pub mod publish;
 #[cfg(feature = "queue")]
 pub mod queue;
+pub mod report;
 pub mod run;
 pub mod selection;
 pub mod service;

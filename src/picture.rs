@@ -7,6 +7,7 @@ pub mod counts;
 pub(crate) mod kind;
 pub mod luts;
 pub mod mask;
+pub(crate) mod preview;
 pub mod record;
 pub mod reference;
 pub mod remark;

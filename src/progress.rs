@@ -1,5 +1,6 @@
 //! Progress reports: events come in, lines or a bar go out on standard error, and a [`Summary`] is left.
 
+pub(crate) mod listing;
 mod paint;
 mod summary;
 pub mod timings;
@@ -166,7 +167,7 @@ impl Reporter {
     /// The system's error, if no thread can be started.
     pub fn start(report: Report, out: &Path, stop: &Stop) -> io::Result<Self> {
         let (events, incoming) = Events::queue(WAITING);
-        let voice = Voice::new(report, Summary::new(out, report.timings), stop.clone());
+        let voice = Voice::new(report, Summary::new(out, report), stop.clone());
         let thread = thread::Builder::new().name("progress".into()).spawn(move || voice.listen(&incoming))?;
         Ok(Self { events, thread })
     }
@@ -230,6 +231,9 @@ impl Voice {
         }
         if let (Event::Would { input, output }, false, Ok(())) = (&event, self.report.json, &self.list) {
             self.list = self.say(io::stdout(), &format!("{} -> {}", Shown(input), Shown(output)));
+        }
+        if let Some(listing) = &mut self.summary.listing {
+            listing.hear(&event);
         }
         self.summary.count(event);
     }

@@ -13,6 +13,7 @@ use crate::device::machine::Machine;
 use crate::error::Error;
 use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::{self, Publisher};
+use crate::report;
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Plan, Workload};
 use pipeline::{Encoder, Outlet, Purpose, Run};
@@ -32,13 +33,18 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         run_into(&encoder, Purpose::Equalize, plan, settings, stop)
     };
     let has_folder = settings.naming != Naming::StandardOutput && !store::is_url(&settings.out);
-    if settings.dry_run || !has_folder {
-        return work();
+    let summary = if settings.dry_run || !has_folder {
+        work()
+    } else {
+        // Below the folder of a single output may be anything.
+        let of_pages = usize::from(settings.picture.target.splits);
+        let depth = if settings.naming.is_single() { 1 + of_pages } else { usize::MAX };
+        publish::with_leftovers_removed(&settings.out, depth, work).map_err(Error::thread)?
+    }?;
+    if let Some(page) = &settings.report_page {
+        report::write(page, &summary, settings, publisher)?;
     }
-    // Below the folder of a single output may be anything.
-    let of_pages = usize::from(settings.picture.target.splits);
-    let depth = if settings.naming.is_single() { 1 + of_pages } else { usize::MAX };
-    publish::with_leftovers_removed(&settings.out, depth, work).map_err(Error::thread)?
+    Ok(summary)
 }
 
 /// Sends the pictures of a plan through the devices and into an outlet.

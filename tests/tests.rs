@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
 mod animations;
+mod browser;
 mod cases;
 mod cli;
 mod corpus;
@@ -23,6 +24,7 @@ mod mutations;
 mod object_storage;
 #[cfg(feature = "queue")]
 mod queue;
+mod report_page;
 mod samples;
 mod settle_model;
 mod split;

@@ -2,7 +2,6 @@
 
 mod account;
 mod arrivals;
-mod browser;
 mod collisions;
 mod crowds;
 mod failures;

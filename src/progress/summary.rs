@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Event;
+use super::listing::Listing;
 use super::paint::painted;
 use crate::config::{Report, Style};
 use crate::error::Exit;
@@ -87,6 +88,9 @@ pub struct Summary {
     /// Where the time went, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timings: Option<Timings>,
+    /// The pictures one by one, if requested.
+    #[serde(skip)]
+    pub(crate) listing: Option<Listing>,
 }
 
 /// Something that failed.
@@ -114,8 +118,8 @@ pub struct Would {
 }
 
 impl Summary {
-    /// Creates the summary of a run that has done nothing yet. `timings` says whether it is to have them.
-    pub fn new(out: &Path, timings: bool) -> Self {
+    /// Creates the summary of a run that has done nothing yet, with what is to be reported.
+    pub fn new(out: &Path, report: Report) -> Self {
         Self {
             out: out.to_owned(),
             planned: 0,
@@ -140,7 +144,8 @@ impl Summary {
             seconds: 0.0,
             devices: BTreeMap::new(),
             notes: Vec::new(),
-            timings: timings.then(Timings::default),
+            timings: report.timings.then(Timings::default),
+            listing: report.lists.then(Listing::default),
         }
     }
 

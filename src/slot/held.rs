@@ -5,6 +5,8 @@
 
 use std::sync::{Arc, Condvar};
 
+use codec::Budget;
+
 use super::{PoolState, SlotError, SlotPool};
 
 /// Bytes of capacity of a file's buffer that is kept for another file: enough for a camera's JPEG.
@@ -85,6 +87,21 @@ impl Drop for Held {
         if self.bytes > 0 {
             self.pool.change(|state| state.memory_left += self.bytes);
         }
+    }
+}
+
+/// Memory that no picture in progress needs now.
+pub(crate) struct Spare(Held);
+
+impl Spare {
+    pub(crate) fn of(pool: &Arc<SlotPool>) -> Self {
+        Self(Held::nothing(pool))
+    }
+}
+
+impl Budget for Spare {
+    fn hold(&mut self, bytes: u64) -> Result<(), u64> {
+        if self.0.try_hold(bytes) { Ok(()) } else { Err(0) }
     }
 }
 

@@ -8,8 +8,8 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::browser::{HOME, Page};
 use super::service::{Service, drop_in, make_old};
+use crate::browser::{HOME, Page};
 use crate::harness::{DULL, Place, wait};
 use crate::stacks::{self, Storage, plain};
 

@@ -26,7 +26,7 @@ fn skipped(why: Skip) -> Event {
 }
 
 fn summary(events: Vec<Event>) -> Summary {
-    let mut summary = Summary::new(Path::new("out"), false);
+    let mut summary = Summary::new(Path::new("out"), Report::default());
     events.into_iter().for_each(|event| summary.count(event));
     summary.seconds = 2.0;
     summary
@@ -247,7 +247,7 @@ fn json_has_every_figure_and_no_name_is_lost() {
 
 #[test]
 fn where_the_time_went_is_told_to_those_who_ask() {
-    let mut summary = Summary::new(Path::new("out"), true);
+    let mut summary = Summary::new(Path::new("out"), Report { timings: true, ..Report::default() });
     let load = Load { seconds: 2.0, threads: 2, publishers: 4, processor: 3.8, ..Load::default() };
     [Event::Planned { count: 1 }, done("cpu"), Event::Load(load)]
         .into_iter()

@@ -9,24 +9,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use codec::{Budget, CodecError, Cores, Format, Limits, PngLevel, Target};
+use codec::Limits;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use equalize::{Depth, Layout, Pixel, Scratch, count};
-use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::config::Settings;
 use crate::device::machine::Machine;
 use crate::fs::beneath::Folder;
 use crate::fs::input::InputRoots;
+use crate::picture::preview::{Facts, Preview, PreviewError};
 use crate::service::told::account::Account;
 use crate::service::told::activity::DonePicture;
-use crate::slot::{Held, SlotPool};
+use crate::slot::{SlotPool, Spare};
 
 /// The longest side of a preview, in pixels.
 const SIDE: u32 = 480;
-/// The bins of its histogram.
-const BINS: usize = 64;
 /// Requests that may wait.
 const WAITING: usize = 64;
 /// Bytes of previews that are kept.
@@ -43,27 +40,15 @@ pub(crate) enum Side {
     After,
 }
 
-/// A small version of a picture.
+/// A small version of a picture, as it is sent.
 #[derive(Debug)]
-pub(crate) struct Preview {
-    /// As a PNG of 8 bits.
+pub(crate) struct Drawn {
     pub(crate) png: Vec<u8>,
     pub(crate) facts: Facts,
 }
 
-/// What is told of a preview.
-#[derive(Debug, Serialize)]
-pub(crate) struct Facts {
-    /// How many pixels have a brightness in each bin, from dark to light.
-    histogram: Vec<u64>,
-    /// The pages of the file, of which the first is shown.
-    pages: usize,
-    /// The frames of the animation, of which the first is shown.
-    frames: usize,
-}
-
 /// Why there is no preview, as a sentence.
-type Answer = Result<Arc<Preview>, String>;
+type Answer = Result<Arc<Drawn>, String>;
 
 struct Request {
     number: u64,
@@ -142,15 +127,15 @@ impl Maker {
 
 /// The previews that were made last.
 #[derive(Default)]
-struct Kept(VecDeque<(u64, Side, Arc<Preview>)>);
+struct Kept(VecDeque<(u64, Side, Arc<Drawn>)>);
 
 impl Kept {
-    fn get(&self, number: u64, side: Side) -> Option<Arc<Preview>> {
+    fn get(&self, number: u64, side: Side) -> Option<Arc<Drawn>> {
         let kept = self.0.iter().find(|(own, of, _)| (*own, *of) == (number, side));
         kept.map(|(_, _, preview)| Arc::clone(preview))
     }
 
-    fn add(&mut self, number: u64, side: Side, preview: Arc<Preview>) {
+    fn add(&mut self, number: u64, side: Side, preview: Arc<Drawn>) {
         self.0.push_back((number, side, preview));
         let mut bytes: usize = self.0.iter().map(|(_, _, preview)| preview.png.len()).sum();
         while bytes > KEPT
@@ -158,15 +143,6 @@ impl Kept {
         {
             bytes -= oldest.png.len();
         }
-    }
-}
-
-/// Memory that no picture in progress needs now.
-struct Spare(Held);
-
-impl Budget for Spare {
-    fn hold(&mut self, bytes: u64) -> Result<(), u64> {
-        if self.0.try_hold(bytes) { Ok(()) } else { Err(0) }
     }
 }
 
@@ -183,116 +159,22 @@ fn open(picture: &DonePicture, side: Side, out: &Path, roots: &InputRoots) -> io
 }
 
 /// Makes the preview of a file that has so many bytes, unless it is another by now.
-fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Preview, String> {
+fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Drawn, String> {
     if !file.metadata().is_ok_and(|now| now.is_file() && now.len() == bytes) {
         return Err("it has changed since".into());
     }
-    let cannot = |error: CodecError| match error {
-        CodecError::LargerThanMemory { .. } => no_memory(),
+    let drawn = Preview::of(&mut file, SIDE, limits, &mut Spare::of(pool)).and_then(|preview| {
+        let png = preview.to_png()?;
+        Ok(Drawn { png, facts: preview.facts })
+    });
+    drawn.map_err(|error| match error {
+        PreviewError::Memory => no_memory(),
         error => error.to_string(),
-    };
-    let mut spare = Spare(Held::nothing(pool));
-    let mut buffer = Vec::new();
-    let target = Target { format: Some(Format::Tiff), png_level: PngLevel::Fast, ..Target::AS_STORED };
-    let mut opened =
-        codec::open_within(&mut spare, &mut file, &mut buffer, limits, &target).map_err(cannot)?;
-    let pages = opened.take_pages().map_or(1, |pages| pages.len());
-    let (layout, slot_bytes) = (opened.layout(), opened.slot_bytes());
-    let counts_bytes = count::length(&layout) * size_of::<u64>();
-    let needed = slot_bytes as u64 + opened.heap_bytes() + opened.workspace().beside + counts_bytes as u64;
-    if !spare.0.try_hold(needed) {
-        return Err(no_memory());
-    }
-    // Words, so that samples of 16 bits lie where they may.
-    let mut words = vec![0_u64; slot_bytes.div_ceil(size_of::<u64>())];
-    let pixels = &mut bytemuck::cast_slice_mut(&mut words)[..slot_bytes];
-    let mut decoded = opened.decode(pixels, Vec::new(), &Cores::none()).map_err(cannot)?;
-    decoded.reduce_depth(pixels, &target);
-    // Only the decoder knows whether pixels are hidden, so the layout may be another than was expected.
-    let layout = decoded.layout;
-    // The frames of an animation lie below each other; the first stands for all.
-    let frames = decoded.frames().max(1);
-    let first = Layout { height: layout.height / frames as u32, ..layout };
-    let pixels = &pixels[..first.bytes() as usize];
-    let facts = Facts { histogram: histogram(pixels, &first).to_vec(), pages, frames };
-    Ok(Preview { png: small(pixels, &first)?, facts })
+    })
 }
 
 fn no_memory() -> String {
     "pictures in progress need the memory; try again".into()
-}
-
-fn histogram(pixels: &[u8], layout: &Layout) -> [u64; BINS] {
-    let mut counts = vec![0; count::length(layout)];
-    count::count(pixels, layout, &mut counts, &mut Scratch::default());
-    let levels = layout.depth.levels();
-    let brightness = count::of_equalized(&counts, layout, false);
-    let mut bins = [0; BINS];
-    brightness.iter().enumerate().for_each(|(level, count)| bins[level * BINS / levels] += count);
-    bins
-}
-
-/// Returns a small version as a PNG. Samples of 16 bits are spread from the least to the greatest, as viewers do.
-fn small(pixels: &[u8], layout: &Layout) -> Result<Vec<u8>, String> {
-    let channels = layout.pixel.channels();
-    let step = layout.width.max(layout.height).div_ceil(SIDE).max(1);
-    let (width, height) = (layout.width.div_ceil(step), layout.height.div_ceil(step));
-    let means = match layout.depth {
-        Depth::Eight => means(pixels, layout, step),
-        Depth::Sixteen => means::<u16>(bytemuck::cast_slice(pixels), layout, step),
-    };
-    let samples: Vec<u8> = match layout.depth {
-        Depth::Eight => means.iter().map(|&mean| mean as u8).collect(),
-        Depth::Sixteen => spread(&means, layout.pixel),
-    };
-    debug_assert_eq!(samples.len(), width as usize * height as usize * channels);
-    let mut png = Vec::new();
-    let mut encoder = png::Encoder::new(&mut png, width, height);
-    encoder.set_color(match layout.pixel {
-        Pixel::Gray => png::ColorType::Grayscale,
-        Pixel::GrayAlpha => png::ColorType::GrayscaleAlpha,
-        Pixel::Rgb => png::ColorType::Rgb,
-        Pixel::Rgba => png::ColorType::Rgba,
-    });
-    encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::Fast);
-    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&samples));
-    written.map_err(|error| error.to_string())?;
-    Ok(png)
-}
-
-/// Returns the means of squares of `step` pixels, channel by channel.
-fn means<S: Copy + Into<u64>>(samples: &[S], layout: &Layout, step: u32) -> Vec<u16> {
-    let (channels, width, step) = (layout.pixel.channels(), layout.width as usize, step as usize);
-    let row = width * channels;
-    let mut means = Vec::new();
-    for rows in samples.chunks(row * step) {
-        let mut sums = vec![0_u64; width.div_ceil(step) * channels];
-        let mut counts = vec![0_u64; width.div_ceil(step)];
-        for pixels in rows.chunks_exact(row) {
-            for (x, pixel) in pixels.chunks_exact(channels).enumerate() {
-                counts[x / step] += 1;
-                let sums = &mut sums[x / step * channels..][..channels];
-                sums.iter_mut().zip(pixel).for_each(|(sum, &sample)| *sum += sample.into());
-            }
-        }
-        means.extend(sums.iter().enumerate().map(|(at, sum)| (sum / counts[at / channels]) as u16));
-    }
-    means
-}
-
-/// Spreads colours over 8 bits, from the least to the greatest. Alpha stays what it is.
-fn spread(means: &[u16], pixel: Pixel) -> Vec<u8> {
-    let channels = pixel.channels();
-    let is_alpha = |at: usize| pixel.has_alpha() && at % channels == channels - 1;
-    let colours = || means.iter().enumerate().filter(|(at, _)| !is_alpha(*at)).map(|(_, &mean)| mean);
-    let (least, greatest) = (colours().min().unwrap_or(0), colours().max().unwrap_or(0));
-    let range = u32::from(greatest - least).max(1);
-    let spread = means.iter().enumerate().map(|(at, &mean)| match is_alpha(at) {
-        true => (mean >> 8) as u8,
-        false => (u32::from(mean - least) * 255 / range) as u8,
-    });
-    spread.collect()
 }
 
 #[cfg(test)]
@@ -302,56 +184,11 @@ mod tests {
 
     const LIMITS: Limits = Limits { max_pixels: 1 << 20, max_bytes: 1 << 30 };
 
-    fn made(bytes: &[u8], memory: u64) -> Result<Preview, String> {
+    fn made(bytes: &[u8], memory: u64) -> Result<Drawn, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::write(&path, bytes).unwrap();
         make(File::open(&path).unwrap(), bytes.len() as u64, &LIMITS, &Arc::new(SlotPool::new(memory)))
-    }
-
-    fn decoded(preview: &Preview) -> (u32, u32, Vec<u8>) {
-        let mut reader = png::Decoder::new(io::Cursor::new(&preview.png)).read_info().unwrap();
-        let mut samples = vec![0; reader.output_buffer_size().unwrap()];
-        let info = reader.next_frame(&mut samples).unwrap();
-        samples.truncate(info.buffer_size());
-        (info.width, info.height, samples)
-    }
-
-    #[test]
-    fn a_preview_has_the_means_of_squares_and_the_counts_of_all_pixels() {
-        let (width, height) = (1000, 3);
-        let mut file = format!("P5 {width} {height} 255\n").into_bytes();
-        file.extend((0..width * height).map(|at| if at % 3 == 0 { 250 } else { 10 }));
-        let preview = made(&file, 1 << 24).unwrap();
-        let (small_width, small_height, samples) = decoded(&preview);
-        assert_eq!((small_width, small_height), (334, 1));
-        assert_eq!(samples[..333], [90; 333]);
-        assert_eq!((preview.facts.histogram[62], preview.facts.histogram[2]), (1000, 2000));
-    }
-
-    #[test]
-    fn sixteen_bits_are_spread_over_eight() {
-        let preview = made(b"P5 2 1 65535 \x10\x00\x10\x08", 1 << 24).unwrap();
-        assert_eq!(decoded(&preview).2, [0, 255]);
-        assert_eq!(preview.facts.histogram[4], 2);
-        assert_eq!((preview.facts.pages, preview.facts.frames), (1, 1));
-    }
-
-    #[test]
-    fn samples_that_are_no_levels_are_shown_as_the_levels_that_they_become() {
-        let floats = |samples: [f32; 3]| {
-            let samples = samples.into_iter().flat_map(f32::to_le_bytes);
-            made(&b"Pf 3 1 -1.0\n".iter().copied().chain(samples).collect::<Vec<u8>>(), 1 << 24).unwrap()
-        };
-        let preview = floats([0.5, 0.75, 1.0]);
-        assert_eq!(
-            (decoded(&preview).2.as_slice(), preview.facts.histogram[BINS - 1]),
-            (&[0, 127, 255][..], 1)
-        );
-        // What is no number is transparent.
-        let (width, _, samples) = decoded(&floats([0.5, f32::NAN, 1.0]));
-        assert_eq!((width, samples.len(), samples[3]), (3, 6, 0));
-        assert_eq!([samples[0], samples[1], samples[4], samples[5]], [0, 255, 255, 255]);
     }
 
     #[test]

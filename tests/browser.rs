@@ -13,7 +13,7 @@ use crate::harness::{LONG, server_or_skip};
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// The key that moves a slider to its beginning.
-pub(super) const HOME: &str = "\u{e011}";
+pub(crate) const HOME: &str = "\u{e011}";
 
 /// A running chromedriver; it is killed when dropped.
 struct Driver {
@@ -71,14 +71,14 @@ impl Drop for Driver {
 }
 
 /// A browser that shows a page.
-pub(super) struct Page {
+pub(crate) struct Page {
     driver: Driver,
     session: String,
 }
 
 impl Page {
     /// Opens a page; reports a skip and returns `None` where there is no browser.
-    pub(super) fn open(url: &str) -> Option<Self> {
+    pub(crate) fn open(url: &str) -> Option<Self> {
         let driver = Driver::start()?;
         // The sandbox refuses to run as root.
         let arguments = [
@@ -105,30 +105,30 @@ impl Page {
         format!("/element/{}", found[ELEMENT].as_str().unwrap())
     }
 
-    pub(super) fn text(&self, css: &str) -> String {
+    pub(crate) fn text(&self, css: &str) -> String {
         let text = self.evaluate(&format!("document.querySelector({css:?}).innerText"));
         text.as_str().unwrap().to_owned()
     }
 
-    pub(super) fn click(&self, css: &str) {
+    pub(crate) fn click(&self, css: &str) {
         self.ask(&format!("{}/click", self.find(css)), &json!({}));
     }
 
     /// Types text or keys into an element.
-    pub(super) fn type_into(&self, css: &str, text: &str) {
+    pub(crate) fn type_into(&self, css: &str, text: &str) {
         self.ask(&format!("{}/value", self.find(css)), &json!({"text": text}));
     }
 
-    pub(super) fn evaluate(&self, script: &str) -> Value {
+    pub(crate) fn evaluate(&self, script: &str) -> Value {
         self.ask("/execute/sync", &json!({"script": format!("return {script}"), "args": []}))
     }
 
-    pub(super) fn resize(&self, width: u32, height: u32) {
+    pub(crate) fn resize(&self, width: u32, height: u32) {
         self.ask("/window/rect", &json!({"width": width, "height": height}));
     }
 
     /// Waits until an expression holds on the page, which is never loaded again.
-    pub(super) fn wait(&self, script: &str) {
+    pub(crate) fn wait(&self, script: &str) {
         let until = Instant::now() + LONG;
         while self.evaluate(script) != json!(true) {
             assert!(Instant::now() < until, "not true in time: {script}\n{}", self.text("body"));

@@ -1,0 +1,225 @@
+//! A page that shows what a run did, in one file that needs no server: its pictures before and after, remarks, and failures with their reasons.
+//!
+//! It is written once the run is over, from its summary and the files as they are then. It knows nothing of the pipeline.
+
+mod html;
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use codec::Limits;
+
+use crate::config::Settings;
+use crate::error::Error;
+use crate::fs::paths::{Shown, folder_of};
+use crate::picture::preview::{Preview, PreviewError};
+use crate::progress::listing::ListedPicture;
+use crate::progress::{Summary, pictures};
+use crate::publish::Publisher;
+use crate::slot::{SlotPool, Spare};
+use html::{Html, bytes, megapixels};
+
+/// The most pictures that are shown; others are named.
+const SHOWN: usize = 500;
+/// The longest side of what is shown, in pixels.
+const SIDE: u32 = 400;
+/// The quality of these JPEGs.
+const QUALITY: u8 = 80;
+
+const STYLE: &str = include_str!("report/page.css");
+const SCRIPT: &str = include_str!("report/page.js");
+
+/// Nothing from elsewhere.
+const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      base-uri 'none'; form-action 'none'";
+
+/// Writes the page of a run.
+///
+/// # Errors
+/// When it cannot be written. A picture that cannot be shown is said to be so on the page.
+pub fn write(
+    page: &Path,
+    summary: &Summary,
+    settings: &Settings,
+    publisher: &Publisher,
+) -> Result<(), Error> {
+    let mut listed = summary.listing.clone().unwrap_or_default();
+    listed.pictures.sort_by(|a, b| a.input.cmp(&b.input));
+    let (shown, named) = listed.pictures.split_at(listed.pictures.len().min(SHOWN));
+    let drawn = draw(shown, settings);
+    let remarks = |picture: &ListedPicture| match listed.remarks.get(&picture.input) {
+        Some(remarks) => remarks.iter().map(|remark| format!("; {}", remark.of_one())).collect(),
+        None => String::new(),
+    };
+    let mut text = head(summary, settings);
+    for (picture, drawn) in shown.iter().zip(&drawn) {
+        add_figure(&mut text, picture, drawn, &remarks(picture));
+    }
+    text.push_str("</section>\n");
+    add_table(
+        &mut text,
+        "Also done",
+        named.iter().map(|picture| (&*picture.input, facts(picture) + &remarks(picture))),
+    );
+    let unnamed = summary.done.saturating_sub(listed.pictures.len() as u64);
+    if unnamed > 0 {
+        let _ = writeln!(text, "<p>And {} more.</p>", pictures(unnamed));
+    }
+    add_table(
+        &mut text,
+        "Failed",
+        summary.failed.iter().map(|failure| (&*failure.input, failure.error.clone())),
+    );
+    let _ = write!(text, "<script>{SCRIPT}</script>\n</body>\n</html>\n");
+    let mut unpublished = publisher.begin(folder_of(page), page)?;
+    unpublished.file().write_all(text.as_bytes()).map_err(|source| unpublished.unwritten(source))?;
+    unpublished.publish()?;
+    Ok(())
+}
+
+/// Returns the page up to the first picture.
+fn head(summary: &Summary, settings: &Settings) -> String {
+    // Failures have a table of their own.
+    let (brief, text) = (settings.in_brief(), summary.text().replace(" (see above)", ""));
+    let title = format!("histeqd: {}", pictures(summary.done));
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n<p>{}</p>\n<pre>{}</pre>\n<section class=\"pictures\">\n",
+        Html(&brief),
+        Html(text.trim_end()),
+    )
+}
+
+/// Returns a picture's facts in a few words.
+fn facts(picture: &ListedPicture) -> String {
+    let &ListedPicture { pixels, bytes_in, bytes_out, ref device, .. } = picture;
+    format!("{}, {} read, {} written, {device}", megapixels(pixels), bytes(bytes_in), bytes(bytes_out))
+}
+
+fn add_table<'p>(text: &mut String, title: &str, rows: impl ExactSizeIterator<Item = (&'p Path, String)>) {
+    if rows.len() == 0 {
+        return;
+    }
+    let _ = writeln!(text, "<h2>{title}</h2>\n<table>");
+    for (path, about) in rows {
+        let path = Shown(path).to_string();
+        let _ = writeln!(text, "<tr><th>{}</th><td>{}</td></tr>", Html(&path), Html(&about));
+    }
+    text.push_str("</table>\n");
+}
+
+/// What is shown of a picture: before and after.
+type Drawn = [Result<Side, String>; 2];
+
+/// One version of a picture.
+struct Side {
+    jpeg: Vec<u8>,
+    histogram: Vec<u64>,
+    /// Of how many pages or frames the first is shown, in words.
+    part: Option<String>,
+}
+
+fn add_figure(text: &mut String, picture: &ListedPicture, drawn: &Drawn, remarks: &str) {
+    let (path, facts) = (Shown(&picture.input).to_string(), facts(picture));
+    let short = picture.input.file_name().map_or_else(|| path.clone(), |name| Shown(name).to_string());
+    let part = drawn.iter().flatten().find_map(|side| side.part.clone()).unwrap_or_default();
+    let _ = write!(
+        text,
+        "<figure>\n<figcaption><b title=\"{}\">{}</b> {}{}{}</figcaption>\n<div class=\"compare\">",
+        Html(&path),
+        Html(&short),
+        Html(&facts),
+        Html(&part),
+        Html(remarks),
+    );
+    for (name, side) in ["before", "after"].into_iter().zip(drawn) {
+        let _ = match side {
+            Ok(side) => write!(
+                text,
+                "<img class=\"{name}\" loading=\"lazy\" alt=\"{}, {name}\" src=\"data:image/jpeg;base64,{}\">",
+                Html(&short),
+                BASE64.encode(&side.jpeg)
+            ),
+            Err(why) => write!(text, "<p class=\"{name}\">no picture {name}: {}</p>", Html(why)),
+        };
+    }
+    let _ = write!(
+        text,
+        "</div>\n<input type=\"range\" min=\"0\" max=\"100\" value=\"50\" aria-label=\"{}: how much is shown as it was before\">\n",
+        Html(&short)
+    );
+    let sides = ["before", "after"].into_iter().zip(drawn);
+    for (name, side) in sides.filter_map(|(name, side)| Some((name, side.as_ref().ok()?))) {
+        html::add_histogram(text, name, &side.histogram);
+    }
+    text.push_str("</figure>\n");
+}
+
+/// Makes small versions of pictures, on as many threads as the run had, within its memory.
+fn draw(shown: &[ListedPicture], settings: &Settings) -> Vec<Drawn> {
+    let pool = Arc::new(SlotPool::new(settings.memory));
+    let limits = Limits { max_bytes: u64::MAX, ..settings.limits };
+    let todo: Mutex<VecDeque<usize>> = Mutex::new((0..shown.len()).collect());
+    let drawn: Mutex<Vec<Option<Drawn>>> = Mutex::new(shown.iter().map(|_| None).collect());
+    let work = || {
+        while let Some(at) = lock(&todo).pop_front() {
+            let of = |path: &Path| side(path, &limits, &pool);
+            let sides = [of(&shown[at].input), of(&shown[at].output)];
+            let all_have_room =
+                !sides.iter().any(|side| matches!(side, Err(SideError::Preview(PreviewError::Memory))));
+            if all_have_room {
+                lock(&drawn)[at] = Some(sides.map(|side| side.map_err(|error| error.to_string())));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        (1..settings.threads.min(shown.len())).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    // Those that had no room beside others have it alone.
+    let drawn = drawn.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let alone = |path: &Path| side(path, &limits, &pool).map_err(|error| error.to_string());
+    let drawn = shown.iter().zip(drawn);
+    drawn
+        .map(|(picture, drawn)| drawn.unwrap_or_else(|| [alone(&picture.input), alone(&picture.output)]))
+        .collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a version of a picture is not shown.
+#[derive(Debug, thiserror::Error)]
+enum SideError {
+    #[error("it is in object storage")]
+    Remote,
+    #[error("it cannot be read: {0}")]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Preview(#[from] PreviewError),
+}
+
+fn side(path: &Path, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Side, SideError> {
+    if store::is_url(path) {
+        return Err(SideError::Remote);
+    }
+    let preview = Preview::of(&mut File::open(path)?, SIDE, limits, &mut Spare::of(pool))?;
+    let jpeg = preview.to_jpeg(QUALITY)?;
+    let facts = preview.facts;
+    let part = match (facts.pages, facts.frames) {
+        (pages @ 2.., _) => Some(format!("; page 1 of {pages} is shown")),
+        (_, frames @ 2..) => Some(format!("; frame 1 of {frames} is shown")),
+        _ => None,
+    };
+    Ok(Side { jpeg, histogram: facts.histogram, part })
+}

@@ -1,0 +1,3 @@
+for (const slider of document.querySelectorAll('input')) {
+  slider.addEventListener('input', () => slider.previousElementSibling.style.setProperty('--at', `${slider.value}%`));
+}

@@ -1,0 +1,54 @@
+//! The page of a run, `--report`.
+
+use std::fs;
+
+use crate::browser::{HOME, Page};
+use crate::harness::{Place, project};
+
+#[test]
+fn a_page_shows_what_a_run_did_and_needs_nothing_else() {
+    let place = Place::with(&["in/<img src=x onerror='broken()'>&\u{202e}.png", "in/a.png"]);
+    place.file(
+        "in/b/moves.png",
+        fs::read(project().join("tests/data/animations/dispose-region.png")).unwrap(),
+    );
+    place.file("in/broken <b>.png", b"\x89PNG\r\n\x1a\n and no more");
+    place.run("in --out out --strength 0.5 --report out/report.html").exits(1);
+    let html = String::from_utf8(place.read("out/report.html")).unwrap();
+    for wanted in [
+        "3 pictures",
+        "strength 0.5",
+        "Failed: 1",
+        "; frame 1 of ",
+        "Failed</h2>",
+        "Histogram before, from dark to light",
+    ] {
+        assert!(html.contains(wanted), "{wanted}\n{html}");
+    }
+    assert_eq!(html.matches("src=\"data:image/jpeg;base64,").count(), 6);
+    assert!(!html.contains("<img src=x") && !html.contains("<b>.png") && !html.contains('\u{202e}'));
+    let Some(page) = Page::open(&format!("file://{}", place.path("out/report.html").display())) else {
+        return;
+    };
+    page.wait("[...document.images].length === 6");
+    page.wait("[...document.images].every(image => { image.loading = 'eager'; return image.complete && image.naturalWidth > 0; })");
+    let clip = "getComputedStyle(document.querySelector('img.after')).clipPath";
+    let halves = page.evaluate(clip);
+    page.type_into("input", HOME);
+    page.wait(&format!("{clip} !== {halves}"));
+    assert!(page.text("body").contains("broken"), "{}", page.text("body"));
+    page.resize(340, 700);
+    page.wait("document.documentElement.scrollWidth <= window.innerWidth");
+}
+
+#[test]
+fn a_page_is_of_one_run_that_ends_and_writes() {
+    let place = Place::with(&["in/a.png"]);
+    for flags in ["--watch", "--dry-run"] {
+        place.run(&format!("in --out out --report page.html {flags}")).exits(2).says("cannot be used with");
+    }
+    place.run("in --out out --report none/page.html").exits(0);
+    assert!(place.tree("none") == ["page.html"], "its folder is made, and nothing else is left");
+    place.file("file", "");
+    place.run("in --out out --overwrite --report file/page.html").exits(3).says("file");
+}
