@@ -3,14 +3,12 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Arg, Args};
 use histeqd_queue::{Access, Limits, Place};
 
+use super::keys::{Choice, Keys};
 use super::{Part, configuration, configuration_file, have_settings};
-use crate::config::{
-    Bytes, Count, DeviceChoice, Durability, Memory, OrAuto, Pixels, Request, RunKind, Settings, Style, Wait,
-    Written,
-};
+use crate::config::{Request, RunKind, Settings, Style, Wait, Written};
 use crate::error::Error;
 
 pub(super) const LONG_ABOUT_SUBMIT: &str = "\
@@ -179,40 +177,8 @@ pub struct WorkCommand {
     #[arg(long)]
     pub(crate) until_empty: bool,
 
-    /// When an output counts as written: full, fast [default: full]
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHEN",
-        help_heading = "Output",
-        hide_possible_values = true
-    )]
-    durability: Option<Durability>,
-
-    /// Refuse pictures with more pixels than this [default: 2GP]
-    #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
-    max_pixels: Option<Pixels>,
-
-    /// Refuse pictures that need more memory than this when decoded, and longer files [default: 2GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Selection", allow_hyphen_values = true)]
-    max_bytes: Option<Bytes>,
-
-    /// How many CPU threads to use [default: auto]
-    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
-    threads: Option<OrAuto<Count>>,
-
-    /// How much memory the pictures in progress may take together [default: auto]
-    #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
-    memory: Option<OrAuto<Memory>>,
-
-    /// Which devices equalize: auto, cpu, all, or GPUs by number or UUID [default: auto]
-    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
-    devices: Option<DeviceChoice>,
-
-    /// How long a GPU may take for one picture before it counts as failed [default: 30s]
-    #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
-    device_timeout: Option<Wait>,
+    #[command(flatten)]
+    keys: Keys<Working>,
 
     /// Print only failures
     #[arg(long, short, help_heading = "Report")]
@@ -243,16 +209,25 @@ impl WorkCommand {
     /// If the configuration file cannot be used.
     pub fn written(&self) -> Result<Written, Error> {
         let config_file = configuration_file(self.config.clone(), self.no_config);
-        let flags = Written {
-            durability: self.durability,
-            max_pixels: self.max_pixels,
-            max_bytes: self.max_bytes,
-            threads: self.threads,
-            memory: self.memory,
-            devices: self.devices.clone(),
-            device_timeout: self.device_timeout,
-            ..Written::default()
-        };
-        Ok(flags.over(configuration(config_file.as_deref())?))
+        Ok(self.keys.written.clone().over(configuration(config_file.as_deref())?))
+    }
+}
+
+/// The keys of who does the work.
+#[derive(Clone, Copy, Debug)]
+struct Working;
+
+impl Choice for Working {
+    fn flags() -> Vec<&'static str> {
+        Written::of_workers().collect()
+    }
+
+    fn adapt(flag: Arg) -> Arg {
+        match flag.get_long() {
+            Some("durability") => {
+                flag.value_name("WHEN").help("When an output counts as written: full, fast [default: full]")
+            }
+            _ => flag,
+        }
     }
 }

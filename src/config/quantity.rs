@@ -252,9 +252,10 @@ pub(super) mod as_text {
     ) -> Result<S::Ok, S::Error> {
         let Some(value) = value else { return to.serialize_none() };
         let text = value.to_string();
+        // A file may have the name 007, and a folder that of 1e3.
         match (text.parse::<i64>(), text.parse::<f64>()) {
-            (Ok(number), _) => to.serialize_i64(number),
-            (_, Ok(number)) => to.serialize_f64(number),
+            (Ok(number), _) if number.to_string() == text => to.serialize_i64(number),
+            (_, Ok(number)) if number.to_string() == text => to.serialize_f64(number),
             _ => to.serialize_str(&text),
         }
     }
