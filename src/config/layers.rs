@@ -44,11 +44,11 @@ impl Written {
     pub fn explained(self) -> String {
         let all = self.over(Self::defaults());
         let (file, here) = (all.to_toml(), all.resolved().to_toml());
-        let line = |(line, here): (&str, &str)| match here.split_once(" = ") {
+        let lines = file.lines().zip(here.lines()).map(|(line, here)| match here.split_once(" = ") {
             Some((_, value)) if here != line => format!("{line}  # here: {value}\n"),
             _ => format!("{line}\n"),
-        };
-        file.lines().zip(here.lines()).map(line).collect()
+        });
+        lines.collect()
     }
 
     /// Returns the names of the keys that have another value in `other`.

@@ -90,9 +90,10 @@ impl Scale {
     }
 
     fn write(&self, value: u64, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fits = |unit: &&(&str, u64)| value != 0 && value.is_multiple_of(unit.1);
         let smallest = self.written.last().expect("a scale has a unit");
-        let (name, factor) = self.written.iter().find(fits).unwrap_or(smallest);
+        let mut units = self.written.iter();
+        let (name, factor) =
+            units.find(|(_, unit)| value != 0 && value.is_multiple_of(*unit)).unwrap_or(smallest);
         write!(to, "{}{name}", value / factor)
     }
 }
