@@ -72,9 +72,7 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     let wanted = Wanted::new(&patterns).map_err(Error::Usage)?;
     let body = serde_json::to_string(&patterns).expect("texts");
     let (count, who) = match socket::ask(&folder, "POST", "/retry", &body) {
-        Ok(Some(Answer { status: 200, body })) => {
-            (body.parse().map_err(|error| socket::refusal(error))?, "now")
-        }
+        Ok(Some(Answer { status: 200, body })) => (body.parse().map_err(socket::refusal)?, "now"),
         Ok(Some(Answer { body, .. })) => return Err(socket::refusal(body.trim_end())),
         Err(error) => return Err(socket::refusal(error)),
         Ok(None) => {

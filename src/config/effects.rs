@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use clap::ValueEnum;
-
 use super::keys::{KEYS, Need};
-use super::written::table;
+use super::written::{name, table};
 use super::{After, FormatName, OrNone, Written};
 
 /// The kind of run that flags are meant for.
@@ -44,8 +42,8 @@ impl Need {
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Method(method) => write!(f, "--method {}", name(*method)),
-            Self::Format(format) => write!(f, "--format keep or {}", name(*format)),
+            Self::Method(method) => write!(f, "--method {}", name(method)),
+            Self::Format(format) => write!(f, "--format keep or {}", name(format)),
             Self::Mask => f.write_str("--mask"),
             Self::Watch => f.write_str("--watch"),
             Self::InputsGo => f.write_str("--watch and --after delete or move:DIR"),
@@ -95,11 +93,6 @@ impl Written {
 /// Returns whether a value asks for something: a switch that is off does not.
 fn is_set(value: &toml::Value) -> bool {
     value.as_bool() != Some(false)
-}
-
-/// Returns how one of several choices is written.
-fn name(choice: impl ValueEnum) -> String {
-    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn idle_flag(flag: &str, needs: Need) -> String {

@@ -447,6 +447,11 @@ fn in_any_case<'de, D: Deserializer<'de>, T: ValueEnum>(from: D) -> Result<Optio
     T::from_str(&text, true).map(Some).map_err(D::Error::custom)
 }
 
+/// Returns how one of several choices is written.
+pub(super) fn name(choice: &impl ValueEnum) -> String {
+    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 pub(super) fn table(written: &Written) -> toml::Table {
     toml::Table::try_from(written).expect("keys and values are a table")
 }
