@@ -1,6 +1,7 @@
 //! The command line.
 
 mod bench;
+mod config_file;
 mod generated;
 mod histogram;
 mod keys;
@@ -25,10 +26,11 @@ pub use self::bench::BenchCommand;
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
 pub use self::ledger::{PauseCommand, RetryCommand, StatusCommand};
-use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
+use crate::config::{JpegChoice, Report, Request, RunKind, Settings, Style, Written};
 use crate::error::Error;
 use crate::source::is_folder;
 use crate::words::without_passwords;
+use config_file::ConfigFile;
 use output::Output;
 pub use part::Part;
 #[cfg(feature = "queue")]
@@ -245,13 +247,8 @@ pub struct Cli {
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Read this configuration file instead of the usual one
-    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
-    config: Option<PathBuf>,
-
-    /// Read no configuration file
-    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
-    no_config: bool,
+    #[command(flatten)]
+    config: ConfigFile,
 
     /// Print the configuration that would be used, and exit
     #[arg(long, help_heading = "Configuration")]
@@ -352,8 +349,7 @@ impl Cli {
             return Err(Error::Usage(why));
         }
         let output = Output::of(&self).map_err(Error::Usage)?;
-        let config_file = configuration_file(self.config, self.no_config);
-        let file = configuration(config_file.as_deref())?;
+        let (config_file, file) = self.config.read()?;
         let mut flags = self.written.clone();
         // The name of an output is a flag's value too.
         flags.format = output.format.or(flags.format);
@@ -441,15 +437,6 @@ fn have_settings(inputs: &[PathBuf], written: &Written) -> bool {
 /// Returns whether an input is one object.
 fn names_object(input: &Path) -> bool {
     store::is_url(input) && !is_folder(input)
-}
-
-/// Returns the configuration file that is read: the one that is `named`, or the usual one unless there is to be `none`.
-fn configuration_file(named: Option<PathBuf>, none: bool) -> Option<PathBuf> {
-    named.or_else(|| if none { None } else { config::default_path() })
-}
-
-fn configuration(file: Option<&Path>) -> Result<Written, ConfigError> {
-    file.map_or(Ok(Written::default()), config::read)
 }
 
 #[cfg(test)]

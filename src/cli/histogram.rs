@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use clap::{Arg, Args, value_parser};
 
+use super::Part;
+use super::config_file::ConfigFile;
 use super::keys::{Choice, Keys};
-use super::{Part, configuration, configuration_file};
 use crate::config::{JpegChoice, Naming, Report, RunKind, Settings, Style, Wait, Written, refuse_url};
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
@@ -111,13 +112,8 @@ pub struct HistogramCommand {
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Read this configuration file instead of the usual one
-    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
-    config: Option<PathBuf>,
-
-    /// Read no configuration file
-    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
-    no_config: bool,
+    #[command(flatten)]
+    config: ConfigFile,
 }
 
 impl HistogramCommand {
@@ -130,8 +126,8 @@ impl HistogramCommand {
         self.check_plot()?;
         self.check_destinations()?;
         let flags = self.written();
-        let config_file = configuration_file(self.config, self.no_config);
-        let written = flags.clone().over(configuration(config_file.as_deref())?);
+        let (_, file) = self.config.read()?;
+        let written = flags.clone().over(file);
         flags.check_effects(&written, RunKind::Batch, false).map_err(Error::Usage)?;
         let scale = if self.log { Scale::Logarithmic } else { Scale::Linear };
         let request = Request {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, Args};
 use histeqd_queue::{Access, Limits, Place};
 
+use super::config_file::ConfigFile;
 use super::keys::{Choice, Keys};
-use super::{Part, configuration, configuration_file, have_settings};
+use super::{Part, have_settings};
 use crate::config::{Request, RunKind, Settings, Style, Wait, Written};
 use crate::error::Error;
 
@@ -115,13 +116,8 @@ pub struct SubmitCommand {
     #[command(flatten)]
     written: Written,
 
-    /// Read this configuration file instead of the usual one
-    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
-    config: Option<PathBuf>,
-
-    /// Read no configuration file
-    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
-    no_config: bool,
+    #[command(flatten)]
+    config: ConfigFile,
 }
 
 impl SubmitCommand {
@@ -138,8 +134,8 @@ impl SubmitCommand {
         if let Some(flag) = self.written.first_of_workers() {
             return Err(of_workers_only(flag));
         }
-        let config_file = configuration_file(self.config, self.no_config);
-        let written = self.written.clone().over(configuration(config_file.as_deref())?);
+        let (config_file, file) = self.config.read()?;
+        let written = self.written.clone().over(file);
         let folders = have_settings(&self.inputs, &written);
         self.written.check_effects(&written, RunKind::Batch, folders).map_err(Error::Usage)?;
         written.check_carried().map_err(Error::Usage)?;
@@ -188,13 +184,8 @@ pub struct WorkCommand {
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Read this configuration file instead of the usual one
-    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
-    config: Option<PathBuf>,
-
-    /// Read no configuration file
-    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
-    no_config: bool,
+    #[command(flatten)]
+    config: ConfigFile,
 }
 
 impl WorkCommand {
@@ -208,8 +199,8 @@ impl WorkCommand {
     /// # Errors
     /// If the configuration file cannot be used.
     pub fn written(&self) -> Result<Written, Error> {
-        let config_file = configuration_file(self.config.clone(), self.no_config);
-        Ok(self.keys.written.clone().over(configuration(config_file.as_deref())?))
+        let (_, file) = self.config.clone().read()?;
+        Ok(self.keys.written.clone().over(file))
     }
 }
 

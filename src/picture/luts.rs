@@ -15,7 +15,7 @@ impl Luts {
     /// Makes LUTs for an operation of the sums of counts of each kind. There are none for pictures that are not like the reference, if there is
     /// one.
     pub fn of(sums: &Counts, operation: &Operation, reference: Option<&Reference>) -> Self {
-        let luts = sums.kinds().filter_map(|(kind, sums)| {
+        let made = sums.kinds().filter_map(|(kind, sums)| {
             let operation = &Operation { levels: kind.levels(), ..*operation };
             let counts = kind.equalized(sums, operation);
             let reference = match reference {
@@ -26,7 +26,7 @@ impl Luts {
             };
             Some((kind, luts(kind.depth(), counts, operation, reference)))
         });
-        Self(luts.collect())
+        Self(made.collect())
     }
 
     /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted.
