@@ -25,6 +25,7 @@ mod service;
 mod service_keys;
 mod shard;
 mod storage;
+mod text;
 mod together;
 mod written;
 

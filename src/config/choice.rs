@@ -5,15 +5,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 
 use super::local::refuse_url;
 use crate::selection::Links;
 use codec::{Format, PngLevel};
 
 /// A method of contrast enhancement, without its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MethodName {
     /// Histogram equalization of the whole picture.
     Global,
@@ -26,8 +24,7 @@ pub enum MethodName {
 }
 
 /// The pictures whose levels are counted together, and that have the same LUT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TogetherChoice {
     /// Each page for itself.
     Page,
@@ -42,8 +39,7 @@ pub enum TogetherChoice {
 }
 
 /// Where the pages of a file go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FramesChoice {
     /// Into one file.
     Keep,
@@ -225,8 +221,7 @@ impl fmt::Display for TileSize {
 }
 
 /// What is equalized in a colour picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     /// The brightness; the colours stay.
     Luma,
@@ -237,8 +232,7 @@ pub enum Color {
 }
 
 /// The format of the outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FormatName {
     /// Each picture's own.
     Keep,
@@ -246,11 +240,9 @@ pub enum FormatName {
     Png,
     /// JPEG.
     #[value(alias = "jpg")]
-    #[serde(alias = "jpg")]
     Jpeg,
     /// TIFF.
     #[value(alias = "tif")]
-    #[serde(alias = "tif")]
     Tiff,
     /// PGM, PPM or PAM, whichever holds the picture.
     Pnm,
@@ -258,13 +250,11 @@ pub enum FormatName {
     Bmp,
     /// WebP, without loss.
     #[value(name = "webp")]
-    #[serde(rename = "webp")]
     WebP,
     /// GIF, of at most 256 colours a frame.
     Gif,
     /// DICOM, of DICOM only.
     #[value(alias = "dcm")]
-    #[serde(alias = "dcm")]
     Dicom,
 }
 
@@ -302,8 +292,7 @@ impl From<Format> for FormatName {
 }
 
 /// How much work goes into making PNGs small. (The first paragraphs are what shell completions say.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PngLevelName {
     /// Least work.
     ///
@@ -329,8 +318,7 @@ impl From<PngLevelName> for PngLevel {
 }
 
 /// Whether the CPU, GPUs or both decode and encode JPEGs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum JpegChoice {
     /// GPUs and the processor, whichever has time.
     Auto,
@@ -341,8 +329,7 @@ pub enum JpegChoice {
 }
 
 /// Which links in input folders are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LinksChoice {
     /// As `inside` in a service, and as `follow` in a single run.
     Auto,
@@ -367,8 +354,7 @@ impl LinksChoice {
 }
 
 /// When an output counts as written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Durability {
     /// When it is on the disk under its final name.
     Full,
@@ -377,8 +363,7 @@ pub enum Durability {
 }
 
 /// The modification time of an output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Times {
     /// When it was written.
     Now,
@@ -387,8 +372,7 @@ pub enum Times {
 }
 
 /// The permissions of an output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Permissions {
     /// Those of any new file.
     New,

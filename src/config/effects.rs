@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::keys::{KEYS, Need};
-use super::written::{name, table};
+use super::text::name;
+use super::written::table;
 use super::{After, FormatName, OrNone, Written};
 
 /// The kind of run that flags are meant for.

@@ -1,7 +1,7 @@
 //! Where pictures may have one histogram together, and pages files of their own.
 
 use super::layers::key;
-use super::written::name;
+use super::text::name;
 use super::{FramesChoice, MethodName, Shard, TogetherChoice, Written};
 
 /// The kind of run, as far as it matters here.

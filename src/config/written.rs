@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ValueEnum};
+use clap::Arg;
 use merge::Merge;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
+use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
+use super::text::{as_name, as_text};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
     JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize,
@@ -34,7 +34,7 @@ pub struct Written {
     /// the contrast limited and the tables blended from tile to tile; with a number as clip limit its results are OpenCV's.
     /// For photographs "clahe" is the better choice: "global" makes most of them harsh.
     #[arg(long, value_name = "METHOD", help_heading = "Picture")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub method: Option<MethodName>,
 
     /// How far to go from the picture's levels to the enhanced ones: 0 to 1 [default: 1]
@@ -93,7 +93,7 @@ pub struct Written {
     /// "luma" equalizes the brightness and keeps the colours. "per-channel" equalizes red, green and blue independently,
     /// which shifts colours. "gray" writes only the equalized brightness.
     #[arg(long, value_name = "WHAT", help_heading = "Picture")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub color: Option<Color>,
 
     /// What has one histogram and one table of levels: page, file, folder, series, all [default: page]
@@ -102,7 +102,7 @@ pub struct Written {
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
     /// into --memory. Not with clahe.
     #[arg(long, value_name = "WHAT", help_heading = "Picture")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub together: Option<TogetherChoice>,
 
     /// Take the table of levels from these counts instead of the pictures' own (can be repeated, and sums are added up)
@@ -175,7 +175,7 @@ pub struct Written {
     ///
     /// "keep" leaves format, depth and name as they are. Any other format replaces the file name's extension. DICOM is made of DICOM only.
     #[arg(long, value_name = "FORMAT", help_heading = "Output")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub format: Option<FormatName>,
 
     /// What becomes of the frames of a DICOM or an animation and the pages of a TIFF: keep, split [default: keep]
@@ -183,7 +183,7 @@ pub struct Written {
     /// "split" writes each into a file of its own, in a folder that has the name of the output without its extension: scan/scan-00001.png. So it
     /// does with a picture that has one. In any format but DICOM, as training sets need it. Not through a queue.
     #[arg(long, value_name = "WHAT", help_heading = "Output")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub frames: Option<FramesChoice>,
 
     /// Depth of the outputs: keep, or 8 for 8 bit [default: keep]
@@ -205,7 +205,7 @@ pub struct Written {
     /// PNG compression: fast, balanced (1.5 times the work, 5 % smaller, graphics often 50 %), small (5 times the work,
     /// 10 % smaller) [default: fast]
     #[arg(long, value_name = "LEVEL", help_heading = "Output")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub png_level: Option<PngLevelName>,
 
     /// Process pictures again even if their outputs are up to date
@@ -228,17 +228,17 @@ pub struct Written {
     /// "full": once the output and its folder's entry are on the disk, so that not even a power failure leaves a partial
     /// picture. "fast": as soon as the operating system has it. Either way an output appears whole, by a rename.
     #[arg(long, value_name = "HOW", help_heading = "Output")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub durability: Option<Durability>,
 
     /// The modification time of outputs: now, or keep that of the input [default: now]
     #[arg(long, value_name = "WHICH", help_heading = "Output")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub times: Option<Times>,
 
     /// The permissions of outputs: new, as the umask has it, or keep those of the input [default: new]
     #[arg(long, value_name = "WHICH", help_heading = "Output")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub permissions: Option<Permissions>,
 
     /// Take only files that match this glob (can be repeated)
@@ -262,7 +262,7 @@ pub struct Written {
     /// leads back into itself. "auto" is "inside" in a service and "follow" in a single run. An input that is a link is moved as a link by
     /// --after and --failed; only with "follow" is what it leads to copied.
     #[arg(long, value_name = "WHICH", help_heading = "Selection")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub links: Option<LinksChoice>,
 
     /// What `links = "follow"` was in files: read, and never written.
@@ -327,7 +327,7 @@ pub struct Written {
     /// --deterministic writes the same bytes everywhere. "gpu" sends to GPUs everything that they accept, and fails if none
     /// has nvJPEG.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub jpeg: Option<JpegChoice>,
 
     /// How long a GPU may take for one picture before it counts as failed [default: 30s]
@@ -372,7 +372,7 @@ pub struct Written {
     /// cat.2.png. "replace" replaces the output that is there. "wait" tries the input again until somebody takes that output
     /// away. With --after keep, an input that changes has its own output made again.
     #[arg(long, value_name = "HOW", help_heading = "Watching")]
-    #[serde(deserialize_with = "in_any_case")]
+    #[serde(with = "as_name")]
     pub on_collision: Option<OnCollision>,
 
     /// Move inputs that cannot be processed to this folder, each with the reason in a text file next to it [default: none]
@@ -439,17 +439,6 @@ fn in_words(flag: Arg) -> Arg {
         return flag.ignore_case(true).hide_possible_values(true);
     }
     flag
-}
-
-/// Reads one of several choices, as the flags do.
-fn in_any_case<'de, D: Deserializer<'de>, T: ValueEnum>(from: D) -> Result<Option<T>, D::Error> {
-    let text = String::deserialize(from)?;
-    T::from_str(&text, true).map(Some).map_err(D::Error::custom)
-}
-
-/// Returns how one of several choices is written.
-pub(super) fn name(choice: &impl ValueEnum) -> String {
-    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 pub(super) fn table(written: &Written) -> toml::Table {
