@@ -1,20 +1,23 @@
 //! The command line.
 
 mod bench;
+mod config_file;
 mod generated;
 mod histogram;
+mod keys;
 mod ledger;
 mod output;
 mod part;
 #[cfg(feature = "queue")]
 mod queue;
+mod slip;
+mod worker;
 
 use std::env;
-use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 #[cfg(feature = "queue")]
 use histeqd_queue::Place;
@@ -23,19 +26,18 @@ pub use self::bench::BenchCommand;
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
 pub use self::ledger::{PauseCommand, RetryCommand, StatusCommand};
-use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
-use crate::device::worker::WorkerArgs;
+use crate::config::{JpegChoice, Report, Request, RunKind, Settings, Style, Written};
 use crate::error::Error;
-use crate::fs::paths::Shown;
 use crate::source::is_folder;
 use crate::words::without_passwords;
-use lanes::Unit;
+use config_file::ConfigFile;
 use output::Output;
 pub use part::Part;
 #[cfg(feature = "queue")]
 pub(crate) use queue::access;
 #[cfg(feature = "queue")]
 pub use queue::{SubmitCommand, WorkCommand};
+pub use worker::WorkerCommand;
 
 const ABOUT: &str =
     "Enhances the contrast of whole folders of pictures by histogram equalization, on CPUs and GPUs";
@@ -252,13 +254,8 @@ pub struct Cli {
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Read this configuration file instead of the usual one
-    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
-    config: Option<PathBuf>,
-
-    /// Read no configuration file
-    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
-    no_config: bool,
+    #[command(flatten)]
+    config: ConfigFile,
 
     /// Print the configuration that would be used, and exit
     #[arg(long, help_heading = "Configuration")]
@@ -308,40 +305,6 @@ pub enum Command {
     Worker(WorkerCommand),
 }
 
-/// The command line of a worker process.
-#[derive(Debug, Args)]
-pub struct WorkerCommand {
-    /// Print the GPUs as JSON instead of working
-    #[arg(long)]
-    pub list: bool,
-    /// Use this GPU
-    #[arg(long, value_name = "ORDINAL", conflicts_with = "cpu")]
-    pub gpu: Option<u32>,
-    /// Use the GPU with this UUID, if it has another ordinal now
-    #[arg(long, requires = "gpu")]
-    pub uuid: Option<String>,
-    /// Compute on the CPU
-    #[arg(long, value_name = "NUMBER", required_unless_present_any = ["gpu", "list"])]
-    pub cpu: Option<u32>,
-    /// Number of lanes
-    #[arg(long, default_value_t = 1)]
-    pub lanes: usize,
-    /// Decode, equalize and encode JPEGs
-    #[arg(long)]
-    pub jpeg: bool,
-    /// How many workers the device had before this one
-    #[arg(long, default_value_t = 0)]
-    pub life: u32,
-}
-
-impl WorkerCommand {
-    /// Returns what the worker is started with.
-    pub fn args(&self) -> WorkerArgs {
-        let unit = self.gpu.map_or(Unit::Cpu(self.cpu.unwrap_or_default()), Unit::Gpu);
-        WorkerArgs { unit, lanes: self.lanes, uuid: self.uuid.clone(), jpeg: self.jpeg.then_some(0) }
-    }
-}
-
 /// What the command line asks for, with all settings resolved.
 #[derive(Debug)]
 pub enum Invocation {
@@ -373,10 +336,10 @@ impl Cli {
     /// If the command line contains a mistake that can be explained better than clap does.
     pub fn read() -> Result<Self, Error> {
         let words: Vec<_> = env::args_os().collect();
-        if let Some(why) = long_flag_with_one_dash(&words) {
+        if let Some(why) = slip::long_flag_with_one_dash(&words) {
             return Err(Error::Usage(why));
         }
-        Self::try_parse_from(&words).or_else(|error| match slip(&words) {
+        Self::try_parse_from(&words).or_else(|error| match slip::slip(&words) {
             Some(why) if error.use_stderr() => Err(Error::Usage(why)),
             _ => exit(&error),
         })
@@ -389,12 +352,11 @@ impl Cli {
             return Ok(Invocation::Command(command));
         }
         self.inputs = self.part.inputs(self.inputs);
-        if let Some(why) = self.inputs.first().and_then(|input| verb(input.as_os_str())) {
+        if let Some(why) = self.inputs.first().and_then(|input| slip::verb(input.as_os_str())) {
             return Err(Error::Usage(why));
         }
         let output = Output::of(&self).map_err(Error::Usage)?;
-        let config_file = configuration_file(self.config, self.no_config);
-        let file = configuration(config_file.as_deref())?;
+        let (config_file, file) = self.config.read()?;
         let mut flags = self.written.clone();
         // The name of an output is a flag's value too.
         flags.format = output.format.or(flags.format);
@@ -484,71 +446,6 @@ fn have_settings(inputs: &[PathBuf], written: &Written) -> bool {
 /// Returns whether an input is one object.
 fn names_object(input: &Path) -> bool {
     store::is_url(input) && !is_folder(input)
-}
-
-/// Returns an error message if there is a `-out`, which clap reads as `-o ut` and nobody means that way.
-fn long_flag_with_one_dash(words: &[OsString]) -> Option<String> {
-    let mut flags = words.iter().skip(1).take_while(|word| *word != "--");
-    flags.any(|word| word == "-out").then(|| "`-out` is read as `-o ut`; did you mean --out?".to_owned())
-}
-
-/// Returns a sentence that says what an invalid command line was most likely meant to be.
-fn slip(words: &[OsString]) -> Option<String> {
-    let word = words.get(1)?;
-    let has_output = words.iter().any(|word| word == "--out" || word == "-o");
-    if has_output { called_like_a_command(word) } else { None }.or_else(|| verb(word)).or_else(|| meant(word))
-}
-
-/// Returns a sentence that tells how to name a folder, if the first word is a folder and also a command that takes no `--out`.
-fn called_like_a_command(word: &OsStr) -> Option<String> {
-    let word = word.to_str().filter(|word| Path::new(word).is_dir())?;
-    let cli = Cli::command();
-    let command = cli.find_subcommand(word)?;
-    let takes_output = command.get_arguments().any(|flag| flag.get_long() == Some("out"));
-    let why = || format!("`{word}` is a histeqd command; to process the folder of that name, write ./{word}");
-    (!takes_output).then(why)
-}
-
-/// Returns a sentence that says how something is asked for that is no command, unless there is a file or folder of that name.
-fn verb(word: &OsStr) -> Option<String> {
-    let word = word.to_str().filter(|word| !Path::new(word).exists())?;
-    let way = match word.to_lowercase().as_str() {
-        "watch" | "serve" | "daemon" => "`histeqd --watch INBOX --out OUT`",
-        "continue" => "`histeqd --resume INPUT --out OUT`",
-        "list" | "dry-run" => "`histeqd --dry-run INPUT --out OUT`",
-        "config" | "print-config" => "`histeqd --print-config`",
-        "version" => "`histeqd --version`",
-        "gpu" | "gpus" => "`histeqd devices`",
-        "clahe" => "`histeqd --method clahe INPUT --out OUT`",
-        "run" | "process" | "equalize" | "equalise" | "enhance" | "convert" | "batch" => {
-            "`histeqd INPUT --out OUT`"
-        }
-        _ => return None,
-    };
-    Some(format!("there is no command, file or folder named {word}; what you mean may be {way}"))
-}
-
-/// Returns a sentence with the command that the first word is most likely a typo of, unless it is a flag, or there is a file or folder of
-/// that name.
-fn meant(word: &OsStr) -> Option<String> {
-    let word = word.to_str().filter(|word| !word.starts_with('-') && !Path::new(word).exists())?;
-    let cli = Cli::command();
-    let commands =
-        cli.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
-    let command = config::nearest(word, commands.map(str::to_owned)).filter(|command| command != word)?;
-    Some(format!(
-        "there is no command, file or folder named {}; did you mean `histeqd {command}`?",
-        Shown(word)
-    ))
-}
-
-/// Returns the configuration file that is read: the one that is `named`, or the usual one unless there is to be `none`.
-fn configuration_file(named: Option<PathBuf>, none: bool) -> Option<PathBuf> {
-    named.or_else(|| if none { None } else { config::default_path() })
-}
-
-fn configuration(file: Option<&Path>) -> Result<Written, ConfigError> {
-    file.map_or(Ok(Written::default()), config::read)
 }
 
 #[cfg(test)]

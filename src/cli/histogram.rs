@@ -3,19 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{Args, value_parser};
+use clap::{Arg, Args, value_parser};
 
-use super::{Part, configuration, configuration_file};
-use crate::config::refuse_url;
-use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Folder, Grid, InputFile, JpegChoice, LevelsChoice,
-    LinksChoice, Memory, MethodName, Naming, NoData, OrAuto, OrNone, Percent, Pixels, Report, RunKind,
-    Settings, Style, TileSize, Wait, Written,
-};
+use super::Part;
+use super::config_file::ConfigFile;
+use super::keys::{Choice, Keys};
+use crate::config::{JpegChoice, Naming, Report, RunKind, Settings, Style, Wait, Written, refuse_url};
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
 use crate::source::is_folder;
-use equalize::Strength;
 
 pub(super) const LONG_ABOUT: &str = "\
 Counts how often every level occurs in each channel of pictures: of colour in red (R),
@@ -93,143 +89,8 @@ pub struct HistogramCommand {
     #[arg(long)]
     equalized: bool,
 
-    /// How contrast is enhanced: global, stretch, match, clahe [default: global]
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "METHOD",
-        requires = "equalized",
-        help_heading = "Equalization",
-        hide_possible_values = true
-    )]
-    method: Option<MethodName>,
-
-    /// How far to go from the picture's levels to the enhanced ones: 0 to 1 [default: 1]
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        requires = "equalized",
-        help_heading = "Equalization",
-        allow_negative_numbers = true
-    )]
-    strength: Option<Strength>,
-
-    /// With stretch: percent of the samples that become the darkest level [default: 0.175]
-    #[arg(
-        long,
-        value_name = "PERCENT",
-        requires = "equalized",
-        help_heading = "Equalization",
-        allow_negative_numbers = true
-    )]
-    clip_low: Option<Percent>,
-
-    /// With stretch: percent of the samples that become the brightest level [default: 0.175]
-    #[arg(
-        long,
-        value_name = "PERCENT",
-        requires = "equalized",
-        help_heading = "Equalization",
-        allow_negative_numbers = true
-    )]
-    clip_high: Option<Percent>,
-
-    /// With match: the picture whose levels the others get, or a file of counts
-    #[arg(long, value_name = "FILE", requires = "equalized", help_heading = "Equalization")]
-    reference: Option<OrNone<InputFile>>,
-
-    /// With clahe: how much contrast a tile may gain: auto, or a number; 0 for no limit [default: auto]
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        requires = "equalized",
-        help_heading = "Equalization",
-        allow_negative_numbers = true
-    )]
-    clip_limit: Option<OrAuto<ClipLimit>>,
-
-    /// With clahe: how many tiles, across and down [default: 8x8]
-    #[arg(
-        long,
-        value_name = "XxY",
-        requires = "equalized",
-        help_heading = "Equalization",
-        conflicts_with = "tile_size"
-    )]
-    tiles: Option<Grid>,
-
-    /// With clahe: tiles of about this many pixels a side [default: off]
-    #[arg(
-        long,
-        value_name = "PIXELS",
-        requires = "equalized",
-        help_heading = "Equalization",
-        allow_negative_numbers = true
-    )]
-    tile_size: Option<TileSize>,
-
-    /// How many levels samples have: full, auto (what the file says), or a number [default: full]
-    #[arg(long, value_name = "N", help_heading = "Equalization", allow_negative_numbers = true)]
-    levels: Option<LevelsChoice>,
-
-    /// A folder of masks: pixels that a mask has in black do not count [default: none]
-    #[arg(long, value_name = "FOLDER", help_heading = "Equalization")]
-    mask: Option<OrNone<Folder>>,
-
-    /// The level of pixels that are none: they do not count [default: none]
-    #[arg(long, value_name = "LEVEL", help_heading = "Equalization", allow_hyphen_values = true)]
-    no_data: Option<OrNone<NoData>>,
-
-    /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" converts to gray first
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHAT",
-        help_heading = "Equalization",
-        hide_possible_values = true
-    )]
-    color: Option<Color>,
-
-    /// Take only files that match this glob (can be repeated)
-    #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
-    include: Option<Vec<String>>,
-
-    /// Leave out files and folders that match this glob (can be repeated)
-    #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
-    exclude: Option<Vec<String>>,
-
-    /// Which symbolic links in input folders are followed: auto, follow, inside, never [default: auto]
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHICH",
-        help_heading = "Selection",
-        hide_possible_values = true
-    )]
-    links: Option<LinksChoice>,
-
-    /// Refuse pictures with more pixels than this [default: 2GP]
-    #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
-    max_pixels: Option<Pixels>,
-
-    /// Refuse pictures that need more memory than this when decoded, and longer files [default: 2GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Selection", allow_hyphen_values = true)]
-    max_bytes: Option<Bytes>,
-
-    /// How many CPU threads to use [default: auto]
-    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
-    threads: Option<OrAuto<Count>>,
-
-    /// How much memory the pictures in progress may take together [default: auto]
-    #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
-    memory: Option<OrAuto<Memory>>,
-
-    /// Which devices count: auto, cpu, all, or GPUs by number or UUID [default: auto]
-    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
-    devices: Option<DeviceChoice>,
+    #[command(flatten)]
+    keys: Keys<Counting>,
 
     /// Send the channels of a colour picture to different devices
     ///
@@ -251,13 +112,8 @@ pub struct HistogramCommand {
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Read this configuration file instead of the usual one
-    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
-    config: Option<PathBuf>,
-
-    /// Read no configuration file
-    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
-    no_config: bool,
+    #[command(flatten)]
+    config: ConfigFile,
 }
 
 impl HistogramCommand {
@@ -270,8 +126,8 @@ impl HistogramCommand {
         self.check_plot()?;
         self.check_destinations()?;
         let flags = self.written();
-        let config_file = configuration_file(self.config, self.no_config);
-        let written = flags.clone().over(configuration(config_file.as_deref())?);
+        let (_, file) = self.config.read()?;
+        let written = flags.clone().over(file);
         flags.check_effects(&written, RunKind::Batch, false).map_err(Error::Usage)?;
         let scale = if self.log { Scale::Logarithmic } else { Scale::Linear };
         let request = Request {
@@ -332,34 +188,55 @@ impl HistogramCommand {
 
     fn written(&self) -> Written {
         Written {
-            method: self.method,
-            strength: self.strength,
-            clip_low: self.clip_low,
-            clip_high: self.clip_high,
-            reference: self.reference.clone(),
-            clip_limit: self.clip_limit,
-            tiles: self.tiles,
-            tile_size: self.tile_size,
-            levels: self.levels,
-            mask: self.mask.clone(),
-            no_data: self.no_data.clone(),
-            color: self.color,
             overwrite: Some(true),
-            include: self.include.clone(),
-            exclude: self.exclude.clone(),
-            links: self.links,
-            max_pixels: self.max_pixels,
-            max_bytes: self.max_bytes,
-            threads: self.threads,
-            memory: self.memory,
-            devices: self.devices.clone(),
             // Pictures are counted as the RGB that the CPU decodes.
             jpeg: Some(JpegChoice::Cpu),
             device_timeout: self.device_timeout,
-            ..Written::default()
+            ..self.keys.written.clone()
         }
     }
 }
+
+/// The keys that matter where pictures are counted, before and after they are equalized.
+#[derive(Clone, Copy, Debug)]
+struct Counting;
+
+impl Choice for Counting {
+    fn flags() -> Vec<&'static str> {
+        [OF_METHODS.as_slice(), &OF_COUNTS, &OF_RUNS].concat()
+    }
+
+    fn adapt(flag: Arg) -> Arg {
+        let name = flag.get_long().unwrap_or_default().to_owned();
+        let flag = match name.as_str() {
+            "reference" => flag.help("With match: the picture whose levels the others get, or a file of counts"),
+            "tile-size" => flag.help("With clahe: tiles of about this many pixels a side [default: off]"),
+            "levels" => flag.help("How many levels samples have: full, auto (what the file says), or a number [default: full]"),
+            "no-data" => flag.help("The level of pixels that are none: they do not count [default: none]"),
+            "color" => flag.help(
+                "What is equalized in a colour picture: luma, per-channel [default: luma]; \"gray\" converts to gray first",
+            ),
+            "devices" => flag.help("Which devices count: auto, cpu, all, or GPUs by number or UUID [default: auto]"),
+            _ => flag,
+        };
+        match name.as_str() {
+            name if OF_METHODS.contains(&name) => flag.requires("equalized").help_heading("Equalization"),
+            name if OF_COUNTS.contains(&name) => flag.help_heading("Equalization"),
+            _ => flag,
+        }
+    }
+}
+
+/// The keys that say how pictures are equalized before they are counted again.
+const OF_METHODS: [&str; 8] =
+    ["method", "strength", "clip-low", "clip-high", "reference", "clip-limit", "tiles", "tile-size"];
+
+/// The keys that say what is counted.
+const OF_COUNTS: [&str; 4] = ["levels", "mask", "no-data", "color"];
+
+/// The keys that say which files are taken, and what they may cost.
+const OF_RUNS: [&str; 8] =
+    ["include", "exclude", "links", "max-pixels", "max-bytes", "threads", "memory", "devices"];
 
 fn plot_name(name: &str) -> Result<String, String> {
     match PlotFormat::of(Path::new(name)) {

@@ -3,14 +3,13 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Arg, Args};
 use histeqd_queue::{Access, Limits, Place};
 
-use super::{Part, configuration, configuration_file, have_settings};
-use crate::config::{
-    Bytes, Count, DeviceChoice, Durability, Memory, OrAuto, OrNone, Pixels, Request, RunKind, Settings,
-    Style, Wait, Written,
-};
+use super::config_file::ConfigFile;
+use super::keys::{Choice, Keys};
+use super::{Part, have_settings};
+use crate::config::{Request, RunKind, Settings, Style, Wait, Written};
 use crate::error::Error;
 
 pub(super) const LONG_ABOUT_SUBMIT: &str = "\
@@ -117,13 +116,8 @@ pub struct SubmitCommand {
     #[command(flatten)]
     written: Written,
 
-    /// Read this configuration file instead of the usual one
-    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
-    config: Option<PathBuf>,
-
-    /// Read no configuration file
-    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
-    no_config: bool,
+    #[command(flatten)]
+    config: ConfigFile,
 }
 
 impl SubmitCommand {
@@ -140,8 +134,8 @@ impl SubmitCommand {
         if let Some(flag) = self.written.first_of_workers() {
             return Err(of_workers_only(flag));
         }
-        let config_file = configuration_file(self.config, self.no_config);
-        let written = self.written.clone().over(configuration(config_file.as_deref())?);
+        let (config_file, file) = self.config.read()?;
+        let written = self.written.clone().over(file);
         let folders = have_settings(&self.inputs, &written);
         self.written.check_effects(&written, RunKind::Batch, folders).map_err(Error::Usage)?;
         written.check_carried().map_err(Error::Usage)?;
@@ -179,44 +173,8 @@ pub struct WorkCommand {
     #[arg(long)]
     pub(crate) until_empty: bool,
 
-    /// When an output counts as written: full, fast [default: full]
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHEN",
-        help_heading = "Output",
-        hide_possible_values = true
-    )]
-    durability: Option<Durability>,
-
-    /// Refuse pictures with more pixels than this [default: 2GP]
-    #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
-    max_pixels: Option<Pixels>,
-
-    /// Refuse pictures that need more memory than this when decoded, and longer files [default: 2GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Selection", allow_hyphen_values = true)]
-    max_bytes: Option<Bytes>,
-
-    /// How many CPU threads to use [default: auto]
-    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
-    threads: Option<OrAuto<Count>>,
-
-    /// How much memory the pictures in progress may take together [default: auto]
-    #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
-    memory: Option<OrAuto<Memory>>,
-
-    /// Which devices equalize: auto, cpu, all, or GPUs by number or UUID [default: auto]
-    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
-    devices: Option<DeviceChoice>,
-
-    /// How long a GPU may take for one picture before it counts as failed [default: 30s]
-    #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
-    device_timeout: Option<Wait>,
-
-    /// Give GPUs back after this time without work, until there is some: a time, or none [default: none]
-    #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
-    gpu_idle: Option<OrNone<Wait>>,
+    #[command(flatten)]
+    keys: Keys<Working>,
 
     /// Print only failures
     #[arg(long, short, help_heading = "Report")]
@@ -226,13 +184,8 @@ pub struct WorkCommand {
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Read this configuration file instead of the usual one
-    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
-    config: Option<PathBuf>,
-
-    /// Read no configuration file
-    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
-    no_config: bool,
+    #[command(flatten)]
+    config: ConfigFile,
 }
 
 impl WorkCommand {
@@ -246,18 +199,26 @@ impl WorkCommand {
     /// # Errors
     /// If the configuration file cannot be used.
     pub fn written(&self) -> Result<Written, Error> {
-        let config_file = configuration_file(self.config.clone(), self.no_config);
-        let flags = Written {
-            durability: self.durability,
-            max_pixels: self.max_pixels,
-            max_bytes: self.max_bytes,
-            threads: self.threads,
-            memory: self.memory,
-            devices: self.devices.clone(),
-            device_timeout: self.device_timeout,
-            gpu_idle: self.gpu_idle.clone(),
-            ..Written::default()
-        };
-        Ok(flags.over(configuration(config_file.as_deref())?))
+        let (_, file) = self.config.clone().read()?;
+        Ok(self.keys.written.clone().over(file))
+    }
+}
+
+/// The keys of who does the work.
+#[derive(Clone, Copy, Debug)]
+struct Working;
+
+impl Choice for Working {
+    fn flags() -> Vec<&'static str> {
+        Written::of_workers().collect()
+    }
+
+    fn adapt(flag: Arg) -> Arg {
+        match flag.get_long() {
+            Some("durability") => {
+                flag.value_name("WHEN").help("When an output counts as written: full, fast [default: full]")
+            }
+            _ => flag,
+        }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::Existing;
+use clap::CommandFactory;
 use clap::error::ErrorKind;
 use equalize::Method;
 
@@ -177,34 +178,6 @@ fn commands_stand_alone() {
 fn a_wrong_glob_is_a_usage_error() {
     let error = parse("a -o b --no-config --include a[").unwrap().resolve().unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");
-}
-
-#[test]
-fn a_mistyped_command_is_guessed() {
-    let meant = |word: &str| meant(OsStr::new(word));
-    assert_eq!(
-        meant("histogramm").unwrap(),
-        "there is no command, file or folder named histogramm; did you mean `histeqd histogram`?"
-    );
-    for (word, command) in [("statuss", "status"), ("device", "devices"), ("bnech", "bench")] {
-        assert!(meant(word).unwrap().ends_with(&format!("`histeqd {command}`?")), "{word}");
-    }
-    for word in ["histogram", "inbox", "src", "--out", "--devices", "-status"] {
-        assert_eq!(meant(word), None);
-    }
-    assert!(!meant("workerr").is_some_and(|meant| meant.contains("`histeqd worker`")), "nobody means it");
-}
-
-#[test]
-fn a_long_flag_with_one_dash_is_refused() {
-    let refused = |line: &str| {
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        long_flag_with_one_dash(&words)
-    };
-    assert_eq!(refused("histeqd in -out done").unwrap(), "`-out` is read as `-o ut`; did you mean --out?");
-    for line in ["histeqd in --out done", "histeqd in -o ut", "histeqd -o done -- -out"] {
-        assert_eq!(refused(line), None, "{line}");
-    }
 }
 
 #[test]

@@ -80,14 +80,13 @@ fn layout(command: &BenchCommand) -> Result<Layout, Error> {
 /// When a worker cannot be started or fails.
 pub fn throughput(workers: &[WorkerArgs], work: &Workload) -> Result<Rate, Error> {
     let start = &Barrier::new(workers.len());
-    let one = move |args: &WorkerArgs| {
-        measure(args, work, start).map_err(|error| Error::CannotRun(format!("{}: {error}", args.name())))
-    };
     let pictures: f64 = std::thread::scope(|scope| {
-        let threads: Vec<_> = workers.iter().map(|args| scope.spawn(move || one(args))).collect();
+        let threads = workers.iter().map(|args| (args, scope.spawn(move || measure(args, work, start))));
         threads
+            .collect::<Vec<_>>()
             .into_iter()
-            .map(|thread| thread.join().expect("a measuring thread does not panic"))
+            .map(|(args, thread)| (args, thread.join().expect("a measuring thread does not panic")))
+            .map(|(args, rate)| rate.map_err(|error| Error::CannotRun(format!("{}: {error}", args.name()))))
             .sum::<Result<f64, _>>()
     })?;
     Ok(Rate { pictures, bytes: pictures * work.layout.bytes() as f64 })

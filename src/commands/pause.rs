@@ -28,12 +28,10 @@ pub fn resume(command: &PauseCommand) -> Result<String, Error> {
 /// Asks the service for a change. Returns how many pictures wait, in words.
 fn ask(command: &PauseCommand, url: &str) -> Result<String, Error> {
     let folder = ledger::folder(&command.out, command.state.as_deref());
-    let refuses =
-        |why: &dyn std::fmt::Display| Error::CannotRun(format!("the running service refuses: {why}"));
     match socket::ask(&folder, "POST", url, "") {
-        Ok(Some(Answer { status: 200, body })) => body.parse().map(pictures).map_err(|error| refuses(&error)),
-        Ok(Some(Answer { body, .. })) => Err(refuses(&body.trim_end())),
-        Err(error) => Err(refuses(&error)),
+        Ok(Some(Answer { status: 200, body })) => body.parse().map(pictures).map_err(socket::refusal),
+        Ok(Some(Answer { body, .. })) => Err(socket::refusal(body.trim_end())),
+        Err(error) => Err(socket::refusal(error)),
         Ok(None) => Err(Error::CannotRun(format!(
             "no service runs for {} (give --state if its ledger is elsewhere)",
             Shown(&command.out)

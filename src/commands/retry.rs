@@ -45,14 +45,16 @@ impl Wanted {
 
     /// Returns whether a picture is meant.
     pub(crate) fn has(&self, input: &Path) -> bool {
-        let ends = || {
-            let parts: Vec<_> = input.components().collect();
-            (0..parts.len()).map(move |first| parts[first..].iter().collect::<PathBuf>())
-        };
         self.names.is_empty()
             || self.names.iter().any(|name| input.ends_with(name))
-            || self.globs.as_ref().is_some_and(|globs| ends().any(|end| globs.takes_file(&end)))
+            || self.globs.as_ref().is_some_and(|globs| ends(input).any(|end| globs.takes_file(&end)))
     }
+}
+
+/// Returns the ends of a path, from all of it to its name.
+fn ends(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let parts: Vec<_> = path.components().collect();
+    (0..parts.len()).map(move |first| parts[first..].iter().collect())
 }
 
 /// Returns how many signs of a pattern have a meaning in globs.
@@ -69,12 +71,10 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     let patterns = patterns(command)?;
     let wanted = Wanted::new(&patterns).map_err(Error::Usage)?;
     let body = serde_json::to_string(&patterns).expect("texts");
-    let cannot =
-        |why: &dyn std::fmt::Display| Error::CannotRun(format!("the running service refuses: {why}"));
     let (count, who) = match socket::ask(&folder, "POST", "/retry", &body) {
-        Ok(Some(Answer { status: 200, body })) => (body.parse().map_err(|error| cannot(&error))?, "now"),
-        Ok(Some(Answer { body, .. })) => return Err(cannot(&body.trim_end())),
-        Err(error) => return Err(cannot(&error)),
+        Ok(Some(Answer { status: 200, body })) => (body.parse().map_err(socket::refusal)?, "now"),
+        Ok(Some(Answer { body, .. })) => return Err(socket::refusal(body.trim_end())),
+        Err(error) => return Err(socket::refusal(error)),
         Ok(None) => {
             Ledger::read(&folder)?.ok_or_else(|| status::no_ledger(&folder))?;
             let (_lock, ledger, _) = ledger::take(command.out(), command.state.as_deref())?;
@@ -92,13 +92,15 @@ pub fn retry(command: &RetryCommand) -> Result<String, Error> {
     }
 }
 
+/// Returns a path as a pattern.
+fn text(path: &Path) -> Result<String, Error> {
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| Error::Usage(format!("{} is not UTF-8; use a glob", Shown(path))))
+}
+
 /// Returns the patterns, and for those that are paths from here also the whole path.
 pub(crate) fn patterns(command: &RetryCommand) -> Result<Vec<String>, Error> {
-    let text = |path: &Path| {
-        path.to_str()
-            .map(str::to_owned)
-            .ok_or_else(|| Error::Usage(format!("{} is not UTF-8; use a glob", Shown(path))))
-    };
     let mut patterns = Vec::new();
     for pattern in command.pictures() {
         patterns.push(text(pattern)?);

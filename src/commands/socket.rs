@@ -2,6 +2,7 @@
 //!
 //! The folder's path may be longer than the address of a Unix socket, so both ends reach it by way of an open file.
 
+use std::fmt;
 use std::fs::{Permissions, set_permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, open, openat, statat, unlinkat};
 use rustix::io::Errno;
+
+use crate::error::Error;
 
 /// The socket's name in the folder.
 const FILE: &str = "socket";
@@ -75,6 +78,11 @@ impl Drop for Listening {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
+}
+
+/// Returns the error for a service that does not do what it is asked for.
+pub(super) fn refusal(why: impl fmt::Display) -> Error {
+    Error::CannotRun(format!("the running service refuses: {why}"))
 }
 
 /// Asks the service that keeps its ledger in `folder`; `None` if none listens there.

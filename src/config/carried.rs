@@ -1,28 +1,16 @@
 //! The keys that travel with a picture to another machine, which has the rest from its own command line and configuration file.
 
-use super::outputs::OF_OUTPUTS;
+use super::keys::{self, Role};
 use super::together::SPLIT_IN_QUEUE;
 use super::{FramesChoice, JpegChoice, OrNone, PictureSettings, TogetherChoice, Written};
 
-/// The keys of who does the work, which therefore have no effect where it is only handed out.
-const OF_WORKERS: [&str; 8] =
-    ["durability", "max-pixels", "max-bytes", "threads", "memory", "devices", "device-timeout", "gpu-idle"];
-
-/// The keys of a service that does the work itself.
-const OF_SERVICES: [&str; 9] = [
-    "after",
-    "on-collision",
-    "failed",
-    "state",
-    "listen",
-    "listen-name",
-    "token-file",
-    "notify",
-    "notify-quiet",
-];
-
 /// A key that travels beside those that decide what outputs look like.
 const OVERWRITE: &str = "overwrite";
+
+/// Returns whether a key travels.
+fn travels(key: &str) -> bool {
+    key == OVERWRITE || keys::of(Role::Output).any(|of_outputs| of_outputs.name == key)
+}
 
 impl Written {
     /// Returns the keys that travel with a picture that has these settings, as far as they have another value than their defaults, as a
@@ -37,7 +25,6 @@ impl Written {
     /// # Errors
     /// A sentence that says why that text is none.
     pub fn with_carried(self, text: &str) -> Result<Self, String> {
-        let travels = |key: &str| OF_OUTPUTS.contains(&key) || key == OVERWRITE;
         let carried: toml::Table = text.parse().map_err(|why: toml::de::Error| why.message().to_owned())?;
         if let Some(key) = carried.keys().find(|key| !travels(key)) {
             return Err(format!("{key} is no key that travels"));
@@ -49,19 +36,24 @@ impl Written {
         Ok(carried.over(own.try_into().map_err(|why: toml::de::Error| why.message().to_owned())?))
     }
 
+    /// Returns the names of the keys that only have an effect where the work is done.
+    pub(crate) fn of_workers() -> impl Iterator<Item = &'static str> {
+        keys::of(Role::Worker).map(|key| key.name)
+    }
+
     /// Returns the first of these keys that only has an effect where the work is done.
     pub fn first_of_workers(&self) -> Option<&'static str> {
-        self.first_of(&OF_WORKERS)
+        self.first_of(Role::Worker)
     }
 
     /// Returns the first of these keys that only has an effect in a service that does the work itself.
     pub fn first_of_services(&self) -> Option<&'static str> {
-        self.first_of(&OF_SERVICES)
+        self.first_of(Role::Service)
     }
 
-    fn first_of(&self, keys: &[&'static str]) -> Option<&'static str> {
+    fn first_of(&self, role: Role) -> Option<&'static str> {
         let written = self.differing(&Self::default());
-        keys.iter().find(|key| written.iter().any(|written| written == *key)).copied()
+        keys::of(role).map(|key| key.name).find(|name| written.iter().any(|written| written == name))
     }
 
     /// Checks that a picture with these keys can be done by others.

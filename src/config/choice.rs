@@ -5,15 +5,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 
 use super::local::refuse_url;
 use crate::selection::Links;
 use codec::{Format, PngLevel};
 
 /// A method of contrast enhancement, without its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MethodName {
     /// Histogram equalization of the whole picture.
     Global,
@@ -26,8 +24,7 @@ pub enum MethodName {
 }
 
 /// The pictures whose levels are counted together, and that have the same LUT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TogetherChoice {
     /// Each page for itself.
     Page,
@@ -42,8 +39,7 @@ pub enum TogetherChoice {
 }
 
 /// Where the pages of a file go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FramesChoice {
     /// Into one file.
     Keep,
@@ -164,13 +160,17 @@ pub struct Grid {
 impl Grid {
     /// More tiles than anyone needs in one direction; each costs a table.
     const MAX: u32 = 1024;
+
+    /// Returns the number of tiles in one direction, if it is allowed.
+    fn tiles(text: &str) -> Option<u32> {
+        text.trim().parse().ok().filter(|tiles| (1..=Self::MAX).contains(tiles))
+    }
 }
 
 impl FromStr for Grid {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str| text.trim().parse().ok().filter(|tiles| (1..=Self::MAX).contains(tiles));
-        let sides = text.split_once(['x', 'X']).map(|(x, y)| (number(x), number(y)));
+        let sides = text.split_once(['x', 'X']).map(|(x, y)| (Self::tiles(x), Self::tiles(y)));
         match sides {
             Some((Some(x), Some(y))) => Ok(Self { x, y }),
             _ => {
@@ -221,8 +221,7 @@ impl fmt::Display for TileSize {
 }
 
 /// What is equalized in a colour picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     /// The brightness; the colours stay.
     Luma,
@@ -233,8 +232,7 @@ pub enum Color {
 }
 
 /// The format of the outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FormatName {
     /// Each picture's own.
     Keep,
@@ -242,11 +240,9 @@ pub enum FormatName {
     Png,
     /// JPEG.
     #[value(alias = "jpg")]
-    #[serde(alias = "jpg")]
     Jpeg,
     /// TIFF.
     #[value(alias = "tif")]
-    #[serde(alias = "tif")]
     Tiff,
     /// PGM, PPM or PAM, whichever holds the picture.
     Pnm,
@@ -254,13 +250,11 @@ pub enum FormatName {
     Bmp,
     /// WebP, without loss.
     #[value(name = "webp")]
-    #[serde(rename = "webp")]
     WebP,
     /// GIF, of at most 256 colours a frame.
     Gif,
     /// DICOM, of DICOM only.
     #[value(alias = "dcm")]
-    #[serde(alias = "dcm")]
     Dicom,
 }
 
@@ -298,8 +292,7 @@ impl From<Format> for FormatName {
 }
 
 /// How much work goes into making PNGs small. (The first paragraphs are what shell completions say.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PngLevelName {
     /// Least work.
     ///
@@ -325,8 +318,7 @@ impl From<PngLevelName> for PngLevel {
 }
 
 /// Whether the CPU, GPUs or both decode and encode JPEGs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum JpegChoice {
     /// GPUs and the processor, whichever has time.
     Auto,
@@ -337,8 +329,7 @@ pub enum JpegChoice {
 }
 
 /// Which links in input folders are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LinksChoice {
     /// As `inside` in a service, and as `follow` in a single run.
     Auto,
@@ -363,8 +354,7 @@ impl LinksChoice {
 }
 
 /// When an output counts as written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Durability {
     /// When it is on the disk under its final name.
     Full,
@@ -373,8 +363,7 @@ pub enum Durability {
 }
 
 /// The modification time of an output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Times {
     /// When it was written.
     Now,
@@ -383,8 +372,7 @@ pub enum Times {
 }
 
 /// The permissions of an output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Permissions {
     /// Those of any new file.
     New,
@@ -392,139 +380,9 @@ pub enum Permissions {
     Keep,
 }
 
-/// Which devices equalize.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeviceChoice {
-    /// The GPUs that work, where they pay; otherwise the processor.
-    Auto,
-    /// The processor alone.
-    Cpu,
-    /// Every GPU; one that cannot be used is an error.
-    All,
-    /// This many worker processes that compute on the processor (`cpu-workers:2`), to try workers where there is no GPU.
-    CpuWorkers(u32),
-    /// These GPUs, at least one; one that cannot be used is an error.
-    Listed(Vec<DeviceName>),
-}
-
-/// How a user names a GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum DeviceName {
-    /// Its number among the GPUs that the process can see.
-    Index(u32),
-    /// Its UUID as the driver writes it, or the beginning of one: `GPU-6a1b…`.
-    Uuid(String),
-}
-
-impl FromStr for DeviceChoice {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "auto" => return Ok(Self::Auto),
-            "cpu" => return Ok(Self::Cpu),
-            "all" => return Ok(Self::All),
-            _ => {}
-        }
-        if let Some(number) = text.strip_prefix("cpu-workers:") {
-            return number
-                .parse()
-                .map(Self::CpuWorkers)
-                .map_err(|_| format!("{number:?} is not a number of workers"));
-        }
-        let mut names = Vec::new();
-        for name in text.split(',') {
-            let alone = |why| if text.contains(',') { not_in_a_list(name) } else { why };
-            let name = name.trim().parse().map_err(alone)?;
-            if names.contains(&name) {
-                return Err(format!("GPU {name} is listed twice"));
-            }
-            names.push(name);
-        }
-        Ok(Self::Listed(names))
-    }
-}
-
-fn not_in_a_list(name: &str) -> String {
-    format!(
-        "{:?} cannot be part of a list, which holds only GPU numbers and UUIDs such as GPU-6a1b...",
-        name.trim()
-    )
-}
-
-impl fmt::Display for DeviceChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Cpu => f.write_str("cpu"),
-            Self::All => f.write_str("all"),
-            Self::CpuWorkers(number) => write!(f, "cpu-workers:{number}"),
-            Self::Listed(names) => {
-                let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-                f.write_str(&names.join(","))
-            }
-        }
-    }
-}
-
-impl FromStr for DeviceName {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(index) = text.parse() {
-            return Ok(Self::Index(index));
-        }
-        if text.starts_with("MIG-") {
-            return Err(format!("a MIG instance is chosen by the environment: CUDA_VISIBLE_DEVICES={text}"));
-        }
-        match text.strip_prefix("GPU-") {
-            Some(digits) if !digits.is_empty() => Ok(Self::Uuid(text.to_owned())),
-            _ => Err(format!(
-                "{text:?} is none of auto, cpu, all, a GPU's number or a UUID such as GPU-6a1b..."
-            )),
-        }
-    }
-}
-
-impl fmt::Display for DeviceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Index(index) => index.fmt(f),
-            Self::Uuid(uuid) => f.write_str(uuid),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn devices_are_words_numbers_or_uuids() {
-        let uuid = DeviceName::Uuid("GPU-6a1b".into());
-        let cases = [
-            ("auto", DeviceChoice::Auto),
-            ("CPU", DeviceChoice::Cpu),
-            ("all", DeviceChoice::All),
-            ("cpu-workers:2", DeviceChoice::CpuWorkers(2)),
-            ("0", DeviceChoice::Listed(vec![DeviceName::Index(0)])),
-            ("2, GPU-6a1b", DeviceChoice::Listed(vec![DeviceName::Index(2), uuid])),
-        ];
-        for (text, choice) in cases {
-            assert_eq!(text.parse(), Ok(choice.clone()), "{text}");
-            assert_eq!(choice.to_string().parse(), Ok(choice), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_names_no_device_is_refused() {
-        for text in ["", "gpu", "0,", "-1", "GPU-", "0;1", "cpu,0"] {
-            assert!(text.parse::<DeviceChoice>().is_err(), "{text}");
-        }
-        assert_eq!("1,0,1".parse::<DeviceChoice>(), Err("GPU 1 is listed twice".into()));
-        let why = |text: &str| text.parse::<DeviceChoice>().unwrap_err();
-        assert!(why("cpu, 0").starts_with("\"cpu\" cannot be part of a list, "), "{}", why("cpu, 0"));
-        assert!(why("MIG-1").ends_with("CUDA_VISIBLE_DEVICES=MIG-1"));
-        assert!(why("gpu").starts_with("\"gpu\" is none of auto, cpu, all, "), "{}", why("gpu"));
-    }
 
     #[test]
     fn tiles_are_two_numbers_or_a_size() {

@@ -1,6 +1,11 @@
 //! Which keys have no effect, and what they need for one.
 
-use super::{After, FormatName, MethodName, OrNone, Written};
+use std::fmt;
+
+use super::keys::{KEYS, Need};
+use super::text::name;
+use super::written::table;
+use super::{After, FormatName, OrNone, Written};
 
 /// The kind of run that flags are meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,23 +18,41 @@ pub enum RunKind {
     Watch,
 }
 
-/// What a key needs for an effect.
-#[derive(Clone, Copy)]
-struct Need {
-    is_met: bool,
-    what: &'static str,
-    /// Whether the settings of folders may say it.
-    is_of_folders: bool,
+impl Need {
+    /// Returns whether it is there, given all keys that are `used` and the kind of run.
+    fn is_met(self, used: &Written, run: RunKind) -> bool {
+        let watches = run == RunKind::Watch;
+        match self {
+            Self::Method(method) => used.method == Some(method),
+            Self::Format(format) => used.format.is_none_or(|used| used == FormatName::Keep || used == format),
+            Self::Mask => matches!(used.mask, Some(OrNone::Some(_))),
+            Self::Watch => watches,
+            Self::InputsGo => watches && used.after.as_ref().is_some_and(|after| *after != After::Keep),
+            Self::Listen => watches && matches!(used.listen, Some(OrNone::Some(_))),
+            Self::Notify => watches && matches!(used.notify, Some(OrNone::Some(_))),
+            Self::Ledger => run != RunKind::Batch,
+        }
+    }
+
+    /// Returns whether the settings of folders may say it, beside the command line and the configuration file.
+    const fn is_of_folders(self) -> bool {
+        matches!(self, Self::Method(_) | Self::Format(_))
+    }
 }
 
-/// Returns what only the command line and the configuration file say.
-const fn of_run(is_met: bool, what: &'static str) -> Need {
-    Need { is_met, what, is_of_folders: false }
-}
-
-/// Returns what folders may say too.
-const fn of_folders(is_met: bool, what: &'static str) -> Need {
-    Need { is_met, what, is_of_folders: true }
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Method(method) => write!(f, "--method {}", name(method)),
+            Self::Format(format) => write!(f, "--format keep or {}", name(format)),
+            Self::Mask => f.write_str("--mask"),
+            Self::Watch => f.write_str("--watch"),
+            Self::InputsGo => f.write_str("--watch and --after delete or move:DIR"),
+            Self::Listen => f.write_str("--watch and --listen"),
+            Self::Notify => f.write_str("--watch and --notify"),
+            Self::Ledger => f.write_str("--watch or --resume"),
+        }
+    }
 }
 
 impl Written {
@@ -39,73 +62,40 @@ impl Written {
     /// # Errors
     /// A sentence that names a flag without an effect, and what it needs.
     pub fn check_effects(&self, used: &Self, run: RunKind, folders: bool) -> Result<(), String> {
-        let idle = self.idle(used, run).into_iter().find(|(_, need)| !(folders && need.is_of_folders));
-        idle.map_or(Ok(()), |(flag, need)| Err(idle_flag(flag, need.what)))
+        let mut idle = self.idle(used, run).filter(|(_, need)| !(folders && need.is_of_folders()));
+        idle.next().map_or(Ok(()), |(flag, need)| Err(idle_flag(flag, need)))
     }
 
     /// Returns the flags in `self` that have no effect with the keys that are `used` and that folders may give one, each with a sentence about it.
     pub(crate) fn left_to_folders(&self, used: &Self) -> Vec<(&'static str, String)> {
-        let idle = self.idle(used, RunKind::Watch).into_iter().filter(|(_, need)| need.is_of_folders);
-        idle.map(|(flag, need)| (flag, idle_flag(flag, need.what))).collect()
+        let idle = self.idle(used, RunKind::Watch).filter(|(_, need)| need.is_of_folders());
+        idle.map(|(flag, need)| (flag, idle_flag(flag, need))).collect()
     }
 
     /// Returns a sentence for every key of a `file`, `self`, that has no effect, given all keys that are `used`. Keys with
     /// their default values are passed over, and so are those for other kinds of runs: one file serves them all.
     pub fn without_effect(&self, used: &Self, file: &str) -> Vec<String> {
         let changed = self.differing(&Self::default());
-        let idle = self.idle(used, RunKind::Watch).into_iter();
-        idle.filter(|(key, _)| changed.iter().any(|changed| changed == key))
-            .map(|(key, need)| format!("{key} of {file} has no effect without {}", need.what))
+        self.idle(used, RunKind::Watch)
+            .filter(|(key, _)| changed.iter().any(|changed| changed == key))
+            .map(|(key, need)| format!("{key} of {file} has no effect without {need}"))
             .collect()
     }
 
     /// Returns the written keys that have no effect, each with what it needs.
-    fn idle(&self, used: &Self, run: RunKind) -> Vec<(&'static str, Need)> {
-        let writes = |format| used.format.is_none_or(|used| used == FormatName::Keep || used == format);
-        let stretch = of_folders(used.method == Some(MethodName::Stretch), "--method stretch");
-        let matching = of_folders(used.method == Some(MethodName::Match), "--method match");
-        let clahe = of_folders(used.method == Some(MethodName::Clahe), "--method clahe");
-        let has_mask = used.mask.as_ref().is_some_and(|mask| *mask != OrNone::None);
-        let masked = of_run(has_mask, "--mask");
-        let jpeg = of_folders(writes(FormatName::Jpeg), "--format keep or jpeg");
-        let png = of_folders(writes(FormatName::Png), "--format keep or png");
-        let watching = of_run(run == RunKind::Watch, "--watch");
-        let listens = matches!(used.listen, Some(OrNone::Some(_)));
-        let listening = of_run(run == RunKind::Watch && listens, "--watch and --listen");
-        let notifies = matches!(used.notify, Some(OrNone::Some(_)));
-        let notifying = of_run(run == RunKind::Watch && notifies, "--watch and --notify");
-        let ledger = of_run(run != RunKind::Batch, "--watch or --resume");
-        let inputs_go = used.after.as_ref().is_some_and(|after| *after != After::Keep);
-        let going = of_run(run == RunKind::Watch && inputs_go, "--watch and --after delete or move:DIR");
-        let rules = [
-            ("clip-low", self.clip_low.is_some(), stretch),
-            ("clip-high", self.clip_high.is_some(), stretch),
-            ("reference", self.reference.is_some(), matching),
-            ("clip-limit", self.clip_limit.is_some(), clahe),
-            ("tiles", self.tiles.is_some(), clahe),
-            ("tile-size", self.tile_size.is_some(), clahe),
-            ("mask-keep", self.mask_keep == Some(true), masked),
-            ("quality", self.quality.is_some(), jpeg),
-            ("png-level", self.png_level.is_some(), png),
-            ("gpu-idle", self.gpu_idle.is_some(), watching),
-            ("settle", self.settle.is_some(), watching),
-            ("rescan", self.rescan.is_some(), watching),
-            ("poll", self.poll.is_some(), watching),
-            ("after", self.after.is_some(), watching),
-            ("on-collision", self.on_collision.is_some(), going),
-            ("failed", self.failed.is_some(), watching),
-            ("listen", self.listen.is_some(), watching),
-            ("listen-name", self.listen_name.is_some(), listening),
-            ("token-file", self.token_file.is_some(), listening),
-            ("notify", self.notify.is_some(), watching),
-            ("notify-quiet", self.notify_quiet.is_some(), notifying),
-            ("state", self.state.is_some(), ledger),
-        ];
-        let idle = rules.into_iter().filter(|(_, is_written, need)| *is_written && !need.is_met);
-        idle.map(|(key, _, need)| (key, need)).collect()
+    fn idle(&self, used: &Self, run: RunKind) -> impl Iterator<Item = (&'static str, Need)> {
+        let written = table(self);
+        KEYS.iter()
+            .filter_map(|key| key.need.map(|need| (key.name, need)))
+            .filter(move |(name, need)| !need.is_met(used, run) && written.get(*name).is_some_and(is_set))
     }
 }
 
-fn idle_flag(flag: &str, needs: &str) -> String {
+/// Returns whether a value asks for something: a switch that is off does not.
+fn is_set(value: &toml::Value) -> bool {
+    value.as_bool() != Some(false)
+}
+
+fn idle_flag(flag: &str, needs: Need) -> String {
     format!("--{flag} has no effect without {needs}")
 }

@@ -74,9 +74,13 @@ fn suggestion(key: &str, nearest: Option<&str>) -> String {
 /// Returns the file that is read if none is named: `$XDG_CONFIG_HOME/histeqd/config.toml`, or the same below `~/.config`. `None` if there
 /// is no such file.
 pub fn default_path() -> Option<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
     Some(base.join("histeqd/config.toml")).filter(|path| path.exists())
+}
+
+/// Returns the whole path that an environment variable has.
+fn absolute(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// Reads a configuration file.
@@ -173,10 +177,9 @@ fn nearest_key(key: &str) -> Option<String> {
 /// Returns the known word that `word` is most likely a typo of, if there is a likely one.
 pub(crate) fn nearest(word: &str, known: impl IntoIterator<Item = String>) -> Option<String> {
     const LIKELY: f64 = 0.75;
-    let near = |known: &str| strsim::normalized_damerau_levenshtein(known, word).max(prefix(known, word));
     known
         .into_iter()
-        .map(|known| (near(&known), known))
+        .map(|known| (strsim::normalized_damerau_levenshtein(&known, word).max(prefix(&known, word)), known))
         .filter(|(likeness, _)| *likeness >= LIKELY)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| known)

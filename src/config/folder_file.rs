@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::file::{self, ConfigError};
-use super::outputs::OF_OUTPUTS;
+use super::keys::{self, Role};
 use super::written::{Written, table};
 use crate::fs::beneath;
 use crate::fs::paths::Shown;
@@ -13,10 +13,6 @@ use crate::selection::FOLDER_SETTINGS;
 
 /// The most bytes that such a file may have.
 const LONGEST: u64 = 64 << 10;
-
-/// The keys that decide what outputs look like and name other places, or devices. Whoever may write to an input folder need not be allowed to
-/// have those read or used.
-const NOT_OF_FOLDERS: [&str; 4] = ["reference", "lut", "mask", "jpeg"];
 
 /// Why the settings of a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -60,11 +56,15 @@ fn content(folder: &Path) -> io::Result<String> {
 /// Parses `text` as the content of the file `path`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
     let written = file::parse(path, text)?;
-    let is_allowed = |key: &str| OF_OUTPUTS.contains(&key) && !NOT_OF_FOLDERS.contains(&key);
     match table(&written).keys().find(|key| !is_allowed(key)) {
         Some(key) => Err(file::not_of_folders(path, text, key)),
         None => Ok(written),
     }
+}
+
+/// Returns whether a folder may set this key.
+fn is_allowed(name: &str) -> bool {
+    keys::of(Role::Output).any(|key| key.name == name && !key.is_elsewhere)
 }
 
 /// Returns what has the file's name in a folder.
@@ -89,7 +89,7 @@ mod tests {
         let defaults = table(&Written::defaults());
         for key in keys() {
             let text = format!("# mine\n{key} = {}\n", defaults[&key]);
-            let is_allowed = OF_OUTPUTS.contains(&key.as_str())
+            let is_allowed = keys::of(Role::Output).any(|of_outputs| of_outputs.name == key)
                 && !["reference", "lut", "mask", "jpeg"].contains(&key.as_str());
             let expected = format!(
                 "in/histeqd.toml:2: `{key}` cannot be set by a folder, only by the configuration file or --{key}"

@@ -90,9 +90,10 @@ impl Scale {
     }
 
     fn write(&self, value: u64, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fits = |unit: &&(&str, u64)| value != 0 && value.is_multiple_of(unit.1);
         let smallest = self.written.last().expect("a scale has a unit");
-        let (name, factor) = self.written.iter().find(fits).unwrap_or(smallest);
+        let mut units = self.written.iter();
+        let (name, factor) =
+            units.find(|(_, unit)| value != 0 && value.is_multiple_of(*unit)).unwrap_or(smallest);
         write!(to, "{}{name}", value / factor)
     }
 }
@@ -232,64 +233,6 @@ impl<T: fmt::Display> fmt::Display for OrAuto<T> {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::Fixed(value) => value.fmt(f),
-        }
-    }
-}
-
-/// Serde for optional values that are written as text: read through [`FromStr`] from a string or a number, so that a file accepts what the
-/// flag of the same name accepts; written through [`fmt::Display`], as a number if the text is one.
-pub(super) mod as_text {
-    use std::fmt;
-    use std::marker::PhantomData;
-    use std::str::FromStr;
-
-    use serde::de::{Deserializer, Error, Visitor};
-    use serde::ser::Serializer;
-
-    pub(in super::super) fn serialize<T: fmt::Display, S: Serializer>(
-        value: &Option<T>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        let Some(value) = value else { return to.serialize_none() };
-        let text = value.to_string();
-        match (text.parse::<i64>(), text.parse::<f64>()) {
-            (Ok(number), _) => to.serialize_i64(number),
-            (_, Ok(number)) => to.serialize_f64(number),
-            _ => to.serialize_str(&text),
-        }
-    }
-
-    pub(in super::super) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
-    where
-        T: FromStr<Err = String>,
-        D: Deserializer<'de>,
-    {
-        from.deserialize_any(Text(PhantomData)).map(Some)
-    }
-
-    struct Text<T>(PhantomData<T>);
-
-    impl<T: FromStr<Err = String>> Visitor<'_> for Text<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string or a number")
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-            text.parse().map_err(E::custom)
-        }
-
-        fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
-            self.visit_str(&number.to_string())
-        }
-
-        fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
-            self.visit_str(&number.to_string())
-        }
-
-        fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
-            self.visit_str(&number.to_string())
         }
     }
 }

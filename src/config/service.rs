@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, ValueEnum};
-use serde::{Deserialize, Serialize};
 
 use super::local::refuse_url;
 use crate::fs::paths::{self, Shown};
@@ -93,8 +92,7 @@ impl FromStr for After {
 }
 
 /// What happens if an output's name is taken by that of an earlier input, or any other file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnCollision {
     /// The new output gets a number.
     Number,

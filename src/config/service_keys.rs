@@ -5,14 +5,13 @@ use super::{Folder, InputFile, Listen, OrAuto, Service, Wait, Written};
 
 /// Returns what these keys say, each of which has a value.
 pub(super) fn service(resolved: &Written) -> Service {
-    let fixed = |poll| match poll {
-        OrAuto::Auto => None,
-        OrAuto::Fixed(Wait(time)) => Some(time),
-    };
     Service {
         settle: key(resolved.settle).0,
         rescan: key(resolved.rescan).0,
-        poll: fixed(key(resolved.poll)),
+        poll: match key(resolved.poll) {
+            OrAuto::Auto => None,
+            OrAuto::Fixed(Wait(time)) => Some(time),
+        },
         after: key(resolved.after.clone()),
         on_collision: key(resolved.on_collision),
         failed: Option::from(key(resolved.failed.clone())).map(|Folder(path)| path),

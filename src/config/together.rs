@@ -1,8 +1,7 @@
 //! Where pictures may have one histogram together, and pages files of their own.
 
-use clap::ValueEnum;
-
 use super::layers::key;
+use super::text::name;
 use super::{FramesChoice, MethodName, Shard, TogetherChoice, Written};
 
 /// The kind of run, as far as it matters here.
@@ -42,7 +41,7 @@ pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     if together == TogetherChoice::Page {
         return Ok(());
     }
-    let name = together.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    let name = name(&together);
     if resolved.method == Some(MethodName::Clahe) {
         return Err(format!(
             "--together {name} needs one table of levels, and --method clahe makes one for each tile"

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use clap::Arg;
+use merge::Merge;
+use serde::{Deserialize, Serialize};
 
-use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
+use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
+use super::text::{as_name, as_text};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
     JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize,
@@ -18,9 +19,12 @@ use equalize::Strength;
 
 /// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
 ///
-/// The doc comments of the fields are the help texts of the flags.
-#[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize)]
+/// A field is all that is said of a key's flag and its value in files: its doc comment is the help text. The default is in the `config.toml`
+/// that comes with the program, and what follows from the key in `keys.rs`.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize, Merge)]
+#[command(mut_args = in_words)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[merge(strategy = merge::option::overwrite_none)]
 pub struct Written {
     /// How contrast is enhanced: global, stretch, match, clahe [default: global]
     ///
@@ -29,34 +33,27 @@ pub struct Written {
     /// --clip-low and --clip-high give up. "match" makes the histogram like that of --reference. "clahe" is contrast-limited adaptive histogram equalization: a table for every tile of the picture, with
     /// the contrast limited and the tables blended from tile to tile; with a number as clip limit its results are OpenCV's.
     /// For photographs "clahe" is the better choice: "global" makes most of them harsh.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "METHOD",
-        help_heading = "Picture",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "METHOD", help_heading = "Picture")]
+    #[serde(with = "as_name")]
     pub method: Option<MethodName>,
 
     /// How far to go from the picture's levels to the enhanced ones: 0 to 1 [default: 1]
     ///
     /// With at most three decimals. 0.5 is half-way between the picture and what the method makes of it; 0 changes nothing.
     #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub strength: Option<Strength>,
 
     /// With stretch: percent of the samples that become the darkest level [default: 0.175]
     ///
     /// Below 100, with at most four decimals. At most so many are darker than what becomes the darkest level; 0 gives up none.
     #[arg(long, value_name = "PERCENT", help_heading = "Picture", allow_negative_numbers = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub clip_low: Option<Percent>,
 
     /// With stretch: percent of the samples that become the brightest level [default: 0.175]
     #[arg(long, value_name = "PERCENT", help_heading = "Picture", allow_negative_numbers = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub clip_high: Option<Percent>,
 
     /// With match: the picture whose levels the others get, or a file of counts [default: none]
@@ -65,7 +62,7 @@ pub struct Written {
     /// many pictures. Its depth must be that of the pictures, and with
     /// --color per-channel it must have colour if they do.
     #[arg(long, value_name = "FILE", help_heading = "Picture")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub reference: Option<OrNone<InputFile>>,
 
     /// With clahe: how much contrast a tile may gain: auto, or a number; 0 for no limit [default: auto]
@@ -74,36 +71,29 @@ pub struct Written {
     /// clipLimit, which counts in 65536 levels for 16-bit pictures, so that those of few levels stay dark. "auto" is 2 for
     /// 8-bit pictures, and the same for the levels that occur in a 16-bit picture.
     #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub clip_limit: Option<OrAuto<ClipLimit>>,
 
     /// With clahe: how many tiles, across and down [default: 8x8]
     ///
     /// Each from 1 to 1024.
     #[arg(long, value_name = "XxY", help_heading = "Picture", conflicts_with = "tile_size")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub tiles: Option<Grid>,
 
     /// With clahe: tiles of about this many pixels a side, instead of a number of tiles [default: off]
     ///
     /// At least 4. Enhances pictures of different sizes alike. With "off", --tiles applies.
     #[arg(long, value_name = "PIXELS", help_heading = "Picture", allow_negative_numbers = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub tile_size: Option<TileSize>,
 
     /// What is equalized in a colour picture: luma, per-channel, gray [default: luma]
     ///
     /// "luma" equalizes the brightness and keeps the colours. "per-channel" equalizes red, green and blue independently,
     /// which shifts colours. "gray" writes only the equalized brightness.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHAT",
-        help_heading = "Picture",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "WHAT", help_heading = "Picture")]
+    #[serde(with = "as_name")]
     pub color: Option<Color>,
 
     /// What has one histogram and one table of levels: page, file, folder, series, all [default: page]
@@ -111,15 +101,8 @@ pub struct Written {
     /// "file" keeps the brightness of a stack's pages comparable, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
     /// into --memory. Not with clahe.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHAT",
-        help_heading = "Picture",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "WHAT", help_heading = "Picture")]
+    #[serde(with = "as_name")]
     pub together: Option<TogetherChoice>,
 
     /// Take the table of levels from these counts instead of the pictures' own (can be repeated, and sums are added up)
@@ -136,7 +119,7 @@ pub struct Written {
     /// computed tomography, or activities of positron emission.
     /// "auto" is each picture's own least and greatest value, which a single outlier can pull far apart.
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub range: Option<OrAuto<Range>>,
 
     /// Of gray DICOMs: equalize them as they are shown: auto, the number of a window, or CENTER,WIDTH [default: none]
@@ -145,7 +128,7 @@ pub struct Written {
     /// table or window (the picture stays as it is if it has none), with a number by that of its windows, with two numbers by that window, in
     /// rescaled values. Outputs then have these levels of brightness, and no stored values.
     #[arg(long, value_name = "WINDOW", help_heading = "Picture", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub window: Option<OrNone<Window>>,
 
     /// How many levels samples have: full, auto, or a number [default: full]
@@ -155,7 +138,7 @@ pub struct Written {
     /// 12-bit data in 16-bit files, holds for pictures that have room for more. The methods count and write so many levels, and a sample above
     /// them is an error. Not of floats and long integers.
     #[arg(long, value_name = "N", help_heading = "Picture", allow_negative_numbers = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub levels: Option<LevelsChoice>,
 
     /// A folder of masks: pixels that a mask has in black do not count [default: none]
@@ -164,14 +147,13 @@ pub struct Written {
     /// gray, of 8 or 16 bits, and as large as its picture; whatever is not 0 in it counts. Pixels that do not count go through the table of
     /// levels like all others, unless --mask-keep keeps them. Not with clahe.
     #[arg(long, value_name = "FOLDER", help_heading = "Picture")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub mask: Option<OrNone<Folder>>,
 
     /// Leave pixels that a mask covers as they are
     ///
     /// "--mask-keep=false" overrides the configuration file.
-    #[arg(long, help_heading = "Picture", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true)]
+    #[arg(long, value_name = "BOOL", help_heading = "Picture", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub mask_keep: Option<bool>,
 
     /// The level of pixels that are none: they do not count, stay as they are, and no other gets it [default: none]
@@ -179,59 +161,37 @@ pub struct Written {
     /// As it is in the files, such as 0 or -9999. A pixel has it in all of its colours. Without it, GDAL's tag of a TIFF and the padding value of a
     /// DICOM tell. "clahe" counts these pixels nevertheless.
     #[arg(long, value_name = "LEVEL", help_heading = "Picture", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub no_data: Option<OrNone<NoData>>,
 
     /// Take DICOM's segmentations as pictures of their labels, which are enhanced like other levels
     ///
     /// Without it they are left out, as reports, plans, doses, parametric maps, presentation states and waveforms always are. Not with DICOM as
     /// output. "--segmentations=false" overrides the configuration file.
-    #[arg(long, help_heading = "Picture", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true)]
+    #[arg(long, value_name = "BOOL", help_heading = "Picture", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub segmentations: Option<bool>,
 
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp, gif, dicom [default: keep]
     ///
     /// "keep" leaves format, depth and name as they are. Any other format replaces the file name's extension. DICOM is made of DICOM only.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "FORMAT",
-        help_heading = "Output",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "FORMAT", help_heading = "Output")]
+    #[serde(with = "as_name")]
     pub format: Option<FormatName>,
 
     /// What becomes of the frames of a DICOM or an animation and the pages of a TIFF: keep, split [default: keep]
     ///
     /// "split" writes each into a file of its own, in a folder that has the name of the output without its extension: scan/scan-00001.png. So it
     /// does with a picture that has one. In any format but DICOM, as training sets need it. Not through a queue.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHAT",
-        help_heading = "Output",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "WHAT", help_heading = "Output")]
+    #[serde(with = "as_name")]
     pub frames: Option<FramesChoice>,
 
     /// Depth of the outputs: keep, or 8 for 8 bit [default: keep]
     ///
     /// With "8", 16-bit pictures are enhanced in 16 bit and then rounded to 8, such as x-rays to look at as JPEG. Gray DICOMs are rounded to 8
     /// before, as is usual.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "BITS",
-        help_heading = "Output",
-        hide_possible_values = true
-    )]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "BITS", help_heading = "Output")]
+    #[serde(with = "as_text")]
     pub depth: Option<DepthChoice>,
 
     /// Quality of the JPEGs written: keep, or 1 to 100 [default: keep]
@@ -239,28 +199,20 @@ pub struct Written {
     /// "keep" uses the quantization tables of the JPEG that was read, to lose as little as possible; for other inputs it
     /// means 90.
     #[arg(long, value_name = "QUALITY", help_heading = "Output", allow_negative_numbers = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub quality: Option<JpegQuality>,
 
     /// PNG compression: fast, balanced (1.5 times the work, 5 % smaller, graphics often 50 %), small (5 times the work,
     /// 10 % smaller) [default: fast]
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "LEVEL",
-        help_heading = "Output",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "LEVEL", help_heading = "Output")]
+    #[serde(with = "as_name")]
     pub png_level: Option<PngLevelName>,
 
     /// Process pictures again even if their outputs are up to date
     ///
     /// Without it a picture is skipped if its output was made from it, as it is, with the same settings.
     /// "--overwrite=false" overrides the configuration file.
-    #[arg(long, help_heading = "Output", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true)]
+    #[arg(long, value_name = "BOOL", help_heading = "Output", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub overwrite: Option<bool>,
 
     /// Give the outputs of each input folder a folder of their own in the output folder
@@ -268,47 +220,25 @@ pub struct Written {
     /// It has the input folder's name: "scans/a/ scans/b/ --out done/" writes done/a/x.png and done/b/x.png. In a service, so
     /// do the inputs below the folders of --after move:DIR and --failed. Files that are given by name go directly into the
     /// output folder. Two input folders of the same name are refused. "--prefix-folder=false" overrides the configuration file.
-    #[arg(long, help_heading = "Output", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true)]
+    #[arg(long, value_name = "BOOL", help_heading = "Output", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub prefix_folder: Option<bool>,
 
     /// When an output counts as done: full, fast [default: full]
     ///
     /// "full": once the output and its folder's entry are on the disk, so that not even a power failure leaves a partial
     /// picture. "fast": as soon as the operating system has it. Either way an output appears whole, by a rename.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "HOW",
-        help_heading = "Output",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "HOW", help_heading = "Output")]
+    #[serde(with = "as_name")]
     pub durability: Option<Durability>,
 
     /// The modification time of outputs: now, or keep that of the input [default: now]
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHICH",
-        help_heading = "Output",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "WHICH", help_heading = "Output")]
+    #[serde(with = "as_name")]
     pub times: Option<Times>,
 
     /// The permissions of outputs: new, as the umask has it, or keep those of the input [default: new]
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHICH",
-        help_heading = "Output",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "WHICH", help_heading = "Output")]
+    #[serde(with = "as_name")]
     pub permissions: Option<Permissions>,
 
     /// Take only files that match this glob (can be repeated)
@@ -331,20 +261,14 @@ pub struct Written {
     /// Links to files and to folders. "inside" follows those that lead to what lies in one of the input folders, "follow" all, but never one that
     /// leads back into itself. "auto" is "inside" in a service and "follow" in a single run. An input that is a link is moved as a link by
     /// --after and --failed; only with "follow" is what it leads to copied.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHICH",
-        help_heading = "Selection",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "WHICH", help_heading = "Selection")]
+    #[serde(with = "as_name")]
     pub links: Option<LinksChoice>,
 
     /// What `links = "follow"` was in files: read, and never written.
     #[arg(skip)]
     #[serde(skip_serializing)]
+    #[merge(skip)]
     pub follow: Option<bool>,
 
     /// Take settings of folders from the files histeqd.toml in them [default: true]
@@ -352,8 +276,7 @@ pub struct Written {
     /// Such a file in an input folder, or in a folder below it, sets keys for the pictures below its folder: those of what outputs look like
     /// that name no other place (method, clip-limit, format, together and so on). That of an inner folder goes over that of an outer one, both
     /// over the configuration file, and flags over all. "--folder-settings=false" takes none.
-    #[arg(long, help_heading = "Selection", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true)]
+    #[arg(long, value_name = "BOOL", help_heading = "Selection", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub folder_settings: Option<bool>,
 
     /// Refuse pictures with more pixels than this [default: 2GP]
@@ -361,12 +284,12 @@ pub struct Written {
     /// The size is read from the file's header and checked before memory is allocated, so that a small file that claims
     /// to be a giant picture does no harm.
     #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub max_pixels: Option<Pixels>,
 
     /// Refuse pictures that need more memory than this when decoded, and longer files [default: 2GiB]
     #[arg(long, value_name = "SIZE", help_heading = "Selection", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub max_bytes: Option<Bytes>,
 
     /// How many CPU threads to use [default: auto]
@@ -374,7 +297,7 @@ pub struct Written {
     /// A number from 1 to 1024. "auto" uses one for each core that the process may run on. Reduced if the limit
     /// on open files (ulimit -n) is low.
     #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub threads: Option<OrAuto<Count>>,
 
     /// How much memory the pictures in progress may take together [default: auto]
@@ -382,7 +305,7 @@ pub struct Written {
     /// At least 1MiB, such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB per thread if that is more, but at most half of
     /// the memory of the machine or its control group, and of the address space (ulimit -v).
     #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub memory: Option<OrAuto<Memory>>,
 
     /// Which devices equalize: auto, cpu, all, or GPUs by number or UUID [default: auto]
@@ -393,7 +316,7 @@ pub struct Written {
     /// the equalizing to those, with the numbers that `histeqd devices` shows. Every device writes the same bytes, except
     /// for JPEGs: see --jpeg.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub devices: Option<DeviceChoice>,
 
     /// Which devices decode and encode JPEGs: auto, cpu, gpu [default: auto]
@@ -403,22 +326,15 @@ pub struct Written {
     /// take pictures from one queue, and GPUs encode what the CPU decodes, so the bytes depend on which was free. "cpu" or
     /// --deterministic writes the same bytes everywhere. "gpu" sends to GPUs everything that they accept, and fails if none
     /// has nvJPEG.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "WHICH",
-        help_heading = "Resources",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
+    #[serde(with = "as_name")]
     pub jpeg: Option<JpegChoice>,
 
     /// How long a GPU may take for one picture before it counts as failed [default: 30s]
     ///
     /// Its pictures are then processed by another device, and it is restarted.
     #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub device_timeout: Option<Wait>,
 
     /// Give GPUs back after this time without work, until there is some: a time, or none [default: none]
@@ -433,28 +349,28 @@ pub struct Written {
     /// A file that its writer has closed, or that was moved into the watched folder, is processed at once. Otherwise its
     /// size and modification time must stay the same for this long.
     #[arg(long, value_name = "TIME", help_heading = "Watching", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub settle: Option<Rest>,
 
     /// How often the watched folders are listed as a safety net [default: 10min]
     ///
     /// They are also listed at the start, and whenever the kernel reports lost events.
     #[arg(long, value_name = "TIME", help_heading = "Watching", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub rescan: Option<Wait>,
 
     /// List the watched folders this often, instead of using the kernel's notifications [default: auto]
     ///
     /// "auto" does so every 5s on network file systems, where other machines write, and not elsewhere.
     #[arg(long, value_name = "TIME", help_heading = "Watching", allow_hyphen_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub poll: Option<OrAuto<Wait>>,
 
     /// What happens to an input once its output is on the disk: keep, delete, move:DIR [default: keep]
     ///
     /// "move:DIR" mirrors the input tree below DIR; if a name is taken there, the input gets a number: cat.2.png.
-    #[arg(long, value_name = "WHAT", help_heading = "Watching", value_parser = AfterParser, hide_possible_values = true)]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "WHAT", help_heading = "Watching", value_parser = AfterParser)]
+    #[serde(with = "as_text")]
     pub after: Option<After>,
 
     /// With --after delete or move: what if an output's name is taken: number, replace, wait [default: number]
@@ -462,36 +378,29 @@ pub struct Written {
     /// As when a name comes again whose first input is done and gone. "number" keeps both, and gives the new output a number:
     /// cat.2.png. "replace" replaces the output that is there. "wait" tries the input again until somebody takes that output
     /// away. With --after keep, an input that changes has its own output made again.
-    #[arg(
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "HOW",
-        help_heading = "Watching",
-        hide_possible_values = true
-    )]
-    #[serde(deserialize_with = "in_any_case")]
+    #[arg(long, value_name = "HOW", help_heading = "Watching")]
+    #[serde(with = "as_name")]
     pub on_collision: Option<OnCollision>,
 
     /// Move inputs that cannot be processed to this folder, each with the reason in a text file next to it [default: none]
     ///
     /// Only for faults of the picture itself. Transient errors are retried, with growing pauses.
     #[arg(long, value_name = "DIR", help_heading = "Watching")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub failed: Option<OrNone<Folder>>,
 
     /// The folder for the ledger of what was done [default: auto]
     ///
     /// "auto" is the folder .histeqd in the output folder. The ledger may be deleted; pictures are then processed again.
     #[arg(long, value_name = "DIR", help_heading = "Watching")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub state: Option<OrAuto<Folder>>,
 
     /// Serve a page, /metrics, /healthz, /readyz and /status at this address [default: none]
     ///
     /// An IP address or localhost, and a port, such as 127.0.0.1:9464. The page shows what arrives, runs and fails, and the latest pictures.
     #[arg(long, value_name = "ADDR", help_heading = "Watching")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub listen: Option<OrNone<Listen>>,
 
     /// A name that this machine has for those who ask at --listen (can be repeated)
@@ -507,7 +416,7 @@ pub struct Written {
     /// One word of at least 16 characters. Without it the service makes a token at its start, and names it in its log, with a link that lets the
     /// browser that opens it first do without.
     #[arg(long, value_name = "FILE", help_heading = "Watching")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub token_file: Option<OrNone<InputFile>>,
 
     /// Tell this URL or command when failures begin, and when they have ended [default: none]
@@ -515,12 +424,12 @@ pub struct Written {
     /// An http or https URL gets a JSON object posted; a command gets it on standard input. Once when pictures begin to fail for good, no outputs can be
     /// written or an inbox is missing, and once when that has not been so for the time of --notify-quiet.
     #[arg(long, value_name = "URL|COMMAND", help_heading = "Watching")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub notify: Option<OrNone<Notify>>,
 
     /// How long there must be no failures until they have ended [default: 10min]
     #[arg(long, value_name = "TIME", help_heading = "Watching")]
-    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text")]
     pub notify_quiet: Option<Wait>,
 }
 
@@ -531,10 +440,12 @@ impl Written {
     }
 }
 
-/// Reads one of several choices, as the flags do.
-fn in_any_case<'de, D: Deserializer<'de>, T: ValueEnum>(from: D) -> Result<Option<T>, D::Error> {
-    let text = String::deserialize(from)?;
-    T::from_str(&text, true).map(Some).map_err(D::Error::custom)
+/// Has a flag with a choice of values take them in any case. Its help names them in a sentence.
+fn in_words(flag: Arg) -> Arg {
+    if flag.get_action().takes_values() && !flag.get_possible_values().is_empty() {
+        return flag.ignore_case(true).hide_possible_values(true);
+    }
+    flag
 }
 
 pub(super) fn table(written: &Written) -> toml::Table {

@@ -97,13 +97,14 @@ impl<'a> Chart<'a> {
     fn new(histograms: &'a Histograms<'a>, scale: Scale) -> Self {
         let bins = BINS.min(histograms.levels);
         let pixels = histograms.layout.pixels() as f64;
-        let curve = |(channel, counts): (Channel, &[u64])| Curve {
-            channel,
-            shares: rebin(counts, bins).into_iter().map(|count| count as f64 / pixels).collect(),
-        };
-        let panel =
-            |(stage, counts)| Panel { stage, channels: histograms.channels(counts).map(curve).collect() };
-        let panels: Vec<Panel> = histograms.stages().map(panel).collect();
+        let panels = histograms.stages().map(|(stage, counts)| {
+            let channels = histograms.channels(counts).map(|(channel, counts)| Curve {
+                channel,
+                shares: rebin(counts, bins).into_iter().map(|count| count as f64 / pixels).collect(),
+            });
+            Panel { stage, channels: channels.collect() }
+        });
+        let panels: Vec<Panel> = panels.collect();
         let one = 1.0 / pixels;
         Self { histograms, scale, top: top(&panels, scale).max(one) * HEADROOM, one, panels }
     }
@@ -159,9 +160,10 @@ impl<'a> Chart<'a> {
         }
         for (curve, steps) in panel.channels.iter().zip(&steps) {
             let width = if curve.channel == Channel::Luma { 1.5 } else { 1.0 };
-            let on_axis = |line: &&[Bar]| line.iter().all(|bar| bar[0].1 > frame.bottom - 0.5);
             let (colour, opacity) = curve.channel.paint();
-            for line in lines(steps, (frame.bottom - frame.top) * CLIFF).filter(|line| !on_axis(line)) {
+            let lines = lines(steps, (frame.bottom - frame.top) * CLIFF);
+            // The others lie on the axis.
+            for line in lines.filter(|line| line.iter().any(|bar| bar[0].1 <= frame.bottom - 0.5)) {
                 // Without an area below it, an isolated bar would float, so it gets a stem.
                 if let (&[[left, right]], 0.0) = (line, opacity) {
                     let middle = f64::midpoint(left.0, right.0);
@@ -176,13 +178,12 @@ impl<'a> Chart<'a> {
     /// Labels the bars of the darkest and the lightest bin with their shares where they are too high to fit.
     fn draw_cut<B: DrawingBackend>(&self, page: &Page<'_, B>, frame: &Frame, panel: &Panel) -> Drawn<B> {
         for (side, x) in [(HPos::Left, frame.left + 10.0), (HPos::Right, frame.right - 10.0)] {
-            let end = |curve: &Curve| match side {
-                HPos::Right => curve.shares[curve.shares.len() - 1],
-                _ => curve.shares[0],
-            };
-            let cut = panel.channels.iter().filter(|curve| end(curve) > self.top);
-            for (line, curve) in cut.enumerate() {
-                let text = format!("{} {}", curve.channel.label(), percent(end(curve)));
+            let ends = panel.channels.iter().map(|curve| match side {
+                HPos::Right => (curve, curve.shares[curve.shares.len() - 1]),
+                _ => (curve, curve.shares[0]),
+            });
+            for (line, (curve, share)) in ends.filter(|(_, share)| *share > self.top).enumerate() {
+                let text = format!("{} {}", curve.channel.label(), percent(share));
                 let y = frame.top + 8.0 + 14.0 * line as f64;
                 page.text(&text, (x, y), SMALL, curve.channel.paint().0, side)?;
             }
@@ -193,11 +194,11 @@ impl<'a> Chart<'a> {
     /// Returns the tops of the bars from left to right.
     fn steps(&self, frame: &Frame, shares: &[f64]) -> Vec<Bar> {
         let width = (frame.right - frame.left) / shares.len() as f64;
-        let bar = |(number, &share): (usize, &f64)| {
+        let bars = shares.iter().enumerate().map(|(number, &share)| {
             let (x, y) = (frame.left + width * number as f64, self.y(frame, share));
             [(x, y), (x + width, y)]
-        };
-        shares.iter().enumerate().map(bar).collect()
+        });
+        bars.collect()
     }
 
     /// Returns the y coordinate of a share in a panel.
@@ -255,12 +256,12 @@ impl Drawing for Chart<'_> {
 /// Returns the highest share that has to fit into the panels. A linear scale ignores the darkest and the lightest bin, where clipped
 /// values collect, and alpha: they would flatten everything else.
 fn top(panels: &[Panel], scale: Scale) -> f64 {
-    let curves = || panels.iter().flat_map(|panel| &panel.channels);
-    let highest = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
-    let all = curves().map(|curve| highest(&curve.shares)).fold(0.0, f64::max);
-    let inner = curves()
+    let curves = panels.iter().flat_map(|panel| &panel.channels);
+    let all = curves.clone().flat_map(|curve| &curve.shares).copied().fold(0.0, f64::max);
+    let inner = curves
         .filter(|curve| curve.channel != Channel::Alpha)
-        .map(|curve| highest(&curve.shares[1..curve.shares.len() - 1]))
+        .flat_map(|curve| &curve.shares[1..curve.shares.len() - 1])
+        .copied()
         .fold(0.0, f64::max);
     if scale == Scale::Linear && inner > 0.0 { inner } else { all }
 }

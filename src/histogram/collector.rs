@@ -146,8 +146,9 @@ fn open<'a>(
     publisher: &'a Publisher,
 ) -> Result<(Box<dyn Write + Send>, Option<Unpublished<'a>>), Error> {
     if let Some(stream) = destination::stream(out) {
-        let cannot = |error| Error::CannotRun(format!("cannot write {}: {error}", Shown(out)));
-        return Ok((Box::new(BufWriter::new(stream.map_err(cannot)?)), None));
+        let stream =
+            stream.map_err(|error| Error::CannotRun(format!("cannot write {}: {error}", Shown(out))))?;
+        return Ok((Box::new(BufWriter::new(stream)), None));
     }
     let mut file = begin(out, publisher)?;
     let copy = file.file().try_clone().map_err(|error| unwritten(Some(out), error))?;

@@ -58,8 +58,8 @@ impl Ledger {
         })?;
         let rows: Vec<(PathBuf, bool)> = rows.collect::<Result<_, _>>()?;
         let stands = inputs_go && entry.output.exists();
-        let is_rival = |(input, is_done): &(PathBuf, bool)| *is_done && stands || input.exists();
-        Ok(rows.into_iter().filter(is_rival).map(|(input, _)| input).collect())
+        let rivals = rows.into_iter().filter(|(input, is_done)| *is_done && stands || input.exists());
+        Ok(rivals.map(|(input, _)| input).collect())
     }
 
     /// Forgets other inputs that were done with the output of this one, which it has now.

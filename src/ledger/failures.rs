@@ -35,10 +35,6 @@ impl Ledger {
 
     fn find_failures(&self, search: &FailureSearch) -> Result<FoundFailures, LedgerError> {
         let wanted = search.text.to_lowercase();
-        let is_wanted = |failure: &FailedPicture| {
-            let contains = |text: &str| text.to_lowercase().contains(&wanted);
-            wanted.is_empty() || contains(&Shown(&failure.input).to_string()) || contains(&failure.reason)
-        };
         let mut query = self.db.prepare(
             "SELECT input, coalesce(reason, ''), coalesce(finished, started) FROM picture
              WHERE state = 'failed' ORDER BY finished DESC",
@@ -54,7 +50,8 @@ impl Ledger {
         let mut all = FoundFailures { found: 0, failures: Vec::new() };
         for row in rows {
             let failure = row?;
-            if is_wanted(&failure) {
+            let told = [&Shown(&failure.input).to_string(), &failure.reason];
+            if told.iter().any(|text| text.to_lowercase().contains(&wanted)) {
                 all.found += 1;
                 if all.failures.len() < search.limit {
                     all.failures.push(failure);

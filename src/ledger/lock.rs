@@ -1,9 +1,9 @@
 //! Locks that allow one process per output folder, and one per ledger.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -129,8 +129,10 @@ impl Lock {
 }
 
 fn of_out(out: &Path) -> Result<LockFile, LockError> {
-    let taken = |Holder { pid, .. }| LockError::Taken { out: out.into(), pid };
-    LockFile::take(&out.join(super::FOLDER), out, taken)
+    LockFile::take(&out.join(super::FOLDER), out, |Holder { pid, .. }| LockError::Taken {
+        out: out.into(),
+        pid,
+    })
 }
 
 fn of_ledger(folder: &Path, out: &Path) -> Result<LockFile, LockError> {
@@ -175,11 +177,10 @@ impl Holder {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
         let text = text.strip_suffix(b"\n").unwrap_or(&text);
-        let mut lines = text.splitn(3, |byte| *byte == b'\n').map(<[u8]>::to_owned);
-        let mut line = || lines.next().unwrap_or_default();
-        let (pid, boot) = (line(), line());
-        let [pid, boot] = [pid, boot].map(|line| String::from_utf8_lossy(&line).into_owned());
-        Ok(Self { pid, boot, out: OsString::from_vec(line()).into() })
+        let mut lines = text.splitn(3, |byte| *byte == b'\n');
+        let [pid, boot, out] = [lines.next(), lines.next(), lines.next()].map(Option::unwrap_or_default);
+        let [pid, boot] = [pid, boot].map(|line| String::from_utf8_lossy(line).into_owned());
+        Ok(Self { pid, boot, out: OsStr::from_bytes(out).into() })
     }
 
     fn write(&self, mut file: &File) -> io::Result<()> {

@@ -56,13 +56,15 @@ impl Ledger {
         let rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
         let mut forgotten = 0;
         let transaction = self.db.unchecked_transaction()?;
-        let is_missing = |input: &Path| missing.iter().any(|folder| input.starts_with(folder));
-        let owns = |row: &Row| inputs_go && row.made.as_deref().is_some_and(|output| !is_gone(output));
-        for row in rows.iter().filter(|row| row.is_old && !is_missing(&row.input) && is_gone(&row.input)) {
-            if !owns(row) {
-                self.forget(&row.input)?;
-                forgotten += 1;
-            }
+        let ended = rows.iter().filter(|row| {
+            row.is_old
+                && !missing.iter().any(|folder| row.input.starts_with(folder))
+                && is_gone(&row.input)
+                && !(inputs_go && row.made.as_deref().is_some_and(|output| !is_gone(output)))
+        });
+        for row in ended {
+            self.forget(&row.input)?;
+            forgotten += 1;
         }
         transaction.commit()?;
         let is_end = rows.len() < most as usize;

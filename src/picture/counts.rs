@@ -93,12 +93,12 @@ impl Counts {
             let kind = Kind::named(&colours, bits, levels)
                 .ok_or_else(|| format!("{colours} of {bits} bits is no kind of pictures"))?;
             let first = kind.fewer_levels().map_or(kind.counts(), usize::from);
-            let plane = |name: &&str| {
+            let above = vec![0; kind.counts() - first];
+            let planes = kind.planes().iter().map(|name| {
                 let counts = counts.get(*name).filter(|counts| counts.len() == first);
                 counts.ok_or_else(|| format!("it has not {first} counts of {name}"))
-            };
-            let above = vec![0; kind.counts() - first];
-            let planes: Vec<_> = kind.planes().iter().map(plane).collect::<Result<_, _>>()?;
+            });
+            let planes: Vec<_> = planes.collect::<Result<_, _>>()?;
             all.add_sum(
                 kind,
                 pictures,
@@ -119,12 +119,10 @@ impl Counts {
     /// # Errors
     /// [`CountsError`].
     pub fn read(path: &Path, roots: &InputRoots) -> Result<Self, CountsError> {
-        let read = || -> io::Result<Vec<u8>> {
-            let mut text = Vec::new();
-            roots.open_named(path)?.take(LONGEST).read_to_end(&mut text)?;
-            Ok(text)
-        };
-        let text = read().map_err(|source| CountsError::Read { path: path.to_owned(), source })?;
+        let mut text = Vec::new();
+        (roots.open_named(path))
+            .and_then(|file| file.take(LONGEST).read_to_end(&mut text))
+            .map_err(|source| CountsError::Read { path: path.to_owned(), source })?;
         Self::from_json(&text).map_err(|why| CountsError::NotCounts { path: path.to_owned(), why })
     }
 }

@@ -22,9 +22,10 @@ impl Kind {
     /// Returns the kind with these [`Kind::name`], [`Kind::bits`] and [`Kind::fewer_levels`].
     pub(crate) fn named(name: &str, bits: u32, levels: Option<u16>) -> Option<Self> {
         let levels = levels.map_or(Levels::All, Levels::First);
-        let kind = |has_colour, is_deep| Self { has_colour, is_deep, levels };
-        let all = [false, true].map(|has_colour| [false, true].map(|is_deep| kind(has_colour, is_deep)));
-        let mut fitting = all.into_iter().flatten().filter(|kind| kind.name() == name && kind.bits() == bits);
+        let all = [(false, false), (false, true), (true, false), (true, true)];
+        let mut fitting = (all.into_iter())
+            .map(|(has_colour, is_deep)| Self { has_colour, is_deep, levels })
+            .filter(|kind| kind.name() == name && kind.bits() == bits);
         fitting.find(|kind| levels == Levels::All || kind.fewer_levels().is_some_and(|number| number >= 2))
     }
 

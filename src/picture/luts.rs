@@ -15,7 +15,7 @@ impl Luts {
     /// Makes LUTs for an operation of the sums of counts of each kind. There are none for pictures that are not like the reference, if there is
     /// one.
     pub fn of(sums: &Counts, operation: &Operation, reference: Option<&Reference>) -> Self {
-        let luts = |(kind, sums): (Kind, &[u64])| {
+        let made = sums.kinds().filter_map(|(kind, sums)| {
             let operation = &Operation { levels: kind.levels(), ..*operation };
             let counts = kind.equalized(sums, operation);
             let reference = match reference {
@@ -24,9 +24,9 @@ impl Luts {
                 }
                 None => &[],
             };
-            Some((kind, self::luts(kind.depth(), counts, operation, reference)))
-        };
-        Self(sums.kinds().filter_map(luts).collect())
+            Some((kind, luts(kind.depth(), counts, operation, reference)))
+        });
+        Self(made.collect())
     }
 
     /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted.

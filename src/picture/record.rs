@@ -98,10 +98,9 @@ impl Record {
     /// Accepts exactly what [`Record::text`] returns.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
-        let mut numbers = text.split(' ').skip(1).map(|field| u64::from_str_radix(field, 16).ok());
-        let mut next = || numbers.next().flatten();
-        let (input, inode) = (Digest::new(next()?)?, next()?);
-        let (settings, output) = (Digest::new(next()?)?, Digest::new(next()?)?);
+        let mut numbers = text.split(' ').skip(1).map_while(|field| u64::from_str_radix(field, 16).ok());
+        let (input, inode) = (Digest::new(numbers.next()?)?, numbers.next()?);
+        let (settings, output) = (Digest::new(numbers.next()?)?, Digest::new(numbers.next()?)?);
         Some(Self { input, inode, settings, output }).filter(|record| record.text() == text)
     }
 }

@@ -9,7 +9,7 @@ use crate::fs::files::WithRemedy;
 use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
 use crate::picture::counts::{Counts, CountsError};
-use crate::picture::kind::{Kind, kind_of};
+use crate::picture::kind::kind_of;
 use crate::picture::record::Digest;
 use codec::{CodecError, Cores, Limits, Opened, Target};
 use equalize::{Layout, Levels, Scratch, count};
@@ -97,6 +97,27 @@ enum Content {
     Counts(Counts),
 }
 
+impl Content {
+    fn read(
+        path: &Path,
+        target: &Target,
+        limits: &Limits,
+        memory: u64,
+        roots: &InputRoots,
+    ) -> Result<Self, Why> {
+        if !fs::metadata(path)?.is_file() {
+            return Err(Why::NotAFile);
+        }
+        let mut head = Vec::new();
+        roots.open_named(path)?.take(HEAD).read_to_end(&mut head)?;
+        if Counts::are_in(&head) {
+            return Ok(Self::Counts(Counts::read(path, roots)?));
+        }
+        let (layout, levels, counts) = count_pages(path, target, limits, memory, roots)?;
+        Ok(Self::Picture { layout, levels, counts })
+    }
+}
+
 /// The longest beginning of a file that tells whether it is one of counts.
 const HEAD: u64 = 64;
 
@@ -117,24 +138,13 @@ impl Reference {
         let is_written_as_jpeg = target.format.is_none_or(|format| format == codec::Format::Jpeg);
         let needs_rgb = target.needs_rgb || !is_written_as_jpeg;
         let target = Target { format: None, eight_bit: false, needs_rgb, ..*target };
-        let read = || {
-            if !fs::metadata(path)?.is_file() {
-                return Err(Why::NotAFile);
-            }
-            let mut head = Vec::new();
-            roots.open_named(path)?.take(HEAD).read_to_end(&mut head)?;
-            if Counts::are_in(&head) {
-                return Ok(Content::Counts(Counts::read(path, roots)?));
-            }
-            let (layout, levels, counts) = count_pages(path, &target, limits, memory, roots)?;
-            Ok(Content::Picture { layout, levels, counts })
-        };
         let wrong = |why| Box::new(ReferenceError { path: path.to_owned(), why });
-        let content = read().map_err(wrong)?;
-        let is_visible = |counts: &[u64]| counts.iter().any(|&count| count > 0);
+        let content = Content::read(path, &target, limits, memory, roots).map_err(wrong)?;
         let counts_any = match &content {
-            Content::Picture { layout, counts, .. } => is_visible(count::of_equalized(counts, layout, false)),
-            Content::Counts(counts) => counts.kinds().any(|(_, counts)| is_visible(counts)),
+            Content::Picture { layout, counts, .. } => {
+                count::of_equalized(counts, layout, false).iter().any(|&count| count > 0)
+            }
+            Content::Counts(sums) => sums.kinds().any(|(_, counts)| counts.iter().any(|&count| count > 0)),
         };
         if counts_any { Ok(Self { path: path.to_owned(), content }) } else { Err(wrong(Why::Invisible)) }
     }
@@ -154,9 +164,11 @@ impl Reference {
             }
             Content::Picture { .. } => Ok(()),
             Content::Counts(sums) => {
-                let fits =
-                    |(kind, _): (Kind, _)| kind.depth() == layout.depth && (kind.has_colour() || !by_channel);
-                if sums.kinds().any(fits) { Ok(()) } else { Err(self.has_none_of(layout, Levels::All)) }
+                let mut kinds = sums.kinds().map(|(kind, _)| kind);
+                match kinds.any(|kind| kind.depth() == layout.depth && (kind.has_colour() || !by_channel)) {
+                    true => Ok(()),
+                    false => Err(self.has_none_of(layout, Levels::All)),
+                }
             }
         }
     }
@@ -178,15 +190,14 @@ impl Reference {
                 Ok(count::of_equalized(counts, own, by_channel))
             }
             Content::Counts(sums) => {
-                let fits = |kind: &Kind| {
+                let fitting = sums.kinds().filter(|(kind, _)| {
                     (kind.depth(), kind.levels().number(layout.depth))
                         == (layout.depth, levels.number(layout.depth))
                         && (kind.has_colour() || !by_channel)
-                };
-                let fitting = || sums.kinds().filter(|(kind, _)| fits(kind));
-                let own = fitting().find(|(kind, _)| kind.has_colour() == has_colour);
-                let (kind, counts) =
-                    own.or_else(|| fitting().next()).ok_or_else(|| self.has_none_of(layout, levels))?;
+                });
+                // Those with its own colours come first.
+                let (kind, counts) = (fitting.min_by_key(|(kind, _)| kind.has_colour() != has_colour))
+                    .ok_or_else(|| self.has_none_of(layout, levels))?;
                 Ok(count::of_equalized(counts, &kind.layout(), by_channel))
             }
         }

@@ -213,8 +213,9 @@ impl BegunMessages {
     /// Has the pictures of a message delivered one by one, so that one that ends its worker takes no others with it.
     pub(super) fn split(&self, delivery: Delivery, message: &Message) {
         let tries = message.deliveries(delivery.deliveries()) - 1;
-        let alone = |picture: &Picture| self.letter(&message.instead(vec![picture.clone()], tries));
-        delivery.settle(Vec::new(), Fate::Replaced(message.pictures.iter().map(alone).collect()));
+        let letters = (message.pictures.iter())
+            .map(|picture| self.letter(&message.instead(vec![picture.clone()], tries)));
+        delivery.settle(Vec::new(), Fate::Replaced(letters.collect()));
     }
 
     /// Puts some pictures of a message aside, and has the others delivered again.
@@ -224,9 +225,9 @@ impl BegunMessages {
             .iter()
             .map(|(picture, why)| self.dead(message, picture, why.clone(), deliveries))
             .collect();
-        let is_refused = |picture: &&Picture| refused.iter().any(|(refused, _)| refused == *picture);
-        let others: Vec<_> =
-            message.pictures.iter().filter(|picture| !is_refused(picture)).cloned().collect();
+        let others = (message.pictures.iter())
+            .filter(|picture| refused.iter().all(|(refused, _)| refused != *picture));
+        let others: Vec<_> = others.cloned().collect();
         let fate = match others.is_empty() {
             true => Fate::Dead,
             false => Fate::Replaced(vec![self.letter(&message.instead(others, deliveries - 1))]),

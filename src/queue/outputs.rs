@@ -41,12 +41,11 @@ pub(super) struct Outputs<'m> {
 impl<'m> Outputs<'m> {
     /// Looks at the inputs of a message.
     pub(super) fn of(pictures: &[Picture], roots: &'m Roots) -> Self {
-        let identity = |input: &PathBuf| match store::is_url(input) {
+        let inputs = pictures.iter().filter_map(|Picture { input, .. }| match store::is_url(input) {
             true => Some(Identity::of_object(input)),
             false => Identity::at(input),
-        };
-        let inputs = pictures.iter().filter_map(|picture| identity(&picture.input)).collect();
-        Self { roots, inputs }
+        });
+        Self { roots, inputs: inputs.collect() }
     }
 
     /// Checks that the output of one of its pictures may be written.

@@ -39,17 +39,15 @@ struct Report {
 /// When there is no such queue, or its server does not answer.
 pub fn describe(place: &Place, json: bool) -> Result<String, Error> {
     let queue = Queue::connect(place, &cli::access()?).map_err(|why| unusable(&why))?;
-    let unusable = |why| unusable(&why);
-    let Stats { waiting, in_progress, .. } = queue.stats().map_err(unusable)?;
-    let answers = queue.ask(PATIENCE).map_err(unusable)?;
+    let Stats { waiting, in_progress, .. } = queue.stats().map_err(|why| unusable(&why))?;
+    let answers = queue.ask(PATIENCE).map_err(|why| unusable(&why))?;
     let mut workers: Vec<Account> =
         answers.iter().filter_map(|answer| serde_json::from_slice(answer).ok()).collect();
     workers.sort_by(|one, other| one.worker.cmp(&other.worker));
-    let dead = queue.dead().map_err(unusable)?;
+    let dead = queue.dead().map_err(|why| unusable(&why))?;
     // Who only reads needs no key.
     let unchecked = Signatures::of(None)?;
-    let said = |letter: &DeadLetter| unchecked.check(&letter.payload).ok().and_then(Dead::parse);
-    let dead = dead.iter().filter_map(said).collect();
+    let dead = dead.iter().filter_map(|letter| Dead::parse(unchecked.check(&letter.payload).ok()?)).collect();
     let report = Report { queue: place.to_string(), waiting, in_progress, workers, dead };
     if json {
         return Ok(serde_json::to_string(&report).expect("numbers and texts") + "\n");

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use store::Url;
@@ -42,6 +43,15 @@ pub(super) struct Outside {
     by_link: bool,
 }
 
+impl Root {
+    fn of(folder: &Path) -> io::Result<Self> {
+        fs::read_dir(folder)?;
+        let canonical = folder.canonicalize()?;
+        let identity = Identity::at(&canonical);
+        Ok(Self { absolute: std::path::absolute(folder)?, canonical, identity })
+    }
+}
+
 impl Roots {
     /// Returns those folders.
     ///
@@ -53,19 +63,12 @@ impl Roots {
             let url = Url::parse(root).map_err(|why| Error::Usage(format!("--root {why}")))?;
             Ok(StoredRoot { path: url.to_string().into(), url })
         });
-        let folder = |folder: &PathBuf| {
-            let paths =
-                fs::read_dir(folder).and_then(|_| Ok((std::path::absolute(folder)?, folder.canonicalize()?)));
-            match paths {
-                Ok((absolute, canonical)) => {
-                    let identity = Identity::at(&canonical);
-                    Ok(Root { absolute, canonical, identity })
-                }
-                Err(why) => Err(Error::Usage(format!("--root {} cannot be used: {why}", Shown(folder)))),
-            }
-        };
+        let folders = folders.into_iter().map(|folder| {
+            Root::of(folder)
+                .map_err(|why| Error::Usage(format!("--root {} cannot be used: {why}", Shown(folder))))
+        });
         let buckets = stored.collect::<Result<_, Error>>()?;
-        let folders = folders.into_iter().map(folder).collect::<Result<Vec<_>, _>>()?;
+        let folders = folders.collect::<Result<Vec<_>, _>>()?;
         let inputs = InputRoots::within(folders.iter().map(|root| root.canonical.clone()).collect());
         Ok(Self { folders, inputs, buckets })
     }

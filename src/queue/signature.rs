@@ -104,8 +104,8 @@ fn parts(payload: &[u8]) -> (Option<&[u8]>, &[u8]) {
 /// Returns the code that hexadecimal digits are.
 fn code(digits: &[u8]) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_chunks::<2>();
-    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+    let bytes = pairs.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    if rest.is_empty() { bytes.collect() } else { None }
 }
 
 #[cfg(test)]

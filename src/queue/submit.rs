@@ -49,10 +49,10 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
     settings.written.check_carried().map_err(Error::Usage)?;
     let queue = Queue::connect(&place, &access).map_err(|why| unusable(&why))?;
     queue.create(&limits).map_err(|why| unusable(&why))?;
-    let scan = || source::scan(&settings, stop);
     let plan = match store::is_url(&settings.out) {
-        true => scan(),
-        false => with_leftovers_removed(&settings.out, usize::MAX, scan).map_err(Error::thread)?,
+        true => source::scan(&settings, stop),
+        false => with_leftovers_removed(&settings.out, usize::MAX, || source::scan(&settings, stop))
+            .map_err(Error::thread)?,
     }?;
     let submission = Submission { queue: &queue, signatures, written: &settings.written, limits, stop };
     let count = submission.publish(plan.jobs)?;
@@ -86,17 +86,19 @@ fn told(count: &Count, skipped: &[(PathBuf, Skip)]) -> String {
     )
 }
 
+/// Returns the whole path of a file, without `..`.
+fn whole(path: &Path) -> Result<PathBuf, Error> {
+    let absolute = std::path::absolute(path).and_then(|path| {
+        match path.components().any(|part| part == Component::ParentDir) {
+            true => path.canonicalize(),
+            false => Ok(path),
+        }
+    });
+    absolute.map_err(|why| Error::Usage(format!("{} cannot be used: {why}", Shown(path))))
+}
+
 /// Returns the settings with whole paths, because workers have other current folders.
 pub(super) fn with_whole_paths(mut settings: Settings) -> Result<Settings, Error> {
-    let whole = |path: &PathBuf| {
-        let absolute = std::path::absolute(path).and_then(|path| {
-            match path.components().any(|part| part == Component::ParentDir) {
-                true => path.canonicalize(),
-                false => Ok(path),
-            }
-        });
-        absolute.map_err(|why| Error::Usage(format!("{} cannot be used: {why}", Shown(path))))
-    };
     for Written { reference, lut, .. } in [&mut settings.written, &mut settings.flags] {
         if let Some(OrNone::Some(InputFile(file))) = reference {
             *file = whole(file)?;

@@ -231,12 +231,13 @@ fn output_of(out: &Path, prefixes: &Prefixes, own: &PictureSettings, input: &Pat
 
 /// Returns whether a file has the name or the first bytes of a picture. Workers pass the others over, and they never have an output.
 fn may_be_a_picture(path: &Path, roots: &InputRoots) -> bool {
-    let head = || {
-        let mut head = Vec::with_capacity(Format::HEAD);
-        roots.open(path)?.take(Format::HEAD as u64).read_to_end(&mut head).map(|_| head)
-    };
+    if promises_a_picture(path) {
+        return true;
+    }
+    let mut head = Vec::with_capacity(Format::HEAD);
+    let read = roots.open(path).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));
     // What cannot be read is for the worker to tell of.
-    promises_a_picture(path) || head().map_or(true, |head| Format::sniff(&head).is_some())
+    read.is_err() || Format::sniff(&head).is_some()
 }
 
 /// Which input an output belongs to, where several may have the same.

@@ -64,8 +64,9 @@ pub fn work(
     let signatures = Signatures::of(command.queue.key_file.as_deref())?;
     let begun = Arc::new(BegunMessages::new(u64::from(command.attempts.get()), signatures));
     let told = Arc::clone(&begun);
-    let answer = move || serde_json::to_vec(&told.account()).unwrap_or_default();
-    queue.answer(answer).map_err(|why| unusable(&why))?;
+    queue
+        .answer(move || serde_json::to_vec(&told.account()).unwrap_or_default())
+        .map_err(|why| unusable(&why))?;
     info!("histeqd {}: working on {place}", env!("CARGO_PKG_VERSION"));
     // Without a service manager nobody listens.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
@@ -219,8 +220,10 @@ impl Worker<'_> {
                 thread::sleep(TICK);
                 continue;
             }
-            let is_next = |taken: &Taken| taken.is_like(text, root) && self.begun.is_free_for(&taken.message);
-            if let Some(place) = self.held.iter().position(is_next) {
+            let mut held = self.held.iter();
+            let next =
+                held.position(|taken| taken.is_like(text, root) && self.begun.is_free_for(&taken.message));
+            if let Some(place) = next {
                 let jobs = self.held.remove(place).map(|taken| self.begin(taken, settings));
                 match jobs {
                     Some(jobs) if !jobs.is_empty() => return Some(jobs),
@@ -271,9 +274,10 @@ impl Worker<'_> {
 
     /// Fails all pictures of a message whose settings cannot be used here.
     fn fail_all(&self, taken: Taken, reason: &str) {
-        let failure = || Failure { reason: reason.to_owned(), fault: Fault::Passing };
-        let failures =
-            taken.message.pictures.iter().map(|picture| (picture.input.clone(), failure())).collect();
+        let failures = taken.message.pictures.iter().map(|picture| {
+            (picture.input.clone(), Failure { reason: reason.to_owned(), fault: Fault::Passing })
+        });
+        let failures = failures.collect();
         self.begun.begin(taken, HashSet::new(), failures);
     }
 
@@ -391,10 +395,10 @@ impl Worker<'_> {
     fn outside(&self, pictures: &[Picture]) -> Vec<(Picture, String)> {
         let mut check_input = self.roots.check_inputs();
         let outputs = Outputs::of(pictures, &self.roots);
-        let outside = |picture: &Picture| {
+        let outside = pictures.iter().filter_map(|picture| {
             let checked = check_input(&picture.input).map_err(Unwritable::from);
             Some((picture.clone(), checked.and_then(|()| outputs.check(picture)).err()?.to_string()))
-        };
-        pictures.iter().filter_map(outside).collect()
+        });
+        outside.collect()
     }
 }

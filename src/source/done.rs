@@ -53,13 +53,18 @@ impl Standing {
     pub(super) fn of(output: &Path, input: &InputState, settings: Digest, times: Times) -> Self {
         match fs::metadata(output) {
             Ok(metadata) if metadata.is_file() => {
-                let is_untouched = |record: &Record| record.is_untouched(&metadata);
                 let mut made_ns = mtime_ns(&metadata);
                 // An output that keeps the time of its input is younger, although nothing but a record or that time tells.
                 if times == Times::Keep && made_ns == input.stamp.mtime_ns {
                     made_ns = i64::MAX;
                 }
-                Self::judge(Record::of(output), made_ns, is_untouched, input, settings)
+                Self::judge(
+                    Record::of(output),
+                    made_ns,
+                    |record| record.is_untouched(&metadata),
+                    input,
+                    settings,
+                )
             }
             _ => Self::ToDo,
         }
@@ -68,8 +73,8 @@ impl Standing {
     /// Returns what an output in object storage is to an input in this state, with these settings.
     pub(super) fn of_object(output: &store::Found, input: &InputState, settings: Digest) -> Self {
         let record = output.record.as_ref().and_then(|record| Record::parse(record.as_bytes()));
-        let is_untouched = |record: &Record| record.is_of_length(output.entry.size);
-        Self::judge(record, output.entry.version.modified_ns, is_untouched, input, settings)
+        let store::Entry { size, version, .. } = &output.entry;
+        Self::judge(record, version.modified_ns, |record| record.is_of_length(*size), input, settings)
     }
 
     /// An output that somebody else has written to since it was made is theirs, whatever the settings. An output without a record goes by

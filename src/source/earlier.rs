@@ -15,14 +15,12 @@ const LOOKED_AT: usize = 64;
 /// folders above them tell: an inbox may lie in an output folder, too. The run's own output folder, `out`, does not count.
 pub fn signs_of_outputs(folder: &Path, out: &Path) -> Option<String> {
     let absolute = std::path::absolute(folder).ok()?;
-    let has_state = |folder: &Path| folder.join(ledger::FOLDER).is_dir();
     let root = absolute.ancestors().find(|above| has_state(above) && !are_same(above, out));
     if root == Some(&absolute) {
         return Some(note(folder, "is the output folder"));
     }
-    let is_out = |path: &Path| are_same(path, out);
     let entries = WalkDir::new(folder).into_iter();
-    let entries = entries.filter_entry(|entry| !entry.file_type().is_dir() || !is_out(entry.path()));
+    let entries = entries.filter_entry(|entry| !entry.file_type().is_dir() || !are_same(entry.path(), out));
     let sign = entries.take(LOOKED_AT).flatten().find(|entry| {
         if entry.file_type().is_dir() { has_state(entry.path()) } else { Record::of(entry.path()).is_some() }
     })?;
@@ -30,6 +28,11 @@ pub fn signs_of_outputs(folder: &Path, out: &Path) -> Option<String> {
         Some(root) => note(folder, &format!("lies in {}, the output folder", Shown(root))),
         None => note(folder, &format!("contains outputs ({})", Shown(sign.path()))),
     })
+}
+
+/// Returns whether a folder has a ledger in its usual place.
+fn has_state(folder: &Path) -> bool {
+    folder.join(ledger::FOLDER).is_dir()
 }
 
 fn note(folder: &Path, what: &str) -> String {

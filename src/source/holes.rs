@@ -13,10 +13,9 @@ use crate::fs::input::open;
 /// is its beginning afterwards.
 pub(crate) fn has_holes(file: &File) -> bool {
     let (Ok(system), Ok(metadata)) = (FileSystem::of_file(file), file.metadata()) else { return false };
-    let is_sparse = || metadata.blocks().saturating_mul(512) < metadata.len();
     match system.holes {
         Finding::None => return false,
-        Finding::SparseSeek if !is_sparse() => return false,
+        Finding::SparseSeek if metadata.blocks().saturating_mul(512) >= metadata.len() => return false,
         Finding::SparseSeek | Finding::Seek => {}
     }
     // An empty file has none, and no place to look for one.

@@ -176,13 +176,10 @@ impl Iterator for Batches {
         let first = self.jobs.next()?;
         let mut bytes = first.bytes;
         let mut batch = vec![first];
-        let mut fits = |job: &Job| {
-            bytes += job.bytes;
-            bytes <= Self::MAX_BYTES
-        };
         while batch.len() < most
-            && let Some(job) = self.jobs.next_if(&mut fits)
+            && let Some(job) = self.jobs.next_if(|job| bytes + job.bytes <= Self::MAX_BYTES)
         {
+            bytes += job.bytes;
             batch.push(job);
         }
         Some(batch)

@@ -43,27 +43,30 @@ struct Folder<'a> {
     canonical: PathBuf,
 }
 
+impl<'a> Folder<'a> {
+    fn of(named: &'a Path) -> io::Result<Self> {
+        if !fs::metadata(named)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self { named, absolute: std::path::absolute(named)?, canonical: named.canonicalize()? })
+    }
+}
+
 impl<'a> Folders<'a> {
     /// Returns those of these inputs.
     ///
     /// # Errors
     /// When one of them is no folder.
     pub(super) fn of(inputs: &'a [PathBuf]) -> Result<Self, Error> {
-        let folder = |named: &'a PathBuf| {
-            let is_folder = fs::metadata(named).and_then(|metadata| match metadata.is_dir() {
-                true => Ok(()),
-                false => Err(io::ErrorKind::NotADirectory.into()),
-            });
-            let paths = is_folder.and_then(|()| Ok((std::path::absolute(named)?, named.canonicalize()?)));
-            let (absolute, canonical) = paths.map_err(|why| {
+        let folders = inputs.iter().map(|named| {
+            Folder::of(named).map_err(|why| {
                 let named = Shown(named);
                 Error::Usage(format!(
                     "--files-from takes files below the input folders, and {named} is none: {why}"
                 ))
-            })?;
-            Ok(Folder { named, absolute, canonical })
-        };
-        inputs.iter().map(folder).collect::<Result<_, _>>().map(Self)
+            })
+        });
+        folders.collect::<Result<_, _>>().map(Self)
     }
 
     /// Returns whether one of them contains a folder, whose path must be without links.

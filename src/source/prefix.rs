@@ -42,8 +42,7 @@ impl Prefixes {
 
     /// Returns where the file `input` belongs below the output folder, if it has the path `below` below its input folder.
     pub fn placed<'p>(&self, input: &Path, below: &'p Path) -> Cow<'p, Path> {
-        let is_in = |folder: &Path| input.strip_prefix(folder).is_ok_and(|own| own == below);
-        match self.0.iter().find(|(folder, _)| is_in(folder)) {
+        match self.0.iter().find(|(folder, _)| input.strip_prefix(folder) == Ok(below)) {
             Some((_, name)) => Path::new(name).join(below).into(),
             None => below.into(),
         }
@@ -52,8 +51,8 @@ impl Prefixes {
 
 fn name_of(folder: &Path) -> Result<OsString, Error> {
     // `.` and paths that end in `..` have a name too.
-    let whole = || folder.canonicalize().ok();
-    let name = folder.file_name().map(OsStr::to_owned).or_else(|| whole()?.file_name().map(OsStr::to_owned));
+    let name = (folder.file_name().map(OsStr::to_owned))
+        .or_else(|| folder.canonicalize().ok()?.file_name().map(OsStr::to_owned));
     match name {
         Some(name) if name != ledger::FOLDER => Ok(name),
         _ => Err(Error::Usage(format!(

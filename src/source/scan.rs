@@ -76,8 +76,9 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         FolderNote::Unusable(_) => None,
     }));
     let prefixes = prefixes(settings)?;
-    let candidate = |found: Found| Candidate { output: found.output(settings, &prefixes), found };
-    candidates::plan(found.into_iter().map(candidate).collect(), settings, stop, &mut plan)?;
+    let found = found.into_iter();
+    let candidates = found.map(|found| Candidate { output: found.output(settings, &prefixes), found });
+    candidates::plan(candidates.collect(), settings, stop, &mut plan)?;
     Ok(plan)
 }
 
@@ -309,8 +310,8 @@ impl Search<'_> {
     }
 
     fn take(&mut self, input: &Path, below: &Path, named: bool, metadata: &Metadata) {
-        let last = || FileSystem::of(input).is_ok_and(|own| own.lasting_inodes);
-        let lasting_inodes = *self.lasting_inodes.entry(metadata.dev()).or_insert_with(last);
+        let lasting_inodes = *(self.lasting_inodes.entry(metadata.dev()))
+            .or_insert_with(|| FileSystem::of(input).is_ok_and(|own| own.lasting_inodes));
         let settings = match named {
             true => Ok(Arc::clone(&self.settings.picture)),
             false => self.folders.of(self.settings, input, below),
@@ -348,10 +349,12 @@ fn choice(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Iden
     if !entry.file_type().is_dir() {
         return selection.file(below);
     }
-    let is_out =
-        || out.is_some() && entry.metadata().is_ok_and(|metadata| Some(Identity::of(&metadata)) == out);
-    let choice = selection.folder(below);
-    if choice == Choice::Taken && is_out() { Choice::NotSelected } else { choice }
+    match (selection.folder(below), out) {
+        (Choice::Taken, Some(out)) if entry.metadata().is_ok_and(|entry| Identity::of(&entry) == out) => {
+            Choice::NotSelected
+        }
+        (choice, _) => choice,
+    }
 }
 
 fn below<'a>(path: &'a Path, root: &Path) -> &'a Path {

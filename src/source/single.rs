@@ -98,9 +98,9 @@ impl<'s> Objects<'s> {
             if !metadata.is_file() {
                 return Err(Refusal::NotAFile.into());
             }
-            let last = || FileSystem::of(input).is_ok_and(|own| own.lasting_inodes);
-            let lasting_inodes = *self.lasting_inodes.entry(metadata.dev()).or_insert_with(last);
-            return Ok((InputState::of(&metadata, lasting_inodes), None));
+            let lasting_inodes = (self.lasting_inodes.entry(metadata.dev()))
+                .or_insert_with(|| FileSystem::of(input).is_ok_and(|own| own.lasting_inodes));
+            return Ok((InputState::of(&metadata, *lasting_inodes), None));
         }
         let there = self.at(input).map_err(PictureError::of_store)?;
         let (bucket, found) = there.ok_or_else(|| PictureError::Read(io::ErrorKind::NotFound.into()))?;

@@ -95,11 +95,11 @@ fn inputs_inside_output(settings: &Settings) -> Vec<(PathBuf, PathBuf)> {
         return objects::inputs_inside(settings);
     }
     let Ok(out) = settings.out.canonicalize() else { return Vec::new() };
-    let inside = |input: &PathBuf| {
+    let inside = settings.inputs.iter().filter_map(|input| {
         let folder = input.canonicalize().ok().filter(|folder| folder.is_dir())?;
         Some((folder.strip_prefix(&out).ok()?.to_owned(), input.clone()))
-    };
-    settings.inputs.iter().filter_map(inside).collect()
+    });
+    inside.collect()
 }
 
 /// Another input with the same output.
@@ -113,14 +113,13 @@ struct Sharer {
 /// that differ in nothing else are the same; whether it does is not asked in a dry run, because a file has to be created for that.
 fn shared_outputs(candidates: &[Candidate], settings: &Settings) -> Vec<Option<Sharer>> {
     let mirrors = settings.naming == Naming::Mirror && !settings.prefix_folder;
-    let are_separable =
-        |one: &Found, other: &Found| mirrors && !(one.named && other.named) && one.root() != other.root();
-    let numbers = numbers_of_sharers(candidates, settings).into_iter();
-    let sharer = |(one, other): (&Candidate, Option<usize>)| {
+    let pairs = candidates.iter().zip(numbers_of_sharers(candidates, settings));
+    let sharers = pairs.map(|(Candidate { found: one, .. }, other)| {
         let other = &candidates[other?].found;
-        Some(Sharer { other: other.input.clone(), separable: are_separable(&one.found, other) })
-    };
-    candidates.iter().zip(numbers).map(sharer).collect()
+        let separable = mirrors && !(one.named && other.named) && one.root() != other.root();
+        Some(Sharer { other: other.input.clone(), separable })
+    });
+    sharers.collect()
 }
 
 /// As [`shared_outputs`], but returns the numbers of the others.

@@ -50,11 +50,11 @@ pub(super) fn names_picture(url: &Path) -> bool {
 /// Returns the input folders in object storage that lie in the output folder, each with its path below that.
 pub(super) fn inputs_inside(settings: &Settings) -> Vec<(PathBuf, PathBuf)> {
     let Ok(Some(out)) = url_of(&settings.out) else { return Vec::new() };
-    let inside = |input: &PathBuf| {
+    let inside = settings.inputs.iter().filter_map(|input| {
         let url = url_of(input).ok().flatten().filter(|url| url.is_in(&out))?;
         (!names_picture(input)).then_some((url.below(&out)?.into(), input.clone()))
-    };
-    settings.inputs.iter().filter_map(inside).collect()
+    });
+    inside.collect()
 }
 
 impl Search<'_> {
@@ -193,9 +193,10 @@ impl Outputs {
             Error::CannotRun(format!("--out {} cannot be used: {why}", Shown(&settings.out)))
         };
         let bucket = settings.storage.bucket(&out).map_err(unusable)?;
-        let is_ours = |one: &&Candidate| settings.shard.is_none_or(|shard| shard.takes(&one.found.below));
+        let ours = (candidates.iter())
+            .filter(|one| settings.shard.is_none_or(|shard| shard.takes(&one.found.below)));
         // What cannot be a name there fails.
-        let urls = candidates.iter().filter(is_ours).filter_map(|one| Url::parse(&one.output).ok());
+        let urls = ours.filter_map(|one| Url::parse(&one.output).ok());
         let mut urls: Vec<Url> = urls.collect();
         let mut outputs = Self::default();
         if urls.len() > ASKED {

@@ -1,0 +1,161 @@
+//! What follows from each key besides its value: what it decides, and what it needs for an effect.
+
+use super::{FormatName, MethodName};
+use Need::{Format, InputsGo, Ledger, Listen, Mask, Method, Notify, Watch};
+
+/// A key that can be written.
+#[derive(Clone, Copy)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) role: Role,
+    /// Whether it is told to people even with its default value.
+    pub(super) is_told: bool,
+    /// Whether it names other places, or devices. Whoever may write to an input folder need not be allowed to have those read or used.
+    pub(super) is_elsewhere: bool,
+    /// What it needs for an effect, if anything.
+    pub(super) need: Option<Need>,
+}
+
+/// What a key decides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// What outputs look like.
+    Output,
+    /// How a machine does its work.
+    Worker,
+    /// How a service does what it watches itself.
+    Service,
+    /// Anything else.
+    Run,
+}
+
+/// What a key needs for an effect.
+#[derive(Clone, Copy)]
+pub(super) enum Need {
+    /// This method.
+    Method(MethodName),
+    /// Outputs that may have this format.
+    Format(FormatName),
+    /// A folder of masks.
+    Mask,
+    /// A service.
+    Watch,
+    /// A service whose inputs do not stay.
+    InputsGo,
+    /// A service that can be asked.
+    Listen,
+    /// A service that tells of failures.
+    Notify,
+    /// A run that goes by the ledger.
+    Ledger,
+}
+
+const fn key(name: &'static str, role: Role) -> Key {
+    Key { name, role, is_told: false, is_elsewhere: false, need: None }
+}
+
+const fn output(name: &'static str) -> Key {
+    key(name, Role::Output)
+}
+
+const fn worker(name: &'static str) -> Key {
+    key(name, Role::Worker)
+}
+
+const fn service(name: &'static str) -> Key {
+    key(name, Role::Service)
+}
+
+const fn run(name: &'static str) -> Key {
+    key(name, Role::Run)
+}
+
+impl Key {
+    const fn told(self) -> Self {
+        Self { is_told: true, ..self }
+    }
+
+    const fn elsewhere(self) -> Self {
+        Self { is_elsewhere: true, ..self }
+    }
+
+    const fn needs(self, need: Need) -> Self {
+        Self { need: Some(need), ..self }
+    }
+}
+
+/// All keys, in the order of their flags.
+pub(super) const KEYS: [Key; 52] = [
+    output("method").told(),
+    output("strength").told(),
+    output("clip-low").told().needs(Method(MethodName::Stretch)),
+    output("clip-high").told().needs(Method(MethodName::Stretch)),
+    output("reference").told().elsewhere().needs(Method(MethodName::Match)),
+    output("clip-limit").told().needs(Method(MethodName::Clahe)),
+    output("tiles").told().needs(Method(MethodName::Clahe)),
+    output("tile-size").needs(Method(MethodName::Clahe)),
+    output("color").told(),
+    output("together"),
+    output("lut").elsewhere(),
+    output("range"),
+    output("window"),
+    output("levels"),
+    output("mask").elsewhere(),
+    output("mask-keep").needs(Mask),
+    output("no-data"),
+    output("segmentations"),
+    output("format").told(),
+    output("frames"),
+    output("depth").told(),
+    output("quality").needs(Format(FormatName::Jpeg)),
+    output("png-level").needs(Format(FormatName::Png)),
+    run("overwrite"),
+    run("prefix-folder"),
+    worker("durability"),
+    run("times"),
+    run("permissions"),
+    run("include"),
+    run("exclude"),
+    run("links"),
+    run("folder-settings"),
+    worker("max-pixels"),
+    worker("max-bytes"),
+    worker("threads"),
+    worker("memory"),
+    worker("devices"),
+    output("jpeg").elsewhere(),
+    worker("device-timeout"),
+    worker("gpu-idle").needs(Watch),
+    run("settle").needs(Watch),
+    run("rescan").needs(Watch),
+    run("poll").needs(Watch),
+    service("after").needs(Watch),
+    service("on-collision").needs(InputsGo),
+    service("failed").needs(Watch),
+    service("state").needs(Ledger),
+    service("listen").needs(Watch),
+    service("listen-name").needs(Listen),
+    service("token-file").needs(Listen),
+    service("notify").needs(Watch),
+    service("notify-quiet").needs(Notify),
+];
+
+/// Returns the keys that decide this.
+pub(super) fn of(role: Role) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| key.role == role)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command};
+
+    use super::*;
+    use crate::config::Written;
+
+    #[test]
+    fn every_flag_is_here() {
+        let flags = Written::augment_args(Command::new("keys"));
+        let flags: Vec<_> = flags.get_arguments().filter_map(clap::Arg::get_long).collect();
+        assert_eq!(KEYS.map(|key| key.name).to_vec(), flags);
+    }
+}

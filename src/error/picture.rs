@@ -1,0 +1,250 @@
+//! Why one picture failed.
+
+use std::io;
+use std::sync::Arc;
+
+use super::refusal::{Refusal, remedy_for_sharers};
+use crate::config::FolderError;
+use crate::fs::files::WithRemedy;
+use crate::fs::input::outside;
+use crate::picture::mask::MaskError;
+use crate::publish::PublishError;
+use crate::slot::SlotError;
+use codec::{CodecError, Object};
+
+/// Why one picture failed. The others go on.
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    /// Its file could not be read.
+    #[error("cannot be read: {}", WithRemedy(.0))]
+    Read(#[source] io::Error),
+    /// Its file was written to, replaced or removed before its output was published.
+    #[error("it changed while it was being read")]
+    Changed,
+    /// Its content could not be decoded, or not be encoded in the requested format.
+    #[error(transparent)]
+    Codec(CodecError),
+    /// There was no memory for it.
+    #[error(transparent)]
+    Slot(#[from] SlotError),
+    /// Its output could not be written.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// It has fewer levels than bins were requested for its histogram.
+    #[error("its samples have only {levels} levels, which is fewer than {bins} bins; lower --bins")]
+    TooManyBins {
+        /// Levels of its samples.
+        levels: usize,
+        /// Bins that were requested.
+        bins: usize,
+    },
+    /// Its levels stand for other values than those of other pictures.
+    #[error(
+        "its samples are spread over levels between its own least and greatest value, so they cannot be counted together with others; \
+         give the range of all with --range LOW..HIGH"
+    )]
+    OwnRange,
+    /// Its levels stand for other values than those of others in its group, because stored values are rescaled otherwise.
+    #[error(
+        "stored values of its group are rescaled in different ways (RescaleSlope, RescaleIntercept), so that equal levels would be other values; \
+         give the range of all in their unit, as in --range -1000hu..400hu or 0..30000bqml, or equalize each for itself"
+    )]
+    OtherRescale,
+    /// It has pages whose histograms cannot be added.
+    #[error(
+        "its pages are not of one kind, so their histograms cannot be added; split it into single pictures first"
+    )]
+    PagesDiffer,
+    /// Its plot could not be drawn.
+    #[error("its plot cannot be drawn: {0}")]
+    Plot(String),
+    /// The settings of its folder cannot be used.
+    #[error("its folder's settings cannot be used: {0}")]
+    Folder(Arc<FolderError>),
+    /// It cannot have its mask.
+    #[error(transparent)]
+    Mask(Box<MaskError>),
+    /// It was not attempted, so that nothing is lost.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// One of its pages failed.
+    #[error("page {number}: {error}")]
+    Page {
+        /// The number of the page, from 1.
+        number: usize,
+        /// Why it failed.
+        error: Box<Self>,
+    },
+    /// A bug: the code that processed it panicked.
+    #[error("histeqd has a bug here, please report it: {0}")]
+    Bug(String),
+}
+
+impl PictureError {
+    /// Returns whether the only thing wrong is that the file's content is not a picture.
+    pub fn is_not_a_picture(&self) -> bool {
+        matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
+    }
+
+    /// Returns what the file is, if it is a DICOM object that is no picture.
+    pub fn object(&self) -> Option<Object> {
+        if let Self::Codec(CodecError::NoPicture(object)) = self { Some(*object) } else { None }
+    }
+
+    /// Returns whether the file has content, and nothing in it says what that is.
+    pub fn is_of_no_known_format(&self) -> bool {
+        matches!(self, Self::Codec(CodecError::NotAPicture))
+    }
+
+    /// Returns whether it needs more memory in all than `--memory` allows, so that it fails until there is more.
+    pub fn exceeds_memory(&self) -> bool {
+        match self {
+            Self::Slot(SlotError::LargerThanMemory { .. })
+            | Self::Codec(CodecError::LargerThanMemory { .. }) => true,
+            Self::Page { error, .. } => error.exceeds_memory(),
+            _ => false,
+        }
+    }
+
+    /// Returns whether the same file may succeed at another time: the obstacle is not in the picture.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Read(error) => {
+                !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
+            }
+            Self::Codec(error) => matches!(error, CodecError::Io(_) | CodecError::OutOfMemory { .. }),
+            Self::Publish(error) => error.is_transient(),
+            Self::Slot(error) => !matches!(error, SlotError::LargerThanMemory { .. }),
+            // Where inputs and outputs may go can change without the picture.
+            Self::Changed | Self::Folder(_) => true,
+            Self::Refused(refusal) => !matches!(
+                refusal,
+                Refusal::NotAFile
+                    | Refusal::ObjectName { .. }
+                    | Refusal::OutputName { .. }
+                    | Refusal::Outside(_)
+                    | Refusal::KillsProcess { .. }
+                    | Refusal::Animation { .. }
+                    | Refusal::Unlike(_)
+                    | Refusal::Uncounted { .. }
+            ),
+            Self::Page { error, .. } => error.is_transient(),
+            Self::Mask(error) => error.is_transient(),
+            Self::TooManyBins { .. }
+            | Self::PagesDiffer
+            | Self::OwnRange
+            | Self::OtherRescale
+            | Self::Plot(_)
+            | Self::Bug(_) => false,
+        }
+    }
+
+    /// Returns whether the rest of a file that is still being written could mend this.
+    pub fn may_be_incomplete(&self) -> bool {
+        match self {
+            Self::Codec(error) => error.may_be_incomplete(),
+            Self::Page { error, .. } => error.may_be_incomplete(),
+            // The end is missing, or a decoder was not prepared for that.
+            Self::Read(_) | Self::Bug(_) => true,
+            Self::Changed
+            | Self::Slot(_)
+            | Self::Publish(_)
+            | Self::TooManyBins { .. }
+            | Self::PagesDiffer
+            | Self::OwnRange
+            | Self::OtherRescale
+            | Self::Plot(_)
+            | Self::Folder(_)
+            | Self::Mask(_)
+            | Self::Refused(_) => false,
+        }
+    }
+
+    /// Returns the message for a service, which tries again by itself.
+    pub fn in_service(&self) -> String {
+        match self {
+            Self::Publish(error) => error.in_service(),
+            error => error.to_string(),
+        }
+    }
+
+    /// Returns the reason without what differs from picture to picture, by which failures are grouped.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Codec(error) => error.kind(),
+            Self::Page { error, .. } => error.kind(),
+            Self::Publish(error) => error.kind(),
+            Self::Refused(Refusal::SharedOutput { separable, .. }) => {
+                format!("another input would have the same output; {}", remedy_for_sharers(*separable))
+            }
+            Self::Refused(Refusal::ReplacesInput { .. }) => {
+                "its output would replace an input; choose another --out".into()
+            }
+            Self::Refused(Refusal::InInputFolder { .. }) => {
+                "its output would lie in an input folder; choose another --out".into()
+            }
+            error => error.to_string(),
+        }
+    }
+
+    /// Names the page, numbered from 0, that is at fault, unless none is.
+    pub fn on_page(self, index: usize) -> Self {
+        match self {
+            error @ (Self::Codec(_) | Self::Bug(_)) => {
+                Self::Page { number: index + 1, error: Box::new(error) }
+            }
+            error => error,
+        }
+    }
+
+    /// Returns what an encoder's error means for the picture: if writing failed, the output is to blame.
+    pub fn of_encoder(error: CodecError, unwritten: impl FnOnce(io::Error) -> PublishError) -> Self {
+        match error {
+            CodecError::Io(source) => unwritten(source).into(),
+            error => Self::Codec(error),
+        }
+    }
+
+    /// Returns whether no output of any other picture could be made either: none can be written, or the bucket of the inputs is gone.
+    pub fn affects_all_outputs(&self) -> bool {
+        match self {
+            Self::Publish(error) => error.affects_all(),
+            Self::Read(error) => of_store(error).is_some_and(store::Error::concerns_bucket),
+            _ => false,
+        }
+    }
+
+    /// Returns what it means that an input cannot be opened.
+    pub(crate) fn of_input(error: io::Error) -> Self {
+        match outside(&error) {
+            Some(outside) => Refusal::Outside(outside.clone()).into(),
+            None => Self::Read(error),
+        }
+    }
+
+    /// Returns what it means that an object cannot be read.
+    pub(crate) fn of_store(error: store::Error) -> Self {
+        if error.is_precondition() { Self::Changed } else { Self::Read(io::Error::other(error)) }
+    }
+}
+
+/// Returns the error of object storage that a system error stands for, if it does.
+fn of_store(error: &io::Error) -> Option<&store::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// For errors of decoders: what they could not read is the input. See [`PictureError::of_encoder`] for those of encoders.
+impl From<CodecError> for PictureError {
+    fn from(error: CodecError) -> Self {
+        match error {
+            CodecError::Io(error) => Self::Read(error),
+            error => Self::Codec(error),
+        }
+    }
+}
+
+impl From<MaskError> for PictureError {
+    fn from(error: MaskError) -> Self {
+        Self::Mask(Box::new(error))
+    }
+}

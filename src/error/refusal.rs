@@ -1,0 +1,126 @@
+//! Why a picture was not attempted.
+
+use std::path::PathBuf;
+
+use crate::fs::input::Outside;
+use crate::fs::paths::Shown;
+use crate::picture::reference::Unlike;
+
+/// Why a picture was not attempted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Another input has the same output.
+    #[error("{} would have the same output, {}; {}", Shown(other), Shown(output), remedy_for_sharers(*separable))]
+    SharedOutput {
+        /// The other input, or the first of several.
+        other: PathBuf,
+        /// The output.
+        output: PathBuf,
+        /// Whether `--prefix-folder` would give them outputs of their own.
+        separable: bool,
+    },
+    /// There is an output of an earlier input, which is not to be replaced.
+    #[error(
+        "there is {} already, from an earlier input; take it away, or use --on-collision number to keep both",
+        Shown(output)
+    )]
+    FormerOutput {
+        /// The output.
+        output: PathBuf,
+    },
+    /// Its output would replace an input.
+    #[error("its output {} would replace an input; choose another --out", Shown(output))]
+    ReplacesInput {
+        /// The output.
+        output: PathBuf,
+    },
+    /// Its output would lie in an input folder, where a file that was not selected, or is yet to come, might have its name.
+    #[error(
+        "its output {} would lie in the input folder {}; choose another --out",
+        Shown(output),
+        Shown(folder)
+    )]
+    InInputFolder {
+        /// The output.
+        output: PathBuf,
+        /// The input folder.
+        folder: PathBuf,
+    },
+    /// Its output would lie in a folder for finished inputs, or for the service's state, and might replace what is there.
+    #[error(
+        "its output {} would lie in a folder of --after, --failed or --state; rename its folder, or use another folder there",
+        Shown(output)
+    )]
+    AmongInputs {
+        /// The output.
+        output: PathBuf,
+    },
+    /// It does not exist, and its name is a glob.
+    #[error(
+        "does not exist; the shell replaces a glob by names unless it is quoted or matches nothing: \
+         give the folder, and this to --include if need be"
+    )]
+    Glob,
+    /// It is on the list of files, and in no input folder.
+    #[error("it is listed, and lies in no input folder; name the folder that it lies in as INPUT")]
+    OutsideInputs,
+    /// It is an animation, whose frames have one histogram, and tiles would lie across them.
+    #[error(
+        "CLAHE cannot do an animation, whose {frames} frames are one picture; use --method global, or extract the frames first"
+    )]
+    Animation {
+        /// Its frames.
+        frames: usize,
+    },
+    /// It is not like the reference that it is to get its levels from.
+    #[error(transparent)]
+    Unlike(#[from] Unlike),
+    /// The table of levels is made of given counts, and none are of pictures like it.
+    #[error(
+        "the files of --lut have no counts of pictures like it ({kind}); count some with `histeqd histogram --counts FILE`"
+    )]
+    Uncounted {
+        /// Its kind.
+        kind: String,
+    },
+    /// There is no object with the URL that the user gave.
+    #[error(
+        "there is no such object; a URL whose name is not that of a picture, or has a slash at its end, stands for a folder"
+    )]
+    NoObject,
+    /// It is an object whose name cannot be used.
+    #[error("{why}; copy it under another name")]
+    ObjectName {
+        /// Why, as a sentence about such names.
+        why: &'static str,
+    },
+    /// Its output would be an object whose name cannot be used.
+    #[error("its output cannot be written: {why}; rename it")]
+    OutputName {
+        /// Why, as a sentence that names the output.
+        why: String,
+    },
+    /// A link leads to it from the folders that may be read, and it lies in none of these.
+    #[error("{0}; --links follow takes it")]
+    Outside(Outside),
+    /// It has no content to read: it is a socket, a pipe or a device.
+    #[error("not a regular file")]
+    NotAFile,
+    /// Its process was killed too often while it was in progress.
+    #[error(
+        "histeqd was killed {starts} times in a row while it was in progress (the kernel's log says if memory ran out), so it is left \
+         out; `histeqd retry` takes it up again"
+    )]
+    KillsProcess {
+        /// How often it was begun.
+        starts: u32,
+    },
+}
+
+pub(super) fn remedy_for_sharers(separable: bool) -> &'static str {
+    if separable {
+        "use --prefix-folder, which gives each input folder a folder of its own there, or rename one"
+    } else {
+        "rename one, or use different output folders"
+    }
+}
