@@ -532,7 +532,7 @@ mod tests {
                 (settings.picture.target.gray, settings.picture.target.needs_rgb),
                 (gray, per_channel)
             );
-            assert_eq!(settings.picture.operation.per_channel, per_channel);
+            assert_eq!(settings.picture.operation.is_per_channel(), per_channel);
         }
     }
 }

@@ -295,14 +295,14 @@ impl HistogramCommand {
         let mut settings = Settings::resolve(written, run).map_err(Error::Usage)?;
         // What folders say is about outputs.
         settings.folder_settings = false;
-        if self.split_channels && self.equalized && !settings.picture.operation.per_channel {
+        if self.split_channels && self.equalized && !settings.picture.operation.is_per_channel() {
             return Err(Error::Usage(
                 "--split-channels needs --color per-channel where it equalizes".to_owned(),
             ));
         }
         // Samples are counted as they are; those of a JPEG as RGB, not in its own planes.
         let picture = Arc::make_mut(&mut settings.picture);
-        picture.target.needs_rgb = request.counts.is_none() || picture.operation.per_channel;
+        picture.target.needs_rgb = request.counts.is_none() || picture.operation.is_per_channel();
         picture.target.format = None;
         picture.target.eight_bit = false;
         Ok((settings, request))

@@ -224,8 +224,10 @@ impl fmt::Display for TileSize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Color {
-    /// The brightness; the colours stay.
+    /// The brightness; red, green and blue change by as much.
     Luma,
+    /// The brightness; colours keep their hue, and grow with it.
+    Hue,
     /// Each channel by itself.
     PerChannel,
     /// The brightness, and nothing else is written.

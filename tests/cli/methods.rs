@@ -1,6 +1,6 @@
 //! The methods as users meet them: flags, references, and the same bytes whoever does it.
 
-use equalize::{Depth, Layout, Method, Operation, Pixel, Scratch, Stretch, count, equalize_like};
+use equalize::{Colour, Depth, Layout, Method, Operation, Pixel, Scratch, Stretch, count, equalize_like};
 
 use crate::harness::{DULL, Place, Ran};
 use crate::samples::{Data, Random, layout, pam, samples};
@@ -215,12 +215,14 @@ fn workers_and_split_channels_make_the_same_bytes() {
         for (flags, method) in
             [("stretch --clip-low 2", stretch), ("match --reference in/Rgb.pam", Method::Match)]
         {
-            for (color, per_channel) in [("luma", false), ("per-channel", true)] {
+            for (color, colour) in
+                [("luma", Colour::Luma), ("hue", Colour::Hue), ("per-channel", Colour::PerChannel)]
+            {
                 let line = format!("in --method {flags} --color {color} --out");
-                let operation = Operation { per_channel, ..Operation::new(method) };
+                let operation = Operation { colour, ..Operation::new(method) };
                 place.run(&format!("{line} cpu-{color} --overwrite --devices cpu")).exits(0);
                 place.run(&format!("{line} workers-{color} --overwrite --devices cpu-workers:2")).exits(0);
-                if per_channel {
+                if operation.is_per_channel() {
                     place
                         .run(&format!(
                             "{line} split-{color} --overwrite --devices cpu-workers:3 --split-channels"
@@ -234,7 +236,9 @@ fn workers_and_split_channels_make_the_same_bytes() {
                         _ => channels,
                     };
                     let expected = expected(layout, samples, &operation, reference);
-                    let outs = ["cpu", "workers", "split"].into_iter().take(2 + usize::from(per_channel));
+                    let outs = ["cpu", "workers", "split"]
+                        .into_iter()
+                        .take(2 + usize::from(operation.is_per_channel()));
                     for out in outs {
                         assert!(
                             place.read(format!("{out}-{color}/{name}")) == expected,
