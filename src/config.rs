@@ -374,7 +374,7 @@ impl Settings {
 mod tests {
     use super::*;
     use codec::PngLevel;
-    use equalize::{Clahe, Method, Tiles};
+    use equalize::{Clahe, Colour, Method, Tiles};
 
     const COMMITTED: &str = include_str!("../config.toml");
 
@@ -457,6 +457,7 @@ mod tests {
             "method = 'clahe'",
             "color = 'gray'",
             "color = 'per-channel'",
+            "color = 'hue'",
             "range = '0..1'",
             "window = '40,400'",
             "segmentations = true",
@@ -523,16 +524,19 @@ mod tests {
 
     #[test]
     fn colour_decides_what_is_decoded_and_what_is_equalized() {
-        for (color, gray, per_channel) in
-            [("luma", false, false), ("gray", true, false), ("per-channel", false, true)]
-        {
+        for (color, gray, needs_rgb, colour) in [
+            ("luma", false, false, Colour::Luma),
+            ("hue", false, true, Colour::Hue),
+            ("gray", true, false, Colour::Luma),
+            ("per-channel", false, true, Colour::PerChannel),
+        ] {
             let settings =
                 Settings::resolve(parse(&format!("color = '{color}'")), Request::default()).unwrap();
             assert_eq!(
                 (settings.picture.target.gray, settings.picture.target.needs_rgb),
-                (gray, per_channel)
+                (gray, needs_rgb)
             );
-            assert_eq!(settings.picture.operation.is_per_channel(), per_channel);
+            assert_eq!(settings.picture.operation.colour, colour);
         }
     }
 }

@@ -181,7 +181,7 @@ pub struct HistogramCommand {
     #[arg(long, value_name = "LEVEL", help_heading = "Equalization", allow_hyphen_values = true)]
     no_data: Option<OrNone<NoData>>,
 
-    /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" converts to gray first
+    /// What is equalized in a colour picture: luma, hue, per-channel [default: luma]; "gray" converts to gray first
     #[arg(
         long,
         value_enum,
