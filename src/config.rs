@@ -532,10 +532,7 @@ mod tests {
         ] {
             let settings =
                 Settings::resolve(parse(&format!("color = '{color}'")), Request::default()).unwrap();
-            assert_eq!(
-                (settings.picture.target.gray, settings.picture.target.needs_rgb),
-                (gray, needs_rgb)
-            );
+            assert_eq!((settings.picture.target.gray, settings.picture.target.needs_rgb), (gray, needs_rgb));
             assert_eq!(settings.picture.operation.colour, colour);
         }
     }

@@ -14,7 +14,9 @@ mod threads;
 mod views;
 
 use bytemuck::cast_slice_mut;
-use equalize::{Clahe, ClipLimit, Colour, Depth, Levels, Method, Operation, Sample, Strength, Stretch, Tiles, lut};
+use equalize::{
+    Clahe, ClipLimit, Colour, Depth, Levels, Method, Operation, Sample, Strength, Stretch, Tiles, lut,
+};
 use numpy::ndarray::{Array2, Axis};
 use numpy::{
     Element, IntoPyArray, PyArray3, PyArray4, PyArrayMethods, PyReadonlyArray2, PyReadonlyArray3,

@@ -6,9 +6,7 @@ use std::thread::LocalKey;
 use bytemuck::cast_slice;
 use equalize::colour::Plane;
 use equalize::histogram::{Counted, Tally, add_plane};
-use equalize::{
-    Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_on, lut,
-};
+use equalize::{Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_on, lut};
 use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice, s};
 
 use crate::threads::{Threads, share, worthwhile};

@@ -70,7 +70,7 @@ pub struct HistogramCommand {
 
     /// Write the sums of all pictures to this file, for `histeqd --lut FILE`
     ///
-    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is per-channel. There is
+    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is hue or per-channel. There
     /// a table too only with --out.
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
@@ -302,7 +302,7 @@ impl HistogramCommand {
         }
         // Samples are counted as they are; those of a JPEG as RGB, not in its own planes.
         let picture = Arc::make_mut(&mut settings.picture);
-        picture.target.needs_rgb = request.counts.is_none() || picture.operation.is_per_channel();
+        picture.target.needs_rgb |= request.counts.is_none();
         picture.target.format = None;
         picture.target.eight_bit = false;
         Ok((settings, request))

@@ -49,6 +49,13 @@ pub(crate) fn keep_hue_portable<S: Level, const C: usize>(
     }
 }
 
+/// Does the same to one pixel, whose luma changes.
+pub(crate) fn keep_hue_of_pixel<S: Level>(colours: [S; 3], to: S, highest: S) -> [S; 3] {
+    let (exact, luma) = (exact_luma(colours.map(float)), float(to.min(highest)));
+    let factor = factor(colours, exact, luma, float(highest));
+    colours.map(|sample| kept(sample, exact, factor, luma))
+}
+
 #[inline(always)]
 fn keep_hue_step<S: Level, const C: usize>(
     pixels: &mut [[S; C]; STEP],
@@ -73,14 +80,13 @@ fn keep_hue_step<S: Level, const C: usize>(
     let mut results = [[S::zeroed(); STEP]; 3];
     for (results, values) in results.iter_mut().zip(&colours) {
         for (at, result) in results.iter_mut().enumerate() {
-            let apart = (65536.0 * float(values[at]) - exact[at]) * factors[at];
-            *result = quantize(apart + (lumas[at] + TIE));
+            let kept = kept(values[at], exact[at], factors[at], lumas[at]);
+            *result = if from[at] == to[at] { values[at] } else { kept };
         }
     }
     for (at, pixel) in pixels.iter_mut().enumerate() {
-        let stays = from[at] == to[at];
         for (channel, results) in results.iter().enumerate() {
-            pixel[channel] = if stays { pixel[channel] } else { results[at] };
+            pixel[channel] = results[at];
         }
     }
 }
@@ -111,8 +117,9 @@ fn float<S: Level>(sample: S) -> f64 {
     f64::from(sample.level() as i32)
 }
 
-/// Rounds to the nearest level.
+/// Returns the new sample of a channel.
 #[inline(always)]
-fn quantize<S: Level>(value: f64) -> S {
+fn kept<S: Level>(sample: S, exact: f64, factor: f64, luma: f64) -> S {
+    let value = (65536.0 * float(sample) - exact) * factor + (luma + TIE);
     S::from_level(((value + ROUND).to_bits() - ROUND.to_bits()) as u32)
 }

@@ -3,17 +3,18 @@
 use std::arch::x86_64::*;
 
 use super::x86::{load128, load256, load512, store128, store256, store512};
-use crate::hue::{MOST_CHROMA, keep_hue_portable};
+use crate::hue::{MOST_CHROMA, keep_hue_of_pixel, keep_hue_portable};
 use crate::portable::WEIGHTS;
 
 /// Pixels at a time.
 const LANES: usize = 16;
 
 /// Bits of a result that are fractions.
-const FRACTION: u32 = 14;
+const FRACTION: u32 = 15;
 
-/// How near to a half, in units of the fraction, a sum may be to be left to exact arithmetic. What is computed in 32 bits differs by less than 2⁻¹³·⁵
-/// from what is exact: factors by 2⁻²² of themselves, and a difference from luma is at most 255 after it is scaled.
+/// How near to a half, in units of the fraction, a sum may be to be left to exact arithmetic. What is computed in 32 bits differs by less than
+/// that from what is exact: a factor by 1.03 · 2⁻²³ of itself, and a difference from luma is at most 255 after it is scaled, so by 1.03 units; to which
+/// two roundings add 1/4 and 1/2.
 const NEAR: i32 = 2;
 
 /// The bytes of 16 pixels of 3 channels, each in a word of 4, and where each byte of them is found there again.
@@ -38,7 +39,7 @@ const TOGETHER: [u8; 64] = {
     from
 };
 
-/// Keeps the hue of 16 pixels at a time in floats of 32 bits; pixels that these cannot decide, about one in a thousand, are computed in 64 bits.
+/// Keeps the hue of 16 pixels at a time in floats of 32 bits; pixels that these cannot decide, about one in three thousand, are computed in 64 bits.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 pub(super) fn keep_hue_vbmi<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
     let (from_blocks, from_tail) = from.as_chunks::<LANES>();
@@ -46,20 +47,26 @@ pub(super) fn keep_hue_vbmi<const C: usize>(pixels: &mut [u8], from: &[u8], to: 
     let (blocks, tail) = pixels.split_at_mut(from_blocks.len() * LANES * C);
     for ((block, from), to) in blocks.chunks_exact_mut(LANES * C).zip(from_blocks).zip(to_blocks) {
         let before = load_pixels::<C>(block);
-        let (after, are_decided) = keep_hue_block(before, load128(from), load128(to));
-        if are_decided {
-            store_pixels::<C>(block, after);
-        } else {
-            keep_hue_portable::<u8, C>(block, from, to, u8::MAX);
+        let (after, mut undecided) = keep_hue_block(before, load128(from), load128(to));
+        store_pixels::<C>(block, after);
+        if undecided != 0 {
+            let mut colours = [[0; 4]; LANES];
+            store512(colours.as_flattened_mut().first_chunk_mut().expect("so many bytes"), before);
+            while undecided != 0 {
+                let at = undecided.trailing_zeros() as usize;
+                undecided &= undecided - 1;
+                let [red, green, blue, _] = colours[at];
+                block[C * at..][..3].copy_from_slice(&keep_hue_of_pixel([red, green, blue], to[at], u8::MAX));
+            }
         }
     }
     keep_hue_portable::<u8, C>(tail, from_tail, to_tail, u8::MAX);
 }
 
-/// Returns the pixels, each in a word, and whether each of them is sure to be right.
+/// Returns the pixels, each in a word, and a bit for each that may be wrong by 1.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
-fn keep_hue_block(before: __m512i, from: __m128i, to: __m128i) -> (__m512i, bool) {
+fn keep_hue_block(before: __m512i, from: __m128i, to: __m128i) -> (__m512i, u16) {
     let stays = _mm_cmpeq_epi8_mask(from, to);
     let high_half = _mm512_set1_epi32(0xffff_0000_u32 as i32);
     let red_green = _mm512_shuffle_epi8(before, words([0, 0x80, 1, 0x80]));
@@ -90,7 +97,7 @@ fn keep_hue_block(before: __m512i, from: __m128i, to: __m128i) -> (__m512i, bool
     let after = choose(_mm512_set1_epi32(0xff), red, choose(_mm512_set1_epi32(0xff00), green, blue));
     // The bits of blue, and alpha as it was.
     let after = choose(_mm512_set1_epi32(0xff_ffff), after, before);
-    (_mm512_mask_mov_epi32(after, stays, before), undecided == 0)
+    (_mm512_mask_mov_epi32(after, stays, before), undecided)
 }
 
 /// Returns the bits of `one` where `bits` are set, of `other` elsewhere.
