@@ -70,7 +70,7 @@ pub struct HistogramCommand {
 
     /// Write the sums of all pictures to this file, for `histeqd --lut FILE`
     ///
-    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is hue or per-channel. There
+    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is hue or per-channel. There is
     /// a table too only with --out.
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
