@@ -8,7 +8,9 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
 use equalize::histogram::Tally;
-use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Tiles, equalize};
+use equalize::{
+    Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Tiles, equalize,
+};
 
 const WIDTH: u32 = 8192;
 const HEIGHT: u32 = 6144;
@@ -98,14 +100,16 @@ fn whole(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(PIXELS as u64)).sample_size(10);
     let mut scratch = Scratch::default();
     for (method_name, method) in [("global", Method::Global), ("CLAHE", CLAHE)] {
-        for (name, pixel, per_channel) in [
-            ("gray", Pixel::Gray, false),
-            ("gray + alpha", Pixel::GrayAlpha, false),
-            ("RGB", Pixel::Rgb, false),
-            ("RGB by channel", Pixel::Rgb, true),
-            ("RGBA", Pixel::Rgba, false),
+        for (name, pixel, colour) in [
+            ("gray", Pixel::Gray, Colour::Luma),
+            ("gray + alpha", Pixel::GrayAlpha, Colour::Luma),
+            ("RGB", Pixel::Rgb, Colour::Luma),
+            ("RGB with its hue", Pixel::Rgb, Colour::Hue),
+            ("RGB by channel", Pixel::Rgb, Colour::PerChannel),
+            ("RGBA", Pixel::Rgba, Colour::Luma),
+            ("RGBA with its hue", Pixel::Rgba, Colour::Hue),
         ] {
-            let operation = Operation { per_channel, ..Operation::new(method) };
+            let operation = Operation { colour, ..Operation::new(method) };
             for (bits, depth) in [(8, Depth::Eight), (16, Depth::Sixteen)] {
                 let layout = Layout { width: WIDTH, height: HEIGHT, pixel, depth };
                 let mut words = samples(PIXELS * pixel.channels(), Content::Smooth, 16);

@@ -414,7 +414,7 @@ impl Cli {
             notes,
         };
         let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;
-        if self.split_channels && !settings.picture.operation.per_channel {
+        if self.split_channels && !settings.picture.operation.is_per_channel() {
             return Err(Error::Usage("--split-channels needs --color per-channel".to_owned()));
         }
         if self.print_config {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::project;
 use equalize::{
-    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Strength, Tiles, equalize,
+    Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Scratch, Strength, Tiles, equalize,
     equalize_gray8,
 };
 
@@ -77,7 +77,7 @@ fn every_case_gives_its_bytes() {
     let mut done = 0;
     for case in cases.lines().skip(1) {
         let fields: Vec<_> = case.split('\t').collect();
-        let [file, per_channel, limit, x, y, strength, hash] = fields[..] else {
+        let [file, colour, limit, x, y, strength, hash] = fields[..] else {
             panic!("a case has seven fields: {case}")
         };
         let method = match limit {
@@ -91,10 +91,16 @@ fn every_case_gives_its_bytes() {
                 tiles: Tiles::Grid { x: x.parse().unwrap(), y: y.parse().unwrap() },
             }),
         };
+        let colour = match colour {
+            "luma" => Colour::Luma,
+            "hue" => Colour::Hue,
+            "per-channel" => Colour::PerChannel,
+            other => panic!("{other}: {case}"),
+        };
         let mut picture = Picture::read(&golden().join(file));
         let layout = picture.layout;
         let strength = Strength::thousandths(strength.parse().unwrap()).unwrap();
-        let operation = Operation { per_channel: per_channel == "1", strength, ..Operation::new(method) };
+        let operation = Operation { colour, strength, ..Operation::new(method) };
         equalize(picture.pixels_mut(), &layout, &operation, &mut scratch);
         if picture.hash() != hash {
             wrong.push(case);

@@ -4,15 +4,15 @@ use equalize::clahe::Geometry;
 use equalize::colour::{Plane, to_gray};
 use equalize::histogram::{Counted, of_plane};
 use equalize::{
-    Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Sample, Scratch, Strength, Stretch,
-    Tiles, apply, equalize, equalize_gray8, equalize_like, lut,
+    Clahe, ClipLimit, Colour, Depth, Layout, Levels, Method, Operation, Pixel, Sample, Scratch, Strength,
+    Stretch, Tiles, apply, equalize, equalize_gray8, equalize_like, lut,
 };
 use proptest::prelude::*;
 
 const GLOBAL: Operation = Operation::new(Method::Global);
 const CLAHE: Operation = Operation {
     method: Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 3, y: 2 } }),
-    per_channel: false,
+    colour: Colour::Luma,
     strength: Strength::FULL,
     levels: Levels::All,
 };
@@ -35,6 +35,82 @@ fn crowded() -> impl Strategy<Value = Vec<u8>> {
 /// Returns one channel of interleaved samples.
 fn channel<S: Sample>(samples: &[S], channels: usize, number: usize) -> Vec<S> {
     samples.iter().skip(number).step_by(channels).copied().collect()
+}
+
+/// Colours of every kind: any, dark, gray, almost gray, at the ends of the range. The fourth sample is alpha, at times 0.
+fn colours() -> impl Strategy<Value = [u16; 4]> {
+    let ends = prop::sample::select(vec![0, 1, 255, 256, 32_767, 65_279, 65_280, 65_535]);
+    let alpha = prop::sample::select(vec![0, 256, 65_535]);
+    prop_oneof![
+        any::<[u16; 4]>(),
+        (any::<[u16; 3]>(), alpha.clone()).prop_map(|([r, g, b], a)| [r >> 5, g >> 6, b >> 4, a]),
+        (any::<u16>(), alpha.clone()).prop_map(|(v, a)| [v, v, v, a]),
+        (any::<u16>(), 0..600_u16, alpha.clone()).prop_map(|(v, by, a)| [v, v.saturating_add(by), v, a]),
+        (prop::array::uniform3(ends), alpha).prop_map(|([r, g, b], a)| [r, g, b, a]),
+    ]
+}
+
+fn any_method() -> impl Strategy<Value = Method> {
+    prop_oneof![
+        Just(Method::Global),
+        Just(CLAHE.method),
+        (0..200_000_u32, 0..200_000_u32).prop_map(|(low, high)| Method::Stretch(Stretch { low, high })),
+    ]
+}
+
+/// Compares what keeps the hue of pixels with its definition, given what the same operation makes of their luma as a gray picture.
+fn kept_hue(pixels: &[[u16; 4]], with_alpha: bool, depth: Depth, operation: Operation) -> Result<(), String> {
+    let (pixel, gray) = if with_alpha { (Pixel::Rgba, Pixel::GrayAlpha) } else { (Pixel::Rgb, Pixel::Gray) };
+    let channels = pixel.channels();
+    let samples: Vec<u16> = pixels.iter().flat_map(|pixel| &pixel[..channels]).copied().collect();
+    let luma = |[r, g, b, _]: [u16; 4]| {
+        ((19595 * u64::from(r) + 38470 * u64::from(g) + 7471 * u64::from(b) + 32768) >> 16) as u16
+    };
+    let lumas: Vec<u16> =
+        pixels.iter().flat_map(|&pixel| [luma(pixel), pixel[3]].into_iter().take(gray.channels())).collect();
+    let [found, new_lumas] = [(samples, pixel), (lumas, gray)].map(|(samples, pixel)| {
+        let layout = row(pixels.len(), pixel, depth);
+        match depth {
+            Depth::Sixteen => equalized(&samples, layout, operation),
+            Depth::Eight => {
+                let bytes: Vec<u8> = samples.iter().map(|&sample| sample as u8).collect();
+                equalized(&bytes, layout, operation).into_iter().map(u16::from).collect()
+            }
+        }
+    });
+    let highest = operation.levels.number(depth) as i128 - 1;
+    for ((before, after), to) in
+        pixels.iter().zip(found.chunks(channels)).zip(new_lumas.chunks(gray.channels()))
+    {
+        let expected = hue_by_definition(before.map(i128::from), luma(*before).into(), to[0].into(), highest);
+        let with_alpha = [&expected[..], &[i128::from(before[3])]].concat();
+        if after.iter().map(|&sample| i128::from(sample)).ne(with_alpha[..channels].iter().copied()) {
+            return Err(format!("{before:?} with luma {} is {after:?}, not {expected:?}", to[0]));
+        }
+    }
+    Ok(())
+}
+
+/// The definition in fractions: what a channel differs from the exact luma `s / 65536` by is scaled by the least of `k / luma`, what lets the
+/// greatest channel reach the highest level, and 4.
+fn hue_by_definition([r, g, b, _]: [i128; 4], from: i128, k: i128, highest: i128) -> [i128; 3] {
+    if from == k {
+        return [r, g, b];
+    }
+    let s = 19595 * r + 38470 * g + 7471 * b;
+    let room = 65536 * r.max(g).max(b) - s;
+    // Numerators and denominators of factors.
+    let factors = [(4, 1), (65536 * k, s), (65536 * (highest - k), room)];
+    let smaller = |one: (i128, i128), other: (i128, i128)| {
+        if other.1 > 0 && other.0 * one.1 < one.0 * other.1 { other } else { one }
+    };
+    let (n, d) = factors.into_iter().reduce(smaller).unwrap();
+    let kept = [r, g, b].map(|c| k + (2 * (65536 * c - s) * n + 65536 * d).div_euclid(2 * 65536 * d));
+    assert!(kept.iter().all(|channel| (0..=highest).contains(channel)), "{kept:?} clips");
+    let luma = 19595 * kept[0] + 38470 * kept[1] + 7471 * kept[2];
+    assert!((luma - 65536 * k).abs() <= 32768, "{kept:?} is not of luma {k}");
+    assert!(r != g || g != b || kept == [k; 3], "gray becomes {kept:?}");
+    kept
 }
 
 proptest! {
@@ -91,9 +167,26 @@ proptest! {
     }
 
     #[test]
+    fn hue_is_kept_as_defined(
+        mut pixels in prop::collection::vec(colours(), 4..200), method in any_method(), strength in 0..=1000_u16,
+        wide: bool, with_alpha: bool, number in prop::sample::select(vec![0, 2, 100, 256, 4096]),
+    ) {
+        let depth = if wide { Depth::Sixteen } else { Depth::Eight };
+        let levels = if number == 0 { Levels::All } else { Levels::first(number, depth) };
+        let shift = if wide { 0 } else { 8 };
+        let highest = levels.number(depth) as u32 - 1;
+        for sample in pixels.as_flattened_mut() {
+            *sample = ((u32::from(*sample) >> shift) * (highest + 1) / depth.levels() as u32) as u16;
+        }
+        let strength = Strength::thousandths(strength).unwrap();
+        let operation = Operation { colour: Colour::Hue, strength, levels, ..Operation::new(method) };
+        prop_assert_eq!(kept_hue(&pixels, with_alpha, depth, operation), Ok(()));
+    }
+
+    #[test]
     fn channels_by_themselves_are_gray_pictures(pixels in prop::collection::vec(any::<[u8; 3]>(), 1..300), adaptive: bool) {
         let method = if adaptive { CLAHE.method } else { Method::Global };
-        let per_channel = Operation { per_channel: true, ..Operation::new(method) };
+        let per_channel = Operation { colour: Colour::PerChannel, ..Operation::new(method) };
         let samples = pixels.as_flattened();
         let result = equalized(samples, row(pixels.len(), Pixel::Rgb, Depth::Eight), per_channel);
         for number in 0..3 {
@@ -129,7 +222,7 @@ proptest! {
         if let (true, Method::Clahe(clahe)) = (automatic, &mut method) {
             clahe.clip_limit = ClipLimit::Auto;
         }
-        let full = Operation { per_channel: true, ..Operation::new(method) };
+        let full = Operation { colour: Colour::PerChannel, ..Operation::new(method) };
         let some = Operation { strength: Strength::thousandths(strength).unwrap(), ..full };
         let (samples, layout) = (pixels.as_flattened(), row(pixels.len(), Pixel::Rgb, Depth::Sixteen));
         let far = equalized(samples, layout, full);
@@ -229,8 +322,8 @@ fn tiles_by_pixels_are_as_near_as_whole_numbers_allow() {
 #[test]
 fn a_constant_picture_is_unchanged() {
     for pixel in [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba] {
-        for per_channel in [false, true] {
-            let operation = Operation { per_channel, ..Operation::new(Method::Global) };
+        for colour in [Colour::Luma, Colour::Hue, Colour::PerChannel] {
+            let operation = Operation { colour, ..Operation::new(Method::Global) };
             let samples = [40_u16, 5000, 300, 65535][..pixel.channels()].repeat(50);
             assert_eq!(equalized(&samples, row(50, pixel, Depth::Sixteen), operation), samples);
             let samples = [40_u8, 50, 60, 0][..pixel.channels()].repeat(50);
@@ -248,7 +341,12 @@ fn scratch_carries_nothing_over() {
         [(200, 50, Pixel::Rgba), (3, 5, Pixel::Gray), (64, 64, Pixel::GrayAlpha), (7, 1, Pixel::Rgb)];
     for depth in [Depth::Eight, Depth::Sixteen] {
         for (width, height, pixel) in pictures {
-            for operation in [CLAHE, GLOBAL, Operation { per_channel: true, ..CLAHE }] {
+            for operation in [
+                CLAHE,
+                GLOBAL,
+                Operation { colour: Colour::Hue, ..CLAHE },
+                Operation { colour: Colour::PerChannel, ..CLAHE },
+            ] {
                 let layout = Layout { width, height, pixel, depth };
                 let mut reused = noise.clone();
                 let mut fresh = noise.clone();
@@ -369,15 +467,16 @@ proptest! {
     #[test]
     fn luts_made_of_the_counts_of_a_picture_make_of_it_what_the_method_does(
         samples in prop::collection::vec(any::<u16>(), 12..400), method in by_lut(), strength in 0..=1000_u16,
-        per_channel: bool, pixel in prop::sample::select(vec![Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba]),
+        colour in prop::sample::select(vec![Colour::Luma, Colour::Hue, Colour::PerChannel]),
+        pixel in prop::sample::select(vec![Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba]),
     ) {
         let strength = Strength::thousandths(strength).unwrap();
-        let operation = Operation { per_channel, strength, ..Operation::new(method) };
+        let operation = Operation { colour, strength, ..Operation::new(method) };
         for depth in [Depth::Eight, Depth::Sixteen] {
             let pixels = samples.len() / 4;
             let layout = row(pixels, pixel, depth);
             let bytes = layout.bytes() as usize;
-            let planes = Plane::to_equalize(pixel, per_channel);
+            let planes = Plane::to_equalize(pixel, operation.is_per_channel());
             let reference: Vec<u64> =
                 (0..operation.reference_length(&layout) as u64).map(|at| ((at * 40_503) >> 3) % 5).collect();
             let (mut by_method, mut by_luts) = (samples.clone(), samples.clone());
@@ -388,7 +487,7 @@ proptest! {
             let mut luts = vec![0_u16; counts.len() * depth.bytes() / 2];
             let luts = bytemuck::cast_slice_mut(&mut luts);
             lut::fill(&operation, depth, &counts, &reference, luts);
-            apply(&mut bytemuck::cast_slice_mut(&mut by_luts)[..bytes], &layout, per_channel, luts);
+            apply(&mut bytemuck::cast_slice_mut(&mut by_luts)[..bytes], &layout, &operation, luts);
             prop_assert_eq!(&by_method, &by_luts);
         }
     }

@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 
 use equalize::{
-    ByteOrder, ByteOrders, Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Scratch,
-    Strength, Stretch, Tiles, count, equalize, equalize_like,
+    ByteOrder, ByteOrders, Clahe, ClipLimit, Colour, Depth, Layout, Levels, Method, Operation, Pixel,
+    Scratch, Strength, Stretch, Tiles, count, equalize, equalize_like,
 };
 use histeqd::slot::Memory;
 use lanes::{CpuLane, Engine, Lane, LaneError, Order, Unit, open};
@@ -181,20 +181,22 @@ fn of_16_bits(sizes: &[(u32, u32)]) -> Vec<Layout> {
 }
 
 fn globally() -> [Operation; 2] {
-    [false, true].map(|per_channel| Operation { per_channel, ..Operation::new(Method::Global) })
+    [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(Method::Global) })
 }
 
 /// Returns the operations whose LUTs are made on the CPU of counts that the GPU made.
 fn by_lut() -> Vec<Operation> {
     let stretch = |low, high| Method::Stretch(Stretch { low, high });
     let methods = [stretch(0, 0), stretch(3_500, 20_000), Method::Match];
-    let each = |method| [false, true].map(|per_channel| Operation { per_channel, ..Operation::new(method) });
+    let each = |method| {
+        [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(method) })
+    };
     methods.into_iter().flat_map(each).collect()
 }
 
 fn automatically(tiles: Tiles) -> [Operation; 2] {
     let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles });
-    [false, true].map(|per_channel| Operation { per_channel, ..Operation::new(method) })
+    [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(method) })
 }
 
 /// Returns the operations at another strength.
@@ -205,7 +207,7 @@ fn weakened(operations: [Operation; 2], thousandths: u16) -> [Operation; 2] {
 
 fn adaptively(clip_limit: f64, tiles: Tiles) -> [Operation; 2] {
     let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(clip_limit), tiles });
-    [false, true].map(|per_channel| Operation { per_channel, ..Operation::new(method) })
+    [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(method) })
 }
 
 #[test]

@@ -166,7 +166,7 @@ pub(crate) fn gpu_equalize(
     let reference = match &reference {
         Some((reference, has_channels)) => {
             let reference = Shaped::new(reference, *has_channels, "reference")?;
-            let planes = Planes::Equalized { per_channel: operation.0.per_channel };
+            let planes = Planes::Equalized { per_channel: operation.0.is_per_channel() };
             let (mine, its) = (pictures.layout, reference.layout);
             if its.depth != mine.depth || planes.number(its.pixel) != planes.number(mine.pixel) {
                 let text = "reference: does not have the depth and channels of array; convert it, or use color=\"luma\"";

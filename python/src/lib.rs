@@ -14,7 +14,9 @@ mod threads;
 mod views;
 
 use bytemuck::cast_slice_mut;
-use equalize::{Clahe, ClipLimit, Depth, Levels, Method, Operation, Sample, Strength, Stretch, Tiles, lut};
+use equalize::{
+    Clahe, ClipLimit, Colour, Depth, Levels, Method, Operation, Sample, Strength, Stretch, Tiles, lut,
+};
 use numpy::ndarray::{Array2, Axis};
 use numpy::{
     Element, IntoPyArray, PyArray3, PyArray4, PyArrayMethods, PyReadonlyArray2, PyReadonlyArray3,
@@ -27,7 +29,7 @@ use failure::unchecked;
 use pictures::{Kept, Planes, Task, Through};
 use views::Pair;
 
-/// How contrast is enhanced: a method, whether each channel is equalized separately, a strength in thousandths, and how many levels samples have if
+/// How contrast is enhanced: a method, what is equalized in a colour picture, a strength in thousandths, and how many levels samples have if
 /// these are fewer than there is room for.
 #[pyclass(frozen, name = "Operation")]
 struct PyOperation(Operation);
@@ -36,21 +38,21 @@ struct PyOperation(Operation);
 impl PyOperation {
     /// One LUT for the whole picture, from its histogram.
     #[staticmethod]
-    fn equalize(per_channel: bool, strength: u16, levels: Option<u32>) -> PyResult<Self> {
-        Self::new(Method::Global, per_channel, strength, levels)
+    fn equalize(color: &str, strength: u16, levels: Option<u32>) -> PyResult<Self> {
+        Self::new(Method::Global, color, strength, levels)
     }
 
     /// A straight line between two percentiles, given in parts per million.
     #[staticmethod]
-    fn stretch(low: u32, high: u32, per_channel: bool, strength: u16, levels: Option<u32>) -> PyResult<Self> {
-        Self::new(Method::Stretch(Stretch { low, high }), per_channel, strength, levels)
+    fn stretch(low: u32, high: u32, color: &str, strength: u16, levels: Option<u32>) -> PyResult<Self> {
+        Self::new(Method::Stretch(Stretch { low, high }), color, strength, levels)
     }
 
     /// The histogram of a reference.
     #[staticmethod]
     #[pyo3(name = "match")]
-    fn match_reference(per_channel: bool, strength: u16, levels: Option<u32>) -> PyResult<Self> {
-        Self::new(Method::Match, per_channel, strength, levels)
+    fn match_reference(color: &str, strength: u16, levels: Option<u32>) -> PyResult<Self> {
+        Self::new(Method::Match, color, strength, levels)
     }
 
     /// A LUT for each tile; no clip limit means automatic, and tiles are a grid or a side.
@@ -59,20 +61,30 @@ impl PyOperation {
         clip_limit: Option<f64>,
         grid: (u32, u32),
         side: Option<u32>,
-        per_channel: bool,
+        color: &str,
         strength: u16,
         levels: Option<u32>,
     ) -> PyResult<Self> {
         let clip_limit = clip_limit.map_or(ClipLimit::Auto, ClipLimit::Times);
         let tiles = side.map_or(Tiles::Grid { x: grid.0, y: grid.1 }, Tiles::Pixels);
-        Self::new(Method::Clahe(Clahe { clip_limit, tiles }), per_channel, strength, levels)
+        Self::new(Method::Clahe(Clahe { clip_limit, tiles }), color, strength, levels)
     }
 }
 
 impl PyOperation {
-    fn new(method: Method, per_channel: bool, strength: u16, levels: Option<u32>) -> PyResult<Self> {
+    fn new(method: Method, color: &str, strength: u16, levels: Option<u32>) -> PyResult<Self> {
         let strength = Strength::thousandths(strength).ok_or_else(|| unchecked("strength"))?;
-        Ok(Self(Operation { method, per_channel, strength, levels: levels_of(levels) }))
+        Ok(Self(Operation { method, colour: colour_of(color)?, strength, levels: levels_of(levels) }))
+    }
+}
+
+/// Returns what is equalized in a colour picture.
+fn colour_of(name: &str) -> PyResult<Colour> {
+    match name {
+        "luma" => Ok(Colour::Luma),
+        "hue" => Ok(Colour::Hue),
+        "per-channel" => Ok(Colour::PerChannel),
+        _ => Err(unchecked("color")),
     }
 }
 
@@ -218,7 +230,7 @@ fn equalize_pictures(
     };
     check_counts(reference, "reference")?;
     let shape = out.getattr("shape")?.extract::<Vec<usize>>()?;
-    let planes = match (shape.last(), operation.0.per_channel) {
+    let planes = match (shape.last(), operation.0.is_per_channel()) {
         (Some(3 | 4), true) => 3,
         _ => 1,
     };
@@ -324,16 +336,15 @@ fn luts<'py>(
     }
 }
 
-/// Sends pictures of so many levels through LUTs: one for each plane that is equalized, with an entry for each level that there is room for.
+/// Sends pictures through LUTs of an operation: one for each plane that it equalizes, with an entry for each level that there is room for.
 #[pyfunction]
-#[pyo3(signature = (source, out, luts, per_channel, levels, threads))]
+#[pyo3(signature = (source, out, luts, operation, threads))]
 fn apply_luts(
     py: Python<'_>,
     source: Option<&Bound<'_, PyAny>>,
     out: &Bound<'_, PyAny>,
     luts: &Bound<'_, PyAny>,
-    per_channel: bool,
-    levels: Option<u32>,
+    operation: &PyOperation,
     threads: usize,
 ) -> PyResult<()> {
     fn run<S: Sample + Element>(
@@ -341,23 +352,21 @@ fn apply_luts(
         source: Option<&Bound<'_, PyAny>>,
         out: &Bound<'_, PyArray4<S>>,
         luts: &Bound<'_, PyAny>,
-        per_channel: bool,
-        (levels, threads): (Levels, usize),
+        operation: &Operation,
+        threads: usize,
     ) -> PyResult<()> {
         let luts: PyReadonlyArray2<'_, S> = luts.extract().map_err(|_| unchecked("lut"))?;
         let luts = luts.as_slice().map_err(|_| unchecked("lut"))?;
-        let planes = if per_channel && out.shape()[3] >= 3 { 3 } else { 1 };
-        if luts.len() != planes * S::LEVELS {
+        if luts.len() != operation.planes(views::pixel(out.shape()[3])) * S::LEVELS {
             return Err(unchecked("lut"));
         }
-        with_pair(py, source, out, (levels, threads), |batch| {
-            pictures::apply_luts(batch, &Through { luts, per_channel, levels }, threads);
+        with_pair(py, source, out, (operation.levels, threads), |batch| {
+            pictures::apply_luts(batch, &Through { luts, operation }, threads);
         })
     }
-    let how = (levels_of(levels), threads);
     match Typed::of(out, "out")? {
-        Typed::Eight(out) => run(py, source, out, luts, per_channel, how),
-        Typed::Sixteen(out) => run(py, source, out, luts, per_channel, how),
+        Typed::Eight(out) => run(py, source, out, luts, &operation.0, threads),
+        Typed::Sixteen(out) => run(py, source, out, luts, &operation.0, threads),
     }
 }
 

@@ -6,9 +6,7 @@ use std::thread::LocalKey;
 use bytemuck::cast_slice;
 use equalize::colour::Plane;
 use equalize::histogram::{Counted, Tally, add_plane};
-use equalize::{
-    ByteOrder, Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_on, lut,
-};
+use equalize::{Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_on, lut};
 use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice, s};
 
 use crate::threads::{Threads, share, worthwhile};
@@ -252,7 +250,7 @@ pub(crate) fn equalize<S: Kept>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
     let whole = matches!(task.operation.method, Method::Clahe(_));
     let threads = worthwhile(task.threads, batch.out.len());
     let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
-    let planes = Planes::Equalized { per_channel: task.operation.per_channel };
+    let planes = Planes::Equalized { per_channel: task.operation.is_per_channel() };
     let planes = planes.of(pixel(batch.out.len_of(Axis(3))));
     let start = || Worker::of(if whole { &[] } else { &planes });
     let workers = share(across, batch.pictures().enumerate(), start, |worker, (at, mut picture)| {
@@ -268,17 +266,15 @@ pub(crate) fn equalize<S: Kept>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
         worker.luts.resize(counts.len(), S::zeroed());
         let depth = layout(&picture.before()).depth;
         lut::fill(&task.operation, depth, &counts, task.reference, bytes_mut(&mut worker.luts));
-        let Operation { per_channel, levels, .. } = task.operation;
-        map(&mut picture, &Through { luts: &worker.luts, per_channel, levels }, within);
+        map(&mut picture, &Through { luts: &worker.luts, operation: &task.operation }, within);
     });
     Worker::keep(workers, batch.out.len() / number.max(1));
 }
 
-/// LUTs, one for each plane that is equalized, and how many levels there are before and after.
+/// LUTs of an operation, one for each plane that it equalizes.
 pub(crate) struct Through<'a, S> {
     pub(crate) luts: &'a [S],
-    pub(crate) per_channel: bool,
-    pub(crate) levels: Levels,
+    pub(crate) operation: &'a Operation,
 }
 
 /// Sends pictures through the same LUTs.
@@ -297,11 +293,7 @@ fn map<S: Sample>(picture: &mut Picture<'_, S>, through: &Through<'_, S>, thread
             if let Some(source) = source {
                 samples.copy_from_slice(source);
             }
-            apply(bytes_mut(samples), layout, through.per_channel, cast_slice(through.luts));
-            if layout.pixel.colour_channels() > 1 && !through.per_channel {
-                // Colours go beyond the levels with their luma.
-                through.levels.clamp(bytes_mut(samples), layout, ByteOrder::Native);
-            }
+            apply(bytes_mut(samples), layout, through.operation, cast_slice(through.luts));
         });
     });
 }

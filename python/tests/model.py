@@ -64,7 +64,7 @@ def planes(picture, color):
         return [picture]
     if picture.shape[2] < 3:
         return [picture[..., 0]]
-    return [luma(picture)] if color == "luma" else [picture[..., c] for c in range(3)]
+    return [luma(picture)] if color != "per-channel" else [picture[..., c] for c in range(3)]
 
 
 def counts(picture, color, mask=None, number=None):
@@ -77,8 +77,11 @@ def send(picture, tables, color, number=None):
     """The picture, of `number` levels, through a table for each plane."""
     top = (number or levels(picture.dtype)) - 1
     out = picture.copy()
-    if picture.ndim == 3 and picture.shape[2] >= 3 and color == "luma":
+    if picture.ndim == 3 and picture.shape[2] >= 3 and color != "per-channel":
         old = luma(picture)
+        if color == "hue":
+            out[..., :3] = keep_hue(picture[..., :3].astype(np.int64), old, tables[0][old], top)
+            return out
         change = tables[0][old] - old
         out[..., :3] = (picture[..., :3].astype(np.int64) + change[..., None]).clip(0, top)
     elif picture.ndim == 2:
@@ -87,6 +90,21 @@ def send(picture, tables, color, number=None):
         for channel, table in enumerate(tables):
             out[..., channel] = table[picture[..., channel]]
     return out
+
+
+def keep_hue(rgb, old, new, top):
+    """What colours differ from the exact luma by (here in 65536ths), scaled by the least of three factors; unchanged where luma stays."""
+    exact = rgb @ np.array([19595, 38470, 7471])
+    room = 65536 * rgb.max(axis=-1) - exact
+    # Factors as quotients; one of 0 / 0 is of gray, for which any does.
+    up, down = np.full_like(exact, 4), np.full_like(exact, 65536)
+    for n, d in ((new, exact), (top - new, room)):
+        less = (d > 0) & (n * down < up * d)
+        up, down = np.where(less, n, up), np.where(less, d, down)
+    up, down = up[..., None], down[..., None]
+    kept = new[..., None] + (2 * (65536 * rgb - exact[..., None]) * up + down) // (2 * down)
+    assert kept.min() >= 0 and kept.max() <= top
+    return np.where((old == new)[..., None], rgb, kept)
 
 
 def through(picture, rule, color="luma", strength=1.0, mask=None, number=None):

@@ -13,7 +13,7 @@ from pictures import DTYPES, noise, views
 import histeqd
 
 COMMAND = os.environ.get("HISTEQD_COMMAND")
-colors = st.sampled_from(["luma", "per-channel"])
+colors = st.sampled_from(["luma", "hue", "per-channel"])
 
 
 @st.composite

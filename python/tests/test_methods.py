@@ -13,7 +13,7 @@ from pictures import DTYPES, noise, pictures
 
 import histeqd
 
-colors = st.sampled_from(["luma", "per-channel"])
+colors = st.sampled_from(["luma", "hue", "per-channel"])
 strengths = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
 
 

@@ -41,6 +41,8 @@ def test_everything_public_says_what_it_does_and_has_types():
     [
         (histeqd.equalize, []),
         (lambda a: histeqd.equalize(a, color="per-channel", strength=0.4), ["--color", "per-channel", "--strength", "0.4"]),
+        (lambda a: histeqd.equalize(a, color="hue"), ["--color", "hue"]),
+        (lambda a: histeqd.clahe(a, color="hue", strength=0.5), ["--method", "clahe", "--color", "hue", "--strength", "0.5"]),
         (histeqd.stretch, ["--method", "stretch"]),
         (histeqd.clahe, ["--method", "clahe"]),
         (lambda a: histeqd.clahe(a, 5, (4, 3)), ["--method", "clahe", "--clip-limit", "5", "--tiles", "4x3"]),

@@ -66,7 +66,7 @@ pub struct HistogramCommand {
 
     /// Write the sums of all pictures to this file, for `histeqd --lut FILE`
     ///
-    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is per-channel. There is
+    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is hue or per-channel. There is
     /// a table too only with --out.
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
@@ -151,14 +151,14 @@ impl HistogramCommand {
         let mut settings = Settings::resolve(written, run).map_err(Error::Usage)?;
         // What folders say is about outputs.
         settings.folder_settings = false;
-        if self.split_channels && self.equalized && !settings.picture.operation.per_channel {
+        if self.split_channels && self.equalized && !settings.picture.operation.is_per_channel() {
             return Err(Error::Usage(
                 "--split-channels needs --color per-channel where it equalizes".to_owned(),
             ));
         }
         // Samples are counted as they are; those of a JPEG as RGB, not in its own planes.
         let picture = Arc::make_mut(&mut settings.picture);
-        picture.target.needs_rgb = request.counts.is_none() || picture.operation.per_channel;
+        picture.target.needs_rgb |= request.counts.is_none();
         picture.target.format = None;
         picture.target.eight_bit = false;
         Ok((settings, request))
@@ -214,7 +214,7 @@ impl Choice for Counting {
             "levels" => flag.help("How many levels samples have: full, auto (what the file says), or a number [default: full]"),
             "no-data" => flag.help("The level of pixels that are none: they do not count [default: none]"),
             "color" => flag.help(
-                "What is equalized in a colour picture: luma, per-channel [default: luma]; \"gray\" converts to gray first",
+                "What is equalized in a colour picture: luma, hue, per-channel [default: luma]; \"gray\" converts to gray first",
             ),
             "devices" => flag.help("Which devices count: auto, cpu, all, or GPUs by number or UUID [default: auto]"),
             _ => flag,

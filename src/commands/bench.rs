@@ -16,7 +16,7 @@ use crate::device::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::device::worker::{Process, WorkerArgs};
 use crate::error::Error;
 use crate::slot::{Memory, SlotId};
-use equalize::{ByteOrders, Depth, Layout, Method, Operation, Pixel};
+use equalize::{ByteOrders, Colour, Depth, Layout, Method, Operation, Pixel};
 use lanes::{Order, Unit};
 
 /// The work that is sent through the workers.
@@ -58,7 +58,8 @@ pub fn report(command: &BenchCommand) -> Result<String, Error> {
     let order = match command.count {
         true => Order::Count { equalize: None },
         false => {
-            Order::Equalize(Operation { per_channel: command.per_channel, ..Operation::new(Method::Global) })
+            let colour = if command.per_channel { Colour::PerChannel } else { Colour::Luma };
+            Order::Equalize(Operation { colour, ..Operation::new(Method::Global) })
         }
     };
     let rate =

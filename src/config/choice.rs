@@ -223,8 +223,10 @@ impl fmt::Display for TileSize {
 /// What is equalized in a colour picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// The brightness; the colours stay.
+    /// The brightness; red, green and blue change by as much.
     Luma,
+    /// The brightness; colours keep their hue, and grow with it.
+    Hue,
     /// Each channel by itself.
     PerChannel,
     /// The brightness, and nothing else is written.

@@ -1,10 +1,10 @@
 //! The method that the keys describe.
 
 use super::layers::key;
-use super::{ClipLimit, Grid, MethodName, OrAuto, Percent, TileSize, Written};
+use super::{ClipLimit, Color, Grid, MethodName, OrAuto, Percent, TileSize, Written};
 use crate::picture::record::Digest;
 use codec::Derivation;
-use equalize::{Clahe, Method, Stretch, Tiles};
+use equalize::{Clahe, Colour, Method, Stretch, Tiles};
 
 /// Returns the method.
 ///
@@ -40,6 +40,15 @@ fn stretch(resolved: &Written) -> Result<Stretch, String> {
         ));
     }
     Ok(Stretch { low: low.0, high: high.0 })
+}
+
+/// Returns what is equalized in a colour picture; one that is to be gray has no colour by then.
+pub(super) const fn colour(color: Color) -> Colour {
+    match color {
+        Color::Luma | Color::Gray => Colour::Luma,
+        Color::Hue => Colour::Hue,
+        Color::PerChannel => Colour::PerChannel,
+    }
 }
 
 fn clip_limit(resolved: &Written) -> equalize::ClipLimit {

@@ -16,7 +16,7 @@ use crate::picture::mask::Masks;
 use crate::picture::record::Digest;
 use crate::picture::reference::Reference;
 use codec::{Limits, Target};
-use equalize::{Levels, Operation};
+use equalize::{Colour, Levels, Operation};
 
 /// What decides what the outputs of pictures look like. Pictures of one run may have different ones.
 #[derive(Clone, Debug)]
@@ -59,14 +59,14 @@ impl PictureSettings {
         roots: &InputRoots,
     ) -> Result<Self, String> {
         let (color, together) = (key(resolved.color), key(resolved.together));
-        let per_channel = color == Color::PerChannel;
+        let colour = method::colour(color);
         let target = Target {
             format: key(resolved.format).into(),
             jpeg_quality: key(resolved.quality),
             png_level: key(resolved.png_level).into(),
             eight_bit: key(resolved.depth) == DepthChoice::Eight,
             gray: color == Color::Gray,
-            needs_rgb: per_channel,
+            needs_rgb: colour != Colour::Luma,
             range: match key(resolved.range) {
                 OrAuto::Auto => None,
                 OrAuto::Fixed(range) => Some(range),
@@ -84,7 +84,7 @@ impl PictureSettings {
         }
         let operation = Operation {
             method: method::method(resolved)?,
-            per_channel,
+            colour,
             strength: key(resolved.strength),
             levels: Levels::All,
         };

@@ -77,7 +77,7 @@ impl Kind {
 
     /// Returns the counts of those planes that an operation changes.
     pub(crate) fn equalized<'c>(self, counts: &'c [u64], operation: &Operation) -> &'c [u64] {
-        count::of_equalized(counts, &self.layout(), operation.per_channel)
+        count::of_equalized(counts, &self.layout(), operation.is_per_channel())
     }
 }
 

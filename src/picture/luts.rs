@@ -20,7 +20,7 @@ impl Luts {
             let counts = kind.equalized(sums, operation);
             let reference = match reference {
                 Some(reference) => {
-                    reference.counts(&kind.layout(), kind.levels(), operation.per_channel).ok()?
+                    reference.counts(&kind.layout(), kind.levels(), operation.is_per_channel()).ok()?
                 }
                 None => &[],
             };

@@ -1,7 +1,7 @@
 //! Measured data as users meet them: fewer levels than samples have room for, masks, and levels that are no data.
 
 use equalize::{
-    Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Scratch, Tiles, equalize,
+    Clahe, ClipLimit, Colour, Depth, Layout, Levels, Method, Operation, Pixel, Scratch, Tiles, equalize,
     equalize_like,
 };
 
@@ -161,7 +161,8 @@ fn the_bits_of_formats_that_are_only_read_are_their_levels() {
         let pixel = if channels == 3 { Pixel::Rgb } else { Pixel::Gray };
         let line = layout((levels.len() / channels) as u32, 1, pixel, Depth::Sixteen);
         let levels_of = Levels::First(number as u16);
-        let operation = Operation { levels: levels_of, per_channel: true, ..Operation::new(Method::Global) };
+        let operation =
+            Operation { levels: levels_of, colour: Colour::PerChannel, ..Operation::new(Method::Global) };
         equalize(bytemuck::cast_slice_mut(&mut levels), &line, &operation, &mut Scratch::default());
         assert!(found == levels, "{name}");
     }
@@ -351,7 +352,9 @@ fn a_mask_may_be_of_another_format_and_serves_colours_and_series() {
     let mask: Vec<u8> = (0..40 * 30).map(|at| u8::from(at % 3 != 0)).collect();
     place.file("in/a.ppm", [b"P6\n40 30\n255\n".to_vec(), bytes.clone()].concat());
     place.file("masks/a.pgm", [b"P5\n40 30\n255\n".to_vec(), mask.clone()].concat());
-    for (flags, per_channel) in [("", false), ("--color per-channel", true)] {
+    for (flags, equalized) in
+        [("", Colour::Luma), ("--color hue", Colour::Hue), ("--color per-channel", Colour::PerChannel)]
+    {
         // Pixels that do not count are those without alpha.
         let pixels: Vec<u8> = bytes
             .chunks(3)
@@ -359,7 +362,7 @@ fn a_mask_may_be_of_another_format_and_serves_colours_and_series() {
             .flat_map(|(pixel, &mask)| [pixel[0], pixel[1], pixel[2], mask])
             .collect();
         let mut expected = pixels.clone();
-        let operation = Operation { per_channel, ..Operation::new(Method::Global) };
+        let operation = Operation { colour: equalized, ..Operation::new(Method::Global) };
         let with_alpha = Layout { pixel: Pixel::Rgba, ..colour };
         equalize_like(&mut expected, &with_alpha, &operation, &[], &mut Scratch::default());
         let expected: Vec<u8> = expected.chunks(4).flat_map(|pixel| pixel[..3].to_vec()).collect();

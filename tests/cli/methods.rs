@@ -1,6 +1,9 @@
 //! The methods as users meet them: flags, references, and the same bytes whoever does it.
 
-use equalize::{Depth, Layout, Method, Operation, Pixel, Scratch, Stretch, count, equalize_like};
+use equalize::{
+    Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Scratch, Stretch, Tiles, count,
+    equalize_like,
+};
 
 use crate::harness::{DULL, Place, Ran};
 use crate::samples::{Data, Random, layout, pam, samples};
@@ -212,15 +215,20 @@ fn workers_and_split_channels_make_the_same_bytes() {
         count::count(pixels, of_reference, &mut counts, &mut Scratch::default());
         let (channels, luma) = counts.split_at(3 * depth.levels());
         let stretch = Method::Stretch(Stretch { low: 20_000, high: 1_750 });
-        for (flags, method) in
-            [("stretch --clip-low 2", stretch), ("match --reference in/Rgb.pam", Method::Match)]
-        {
-            for (color, per_channel) in [("luma", false), ("per-channel", true)] {
+        let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Grid { x: 3, y: 2 } };
+        for (flags, method) in [
+            ("stretch --clip-low 2", stretch),
+            ("match --reference in/Rgb.pam", Method::Match),
+            ("clahe --clip-limit 3 --tiles 3x2", Method::Clahe(clahe)),
+        ] {
+            for (color, colour) in
+                [("luma", Colour::Luma), ("hue", Colour::Hue), ("per-channel", Colour::PerChannel)]
+            {
                 let line = format!("in --method {flags} --color {color} --out");
-                let operation = Operation { per_channel, ..Operation::new(method) };
+                let operation = Operation { colour, ..Operation::new(method) };
                 place.run(&format!("{line} cpu-{color} --overwrite --devices cpu")).exits(0);
                 place.run(&format!("{line} workers-{color} --overwrite --devices cpu-workers:2")).exits(0);
-                if per_channel {
+                if operation.is_per_channel() {
                     place
                         .run(&format!(
                             "{line} split-{color} --overwrite --devices cpu-workers:3 --split-channels"
@@ -234,7 +242,9 @@ fn workers_and_split_channels_make_the_same_bytes() {
                         _ => channels,
                     };
                     let expected = expected(layout, samples, &operation, reference);
-                    let outs = ["cpu", "workers", "split"].into_iter().take(2 + usize::from(per_channel));
+                    let outs = ["cpu", "workers", "split"]
+                        .into_iter()
+                        .take(2 + usize::from(operation.is_per_channel()));
                     for out in outs {
                         assert!(
                             place.read(format!("{out}-{color}/{name}")) == expected,
@@ -244,5 +254,23 @@ fn workers_and_split_channels_make_the_same_bytes() {
                 }
             }
         }
+    }
+}
+
+/// Its planes would go from luma to luma; its hue is that of RGB.
+#[test]
+fn a_jpeg_keeps_its_hue_as_its_pixels_do() {
+    let place = Place::new();
+    let colour = layout(67, 33, Pixel::Rgb, Depth::Eight);
+    place.file("in/a.pam", pam(&colour, &samples(&colour, Data::Natural, &mut Random(5))));
+    place.run("in --out jpeg --format jpeg --strength 0").exits(0);
+    place.run("jpeg --out decoded --format pnm --color per-channel --strength 0").exits(0);
+    for method in ["global", "clahe"] {
+        let how = format!("--overwrite --color hue --method {method}");
+        place.run(&format!("decoded --out expected {how}")).exits(0);
+        place.run(&format!("jpeg --out done --format pnm {how}")).exits(0);
+        assert!(place.read("done/a.pnm") == place.read("expected/a.pnm"), "{method}");
+        place.run(&format!("jpeg --out done {how}")).exits(0);
+        assert_eq!(place.tree("done"), ["a.jpg", "a.pnm"]);
     }
 }

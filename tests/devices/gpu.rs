@@ -64,6 +64,12 @@ fn luma_has_the_same_bytes() {
 }
 
 #[test]
+fn hue_has_the_same_bytes() {
+    assert_parity(&["--color", "hue"]);
+    assert_parity(&["--color", "hue", "--method", "clahe", "--strength", "0.5"]);
+}
+
+#[test]
 fn per_channel_has_the_same_bytes() {
     assert_parity(&["--color", "per-channel"]);
 }

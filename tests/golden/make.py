@@ -11,9 +11,11 @@ OpenCV's equalizeHist, whose float32 LUT may differ by one level.
 needs: numpy, opencv-python-headless (x86-64 wheel; made with 5.0.0)
 """
 import glob
+import math
 import os
 import random
 import sys
+from fractions import Fraction
 
 import cv2
 import numpy as np
@@ -51,29 +53,43 @@ def relight(a, before, after):
     return out
 
 
-def by_planes(a, per_channel, one):
+def keep_hue(a, before, after):
+    """What a channel differs from luma by is scaled by the least of three factors; where luma stays, so does colour. In exact fractions, halves up."""
+    out, top = a.copy(), levels(a) - 1
+    for at in np.ndindex(a.shape[:2]):
+        k = int(after[at])
+        if k == before[at]:
+            continue
+        rgb = [Fraction(int(c)) for c in a[at][:3]]
+        y = (19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2]) / 65536
+        factors = [Fraction(4)] + ([k / y] if y else []) + ([(top - k) / (max(rgb) - y)] if max(rgb) > y else [])
+        out[at][:3] = [math.floor(k + (c - y) * min(factors) + Fraction(1, 2)) for c in rgb]
+    return out
+
+
+def by_planes(a, colour, one):
     """Applies `one`, from plane to plane, to those planes of a picture (H, W, channels) that are equalized."""
-    if a.shape[2] >= 3 and not per_channel:
+    if a.shape[2] >= 3 and colour != 'per-channel':
         y = luma(a)
-        return relight(a, y, one(y))
+        return (keep_hue if colour == 'hue' else relight)(a, y, one(y))
     out = a.copy()
     for c in range(1 if a.shape[2] < 3 else 3):
         out[..., c] = one(a[..., c])
     return out
 
 
-def equalize(a, per_channel, strength):
+def equalize(a, colour, strength):
     visible = a[..., -1] > 0 if a.shape[2] in (2, 4) else np.ones(a.shape[:2], bool)
     one = lambda p: lut(np.bincount(p[visible], minlength=levels(a)))[p].astype(a.dtype)
-    return by_planes(a, per_channel, lambda p: weakened(strength)(p, one(p)))
+    return by_planes(a, colour, lambda p: weakened(strength)(p, one(p)))
 
 
-def clahe(a, per_channel, clip, grid, strength):
+def clahe(a, colour, clip, grid, strength):
     # One CLAHE object per plane, as OpenCV's users run it. Planes must be contiguous in memory.
     def one(p):
         p = np.ascontiguousarray(p)
         return weakened(strength)(p, clahe_auto(p, grid) if clip == 'auto' else cv2.createCLAHE(clip, grid).apply(p))
-    return by_planes(a, per_channel, one)
+    return by_planes(a, colour, one)
 
 
 def clahe_model(p, clip, grid, spread):
@@ -184,37 +200,37 @@ def pictures(sources):
 
 
 def operations(a, rng):
-    """Yields per_channel, clip limit (None: global), grid and strength in thousandths of each case."""
-    ways = [False, True] if a.shape[2] >= 3 else [False]
-    for per_channel in ways:
-        yield per_channel, None, (0, 0), 1000
+    """Yields colour, clip limit (None: global), grid and strength in thousandths of each case."""
+    ways = ['luma', 'hue', 'per-channel'] if a.shape[2] >= 3 else ['luma']
+    for colour in ways:
+        yield colour, None, (0, 0), 1000
     combinations = [(clip, grid) for clip in (0., 1., 2., 2.5, 4., 40.)
                     for grid in ((1, 1), (2, 3), (5, 7), (8, 8), (16, 16), (3, 1))]
     for clip, grid in [(2., (8, 8))] + rng.sample(combinations, 10 if a.shape[2] == 1 and a.itemsize == 1 else 3):
-        for per_channel in ways:
-            yield per_channel, clip, grid, 1000
-    for per_channel in ways:
+        for colour in ways:
+            yield colour, clip, grid, 1000
+    for colour in ways:
         for strength in (0, 250, 999):
-            yield per_channel, None, (0, 0), strength
-        yield per_channel, 2., (3, 2), 500
-        yield per_channel, 'auto', (8, 8), 1000
-        yield per_channel, 'auto', (2, 3), 375
+            yield colour, None, (0, 0), strength
+        yield colour, 2., (3, 2), 500
+        yield colour, 'auto', (8, 8), 1000
+        yield colour, 'auto', (2, 3), 375
 
 
 def main():
     rng = random.Random(1)
     folder, inputs = (sys.argv[2], every_picture) if len(sys.argv) > 2 else (HERE, pictures)
     with open(os.path.join(folder, 'cases.tsv'), 'w') as cases:
-        cases.write('picture\tper_channel\tclip_limit\tgrid_x\tgrid_y\tstrength\tfnv1a\n')
+        cases.write('picture\tcolour\tclip_limit\tgrid_x\tgrid_y\tstrength\tfnv1a\n')
         for name, a in inputs(sys.argv[1]):
             file = write_pnm(os.path.join(folder, name), a)
             if a.dtype == np.uint8 and a.shape[2] == 1 and a.size > 1:
                 write_pnm(os.path.join(folder, f'{name}.opencv'), cv2.equalizeHist(a[..., 0])[..., None])
-            for per_channel, clip, grid, strength in operations(a, rng):
-                out = equalize(a, per_channel, strength) if clip is None else clahe(a, per_channel, clip, grid, strength)
+            for colour, clip, grid, strength in operations(a, rng):
+                out = equalize(a, colour, strength) if clip is None else clahe(a, colour, clip, grid, strength)
                 digest = fnv1a(out.astype(out.dtype.newbyteorder('<')).tobytes())
                 limit = 'global' if clip is None else clip
-                cases.write(f'{file}\t{int(per_channel)}\t{limit}\t{grid[0]}\t{grid[1]}\t{strength}\t{digest:016x}\n')
+                cases.write(f'{file}\t{colour}\t{limit}\t{grid[0]}\t{grid[1]}\t{strength}\t{digest:016x}\n')
 
 
 if __name__ == '__main__':

@@ -175,8 +175,8 @@ impl Stream {
         let [old, new] = [old, new].map(|at| Pictures { at: held.at(at), pitch: plane });
         let layout = Layout { pixel: Pixel::Gray, ..batch.layout };
         let planes = Batch { layout, number: batch.number, from: old, to: new };
-        let has_luma = matches!(batch.layout.pixel, Pixel::Rgb | Pixel::Rgba) && !operation.per_channel;
-        let channels = colours(batch.layout.pixel, operation.per_channel) as u32;
+        let has_luma = matches!(batch.layout.pixel, Pixel::Rgb | Pixel::Rgba) && !operation.is_per_channel();
+        let channels = colours(batch.layout.pixel, operation.is_per_channel()) as u32;
         for channel in 0..channels {
             let number = if has_luma { LUMA } else { channel };
             // The first insertion writes all channels.

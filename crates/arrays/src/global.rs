@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use cuda::{Address, Launch, Result, arguments};
-use equalize::{Depth, Method, Operation, Pixel};
+use equalize::{Colour, Depth, Method, Operation, Pixel};
 use histeqd_kernels::{BATCH_GLOBAL8, BATCH_GLOBAL16};
 
 use crate::batch::{Batch, Mask};
@@ -68,12 +68,15 @@ impl Stream {
         if operation.levels.are_fewer(batch.layout.depth) {
             return Err(Error::FewerLevels);
         }
+        if operation.colour == Colour::Hue && batch.layout.pixel.colour_channels() > 1 {
+            return Err(Error::Hue);
+        }
         // SAFETY: guaranteed by the caller.
         unsafe {
             if let Method::Clahe(clahe) = operation.method {
                 return Ok(self.clahe(batch, &clahe, operation)?);
             }
-            let planes = colours(batch.layout.pixel, operation.per_channel);
+            let planes = colours(batch.layout.pixel, operation.is_per_channel());
             let (depth, levels) = (batch.layout.depth, batch.layout.depth.levels());
             let mut pieces = Pieces::default();
             let total = pieces.add((planes * levels * 8) as u64);
@@ -81,7 +84,7 @@ impl Stream {
             let held = match reference {
                 Some(reference) => {
                     let held = Workspace::new(self, &pieces, 0)?;
-                    self.total(reference, operation.per_channel, held.at(total))?;
+                    self.total(reference, operation.is_per_channel(), held.at(total))?;
                     self.run_up((held.at(total), true), planes, depth, held.at(running))?;
                     Some(held)
                 }
@@ -91,11 +94,11 @@ impl Stream {
             let rule = Rule::new(operation.method, operation.strength, reference);
             if depth == Depth::Eight
                 && mask.is_none()
-                && let Some(plan) = resident::Plan::new(&self.gpu.kernels, batch, operation.per_channel)
+                && let Some(plan) = resident::Plan::new(&self.gpu.kernels, batch, operation.is_per_channel())
             {
-                return Ok(self.equalize_resident(batch, operation.per_channel, rule, &plan)?);
+                return Ok(self.equalize_resident(batch, operation.is_per_channel(), rule, &plan)?);
             }
-            Ok(self.equalize_in_steps(batch, operation.per_channel, rule, mask)?)
+            Ok(self.equalize_in_steps(batch, operation.is_per_channel(), rule, mask)?)
         }
     }
 

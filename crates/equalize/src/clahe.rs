@@ -25,8 +25,7 @@ use super::level::Level;
 pub use super::portable::Corners;
 use super::portable::{Quad, quantize};
 use super::sample::Sample;
-use super::strength::Strength;
-use crate::{Depth, Layout, Levels};
+use crate::{Depth, Layout, Operation};
 use bands::Task;
 use dense::{LutRow, packed_bytes};
 use plane::{PaddedPlane, Rows, Shape};
@@ -140,14 +139,15 @@ pub(super) fn equalize<S: Sample, E: Executor>(
     (source, samples): (Option<&[S]>, &mut [S]),
     layout: &Layout,
     plane: Plane,
-    (clahe, strength, levels): (&Clahe, Strength, Levels),
+    (clahe, operation): (&Clahe, &Operation),
     (buffers, threads): (&mut Buffers<S>, &mut Pool<Thread<S>>),
     team: &Team<'_, E>,
 ) {
-    let levels = levels.number(layout.depth);
+    let levels = operation.levels.number(layout.depth);
     let tiles = Geometry::new(layout, clahe).with_levels(levels);
     let (width, height) = (layout.width as usize, layout.height as usize);
-    let shape = Shape { width, height, pixel: layout.pixel, plane };
+    let relight = operation.relight(layout.depth);
+    let shape = Shape { width, height, pixel: layout.pixel, plane, relight };
     let Buffers { padding, slots, survey, across, down, dense, sparse } = buffers;
     across.set(width, tiles.tile_width, tiles.columns);
     down.set(height, tiles.tile_height, tiles.rows);
@@ -159,6 +159,7 @@ pub(super) fn equalize<S: Sample, E: Executor>(
     };
     shape.pad(whole.samples, &tiles, padding);
     let is_sparse = survey.most_entries(&tiles) as u64 > tiles.entries_allowed();
+    let strength = operation.strength;
     let task = Task { shape, source, padding, tiles, clipping, strength, slots, survey, across, down };
     if is_sparse {
         bands::equalize(&task, samples, sparse, threads, team);
@@ -213,7 +214,7 @@ pub fn fill_lut<S: Level>(counts: &[u64], clipping: &Clipping, scale: f32, lut: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Pixel, Sequential};
+    use crate::{Method, Pixel, Sequential};
 
     fn bytes<S: Sample>(buffers: &Buffers<S>, threads: &mut Pool<Thread<S>>) -> usize {
         let of_thread = |thread: &Thread<S>| {
@@ -242,7 +243,8 @@ mod tests {
                     let tiles = Tiles::Grid { x: grid, y: grid };
                     let clahe = Clahe { clip_limit: ClipLimit::Times(2.0 + number as f64), tiles };
                     let (mut buffers, mut threads) = (Buffers::default(), Pool::default());
-                    let what = (&clahe, Strength::FULL, Levels::All);
+                    let operation = Operation::new(Method::Clahe(clahe));
+                    let what = (&clahe, &operation);
                     let team = Team::new(&Sequential, samples.len());
                     let kept = (&mut buffers, &mut threads);
                     equalize((None, &mut samples), &layout, Plane::Channel(0), what, kept, &team);

@@ -6,6 +6,29 @@ use super::sample::Sample;
 use super::simd;
 use crate::{Depth, Layout, Pixel};
 
+/// What is equalized in a colour picture, and how its colours follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Colour {
+    /// Its luma. Red, green and blue change by as much, clamped to the levels ([`shift_luma`]).
+    #[default]
+    Luma,
+    /// Its luma. What each channel differs from luma by is scaled by the ratio of the new luma to the old, or by the greatest factor with which
+    /// all fit into the range, or by 4, whichever is least; so hue stays and nothing clips. Pixels whose luma stays are left as they are.
+    Hue,
+    /// Each channel by itself.
+    PerChannel,
+}
+
+/// How a new luma changes the colours of a pixel.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Relight {
+    /// As [`Colour::Luma`] says.
+    Shift,
+    /// As [`Colour::Hue`] says, up to this level.
+    KeepHue { highest: u16 },
+}
+
 /// A plane of a picture: one value per pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -23,6 +46,16 @@ impl Plane {
             (Pixel::Gray | Pixel::GrayAlpha, _) => &[Self::Channel(0)],
             (Pixel::Rgb | Pixel::Rgba, false) => &[Self::Luma],
             (Pixel::Rgb | Pixel::Rgba, true) => &[Self::Channel(0), Self::Channel(1), Self::Channel(2)],
+        }
+    }
+}
+
+impl Relight {
+    /// Changes pixels of `C` channels from one luma to another.
+    fn apply<S: Sample, const C: usize>(self, pixels: &mut [S], from: &[S], to: &[S]) {
+        match self {
+            Self::Shift => S::shift_luma::<C>(pixels, from, to),
+            Self::KeepHue { highest } => S::keep_hue::<C>(pixels, from, to, S::from_level(highest.into())),
         }
     }
 }
@@ -48,9 +81,15 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
     }
 }
 
-/// Writes one plane back into interleaved samples: a channel's new values as they are, a new luma by [`shift_luma`] from the old luma
-/// `before`, as [`read`] returned it.
-pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, before: &[S], values: &[S]) {
+/// Writes one plane back into interleaved samples: a channel's new values as they are, a new luma as `relight` says, from the old luma `before`,
+/// as [`read`] returned it.
+pub(super) fn write<S: Sample>(
+    samples: &mut [S],
+    pixel: Pixel,
+    (plane, relight): (Plane, Relight),
+    before: &[S],
+    values: &[S],
+) {
     #[inline(always)]
     fn strided<S: Sample, const C: usize>(samples: &mut [S], channel: usize, values: &[S]) {
         for (pixel, &value) in samples.as_chunks_mut::<C>().0.iter_mut().zip(values) {
@@ -59,8 +98,8 @@ pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, be
     }
     debug_assert_eq!(samples.len(), values.len() * pixel.channels());
     match plane {
-        Plane::Luma if pixel.has_alpha() => S::shift_luma::<4>(samples, before, values),
-        Plane::Luma => S::shift_luma::<3>(samples, before, values),
+        Plane::Luma if pixel.has_alpha() => relight.apply::<S, 4>(samples, before, values),
+        Plane::Luma => relight.apply::<S, 3>(samples, before, values),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => samples.copy_from_slice(values),
             Pixel::GrayAlpha => simd::vectorized!(strided::<S, 2>(samples, channel, values)),

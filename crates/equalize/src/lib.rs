@@ -30,6 +30,7 @@ pub mod count;
 mod coverage;
 mod executor;
 pub mod histogram;
+mod hue;
 mod layout;
 mod level;
 mod levels;
@@ -44,7 +45,8 @@ mod strength;
 pub use byte_order::{ByteOrder, ByteOrders, swap_bytes};
 pub use clahe::{Clahe, Tiles};
 pub use clip::ClipLimit;
-use colour::Plane;
+pub use colour::Colour;
+use colour::{Plane, Relight};
 pub use coverage::is_narrow;
 pub use executor::{Executor, SAMPLES_A_THREAD, Sequential};
 use executor::{Pool, Team};
@@ -95,8 +97,8 @@ impl Method {
 pub struct Operation {
     /// How contrast is enhanced.
     pub method: Method,
-    /// Whether each channel of a colour picture is equalized separately, instead of its luma.
-    pub per_channel: bool,
+    /// What is equalized in a colour picture.
+    pub colour: Colour,
     /// How far the levels go from the picture's own to the equalized ones.
     pub strength: Strength,
     /// How many levels there are, before and after. No sample may be above them.
@@ -106,17 +108,24 @@ pub struct Operation {
 impl Operation {
     /// Returns an operation on the luma of a colour picture, at full strength, with all levels.
     pub const fn new(method: Method) -> Self {
-        Self { method, per_channel: false, strength: Strength::FULL, levels: Levels::All }
+        Self { method, colour: Colour::Luma, strength: Strength::FULL, levels: Levels::All }
     }
 
     /// Returns whether colours may go beyond the highest level with their luma, so that they have to be clamped ([`Levels::clamp`]).
     pub const fn may_exceed_levels(&self, layout: &Layout) -> bool {
-        !self.per_channel && layout.pixel.colour_channels() > 1 && self.levels.are_fewer(layout.depth)
+        matches!(self.colour, Colour::Luma)
+            && layout.pixel.colour_channels() > 1
+            && self.levels.are_fewer(layout.depth)
+    }
+
+    /// Returns whether each channel of a colour picture is equalized by itself, instead of its luma.
+    pub const fn is_per_channel(&self) -> bool {
+        matches!(self.colour, Colour::PerChannel)
     }
 
     /// Returns the number of planes that are equalized, each separately.
     pub const fn planes(&self, pixel: Pixel) -> usize {
-        Plane::to_equalize(pixel, self.per_channel).len()
+        Plane::to_equalize(pixel, self.is_per_channel()).len()
     }
 
     /// Returns the number of counts of the reference that a picture needs: one per level for each plane that is equalized, if the method has
@@ -124,6 +133,14 @@ impl Operation {
     pub const fn reference_length(&self, layout: &Layout) -> usize {
         let planes = if self.method.has_reference() { self.planes(layout.pixel) } else { 0 };
         planes * layout.depth.levels()
+    }
+
+    /// Returns how a new luma changes the colours of pictures of this depth.
+    const fn relight(&self, depth: Depth) -> Relight {
+        match self.colour {
+            Colour::Luma | Colour::PerChannel => Relight::Shift,
+            Colour::Hue => Relight::KeepHue { highest: (self.levels.number(depth) - 1) as u16 },
+        }
     }
 }
 
@@ -202,13 +219,14 @@ pub fn equalize_on(
     }
 }
 
-/// Sends a picture through LUTs in place: one for each plane that is equalized, in the order of [`Plane::to_equalize`], each with one entry per
-/// level, as long as a sample. [`lut::fill`] makes such LUTs. Alpha is left as it is; a new luma changes colours as in [`equalize`].
+/// Sends a picture through LUTs that were made for an operation, in place: one for each plane that it equalizes, in the order of
+/// [`Plane::to_equalize`], each with one entry per level, as long as a sample. [`lut::fill`] makes such LUTs. Alpha is left as it is; a new luma
+/// changes colours as in [`equalize`].
 ///
 /// # Panics
 /// If the length of `pixels` is not [`Layout::bytes`], if there are more or fewer LUTs, or if either holds 16-bit values at an odd address.
-pub fn apply(pixels: &mut [u8], layout: &Layout, per_channel: bool, luts: &[u8]) {
-    apply_on(&Sequential, pixels, layout, per_channel, luts);
+pub fn apply(pixels: &mut [u8], layout: &Layout, operation: &Operation, luts: &[u8]) {
+    apply_on(&Sequential, pixels, layout, operation, luts);
 }
 
 /// Sends a picture through LUTs as [`apply`] does, with the threads of an [`Executor`].
@@ -219,16 +237,15 @@ pub fn apply_on(
     executor: &impl Executor,
     pixels: &mut [u8],
     layout: &Layout,
-    per_channel: bool,
+    operation: &Operation,
     luts: &[u8],
 ) {
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     match layout.depth {
-        Depth::Eight => apply_samples((None, pixels), (layout.pixel, per_channel), luts, executor),
+        Depth::Eight => apply_samples(pixels, layout, operation, luts, executor),
         Depth::Sixteen => {
             let samples = bytemuck::cast_slice_mut(pixels);
-            let luts = bytemuck::cast_slice(luts);
-            apply_samples::<u16>((None, samples), (layout.pixel, per_channel), luts, executor);
+            apply_samples::<u16>(samples, layout, operation, bytemuck::cast_slice(luts), executor);
         }
     }
 }
@@ -250,8 +267,8 @@ fn equalize_samples<S: Sample>(
 ) {
     let team = Team::new(executor, samples.len());
     if let Method::Clahe(clahe) = operation.method {
-        let what = (&clahe, operation.strength, operation.levels);
-        for &plane in Plane::to_equalize(layout.pixel, operation.per_channel) {
+        let what = (&clahe, operation);
+        for &plane in Plane::to_equalize(layout.pixel, operation.is_per_channel()) {
             let kept = (&mut buffers.clahe, &mut buffers.threads);
             clahe::equalize((source.take(), samples), layout, plane, what, kept, &team);
         }
@@ -259,14 +276,24 @@ fn equalize_samples<S: Sample>(
         let shape = (layout.width as usize, layout.pixel);
         through_luts((source, samples), shape, operation, reference, buffers, &team);
     }
-    if operation.may_exceed_levels(layout) {
-        let highest = S::from_level(operation.levels.number(layout.depth) as u32 - 1);
-        let pieces = pieces((None, samples), layout.pixel, &team);
-        team.for_each(pieces, |(_, samples)| levels::clamp_samples(samples, layout.pixel, highest));
-    }
+    clamp(samples, layout, operation, &team);
     // What other threads need is not kept.
     if team.threads() > 1 {
         buffers.threads.all().truncate(1);
+    }
+}
+
+/// Brings colours back to the levels that there are.
+fn clamp<S: Sample, E: Executor>(
+    samples: &mut [S],
+    layout: &Layout,
+    operation: &Operation,
+    team: &Team<'_, E>,
+) {
+    if operation.may_exceed_levels(layout) {
+        let highest = S::from_level(operation.levels.number(layout.depth) as u32 - 1);
+        let pieces = pieces((None, samples), layout.pixel, team);
+        team.for_each(pieces, |(_, samples)| levels::clamp_samples(samples, layout.pixel, highest));
     }
 }
 
@@ -280,7 +307,7 @@ fn through_luts<S: Sample, E: Executor>(
     buffers: &mut Buffers<S>,
     team: &Team<'_, E>,
 ) {
-    let planes = Plane::to_equalize(pixel, operation.per_channel);
+    let planes = Plane::to_equalize(pixel, operation.is_per_channel());
     let Buffers { threads, luts, .. } = buffers;
     luts.resize(planes.len() * S::LEVELS, S::zeroed());
     for (number, (&plane, lut)) in planes.iter().zip(luts.chunks_exact_mut(S::LEVELS)).enumerate() {
@@ -288,19 +315,20 @@ fn through_luts<S: Sample, E: Executor>(
         let counts = histogram::count_plane(source.unwrap_or(samples), what, threads, team);
         lut::fill_plane(operation, number, counts, reference, lut);
     }
-    map_planes((source, samples), (pixel, operation.per_channel), luts, team);
+    map_planes((source, samples), pixel, operation, luts, team);
 }
 
 fn apply_samples<S: Sample>(
-    (source, samples): (Option<&[S]>, &mut [S]),
-    (pixel, per_channel): (Pixel, bool),
+    samples: &mut [S],
+    layout: &Layout,
+    operation: &Operation,
     luts: &[S],
     executor: &impl Executor,
 ) {
-    let planes = Plane::to_equalize(pixel, per_channel);
-    assert_eq!(luts.len(), planes.len() * S::LEVELS, "a LUT for each plane");
+    assert_eq!(luts.len(), operation.planes(layout.pixel) * S::LEVELS, "a LUT for each plane");
     let team = Team::new(executor, samples.len());
-    map_planes((source, samples), (pixel, per_channel), luts, &team);
+    map_planes((None, samples), layout.pixel, operation, luts, &team);
+    clamp(samples, layout, operation, &team);
 }
 
 /// The samples of some pixels, if they lie elsewhere, and where the results go.
@@ -330,7 +358,8 @@ fn copy<S: Sample, E: Executor>(picture: Piece<'_, S>, pixel: Pixel, team: &Team
 /// Applies a LUT to each plane that is equalized.
 fn map_planes<S: Sample, E: Executor>(
     picture: Piece<'_, S>,
-    (pixel, per_channel): (Pixel, bool),
+    pixel: Pixel,
+    operation: &Operation,
     luts: &[S],
     team: &Team<'_, E>,
 ) {
@@ -340,9 +369,9 @@ fn map_planes<S: Sample, E: Executor>(
             if let Some(source) = source {
                 samples.copy_from_slice(&source[number * band..][..samples.len()]);
             }
-            let planes = Plane::to_equalize(pixel, per_channel);
+            let planes = Plane::to_equalize(pixel, operation.is_per_channel());
             for (&plane, lut) in planes.iter().zip(luts.chunks_exact(S::LEVELS)) {
-                map_plane(samples, pixel, plane, lut);
+                map_plane(samples, pixel, (plane, operation.relight(S::DEPTH)), lut);
             }
         }
     });
@@ -352,7 +381,7 @@ fn map_planes<S: Sample, E: Executor>(
 const BAND: usize = 1 << 15;
 
 /// Applies a LUT to one plane of interleaved samples.
-fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, lut: &[S]) {
+fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, (plane, relight): (Plane, Relight), lut: &[S]) {
     if pixel == Pixel::Gray {
         return S::map(samples, lut);
     }
@@ -363,6 +392,6 @@ fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, lut: &[S]
         colour::read(block, pixel, plane, &mut before[..length]);
         after[..length].copy_from_slice(&before[..length]);
         S::map(&mut after[..length], lut);
-        colour::write(block, pixel, plane, &before[..length], &after[..length]);
+        colour::write(block, pixel, (plane, relight), &before[..length], &after[..length]);
     }
 }

@@ -9,12 +9,15 @@ pub(crate) const TABLES_8: usize = 8;
 /// The same for 16-bit samples, whose tables are 256 KiB each and cost time to clear and to add up.
 pub(crate) const TABLES_16: usize = 2;
 
-/// Returns the luma of one pixel by the weights of ITU-R BT.601, which JPEG uses too: 0.299, 0.587 and 0.114, in units of 1/65536,
-/// halves rounded up.
+/// The weights of red, green and blue in luma, in units of 1/65536: 0.299, 0.587 and 0.114 of ITU-R BT.601, which JPEG uses too.
+pub(crate) const WEIGHTS: [u32; 3] = [19595, 38470, 7471];
+
+/// Returns the luma of one pixel, halves rounded up.
 #[inline(always)]
 pub fn luma<S: Level>(red: S, green: S, blue: S) -> S {
     // The weights add up to 65536, so even 16-bit white plus the half stays below 2³².
-    let sum = 19595 * red.level() as u32 + 38470 * green.level() as u32 + 7471 * blue.level() as u32;
+    let [of_red, of_green, of_blue] = WEIGHTS;
+    let sum = of_red * red.level() as u32 + of_green * green.level() as u32 + of_blue * blue.level() as u32;
     S::from_level((sum + 32768) >> 16)
 }
 

@@ -1,5 +1,6 @@
 //! The hot loops over samples, most of which have vectorized versions for 8 bit.
 
+use super::hue::keep_hue_portable;
 use super::level::Level;
 use super::portable::{self, Corners, Quad};
 use super::simd;
@@ -20,6 +21,11 @@ pub trait Sample: Level {
     /// Changes the luma of pixels of `C` channels, which are 3 colours and perhaps alpha, as in [`crate::colour::shift_luma`].
     fn shift_luma<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
         simd::vectorized!(portable::relight_portable::<Self, C>(pixels, from, to));
+    }
+
+    /// Changes the luma of pixels of `C` channels, which are 3 colours and perhaps alpha, so that their hue stays ([`crate::Colour::Hue`]).
+    fn keep_hue<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self], highest: Self) {
+        simd::vectorized!(keep_hue_portable::<Self, C>(pixels, from, to, highest));
     }
 
     /// Replaces each value with an interpolation, in float32, of its entries in the four corners' LUTs: from left to right by the
@@ -56,6 +62,10 @@ impl Sample for u8 {
 
     fn shift_luma<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
         simd::shift_luma::<C>(pixels, from, to);
+    }
+
+    fn keep_hue<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self], highest: Self) {
+        simd::keep_hue::<C>(pixels, from, to, highest);
     }
 
     fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {

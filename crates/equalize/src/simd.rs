@@ -5,10 +5,13 @@
 #![allow(unsafe_code)]
 
 use super::bytes;
+use super::hue::keep_hue_portable;
 use super::portable::{self, Corners};
 
 #[cfg(target_arch = "x86_64")]
 mod bits;
+#[cfg(target_arch = "x86_64")]
+mod hue;
 #[cfg(target_arch = "x86_64")]
 mod map;
 
@@ -128,6 +131,16 @@ pub(super) fn shift_luma<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u
         }
     }
     portable::relight_portable::<u8, C>(pixels, from, to);
+}
+
+/// Gives RGB (`C` = 3) or RGBA (`C` = 4) pixels a new luma that keeps their hue.
+pub(super) fn keep_hue<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8], highest: u8) {
+    #[cfg(target_arch = "x86_64")]
+    if highest == u8::MAX && has_vbmi() {
+        // SAFETY: the processor has the instructions that the function is compiled for.
+        return unsafe { hue::keep_hue_vbmi::<C>(pixels, from, to) };
+    }
+    vectorized!(keep_hue_portable::<u8, C>(pixels, from, to, highest));
 }
 
 /// Replaces each value with the interpolation of its entries in the LUTs of four corners.
@@ -373,7 +386,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn store128(to: &mut [u8; 16], value: __m128i) {
+    pub(super) fn store128(to: &mut [u8; 16], value: __m128i) {
         // SAFETY: 16 writable bytes, which need no alignment.
         unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), value) }
     }
@@ -527,6 +540,36 @@ mod tests {
         }
         check::<3>();
         check::<4>();
+    }
+
+    #[test]
+    fn every_new_luma_that_keeps_the_hue_gives_the_same_bytes() {
+        fn check<const C: usize>(highest: u8) {
+            for length in LENGTHS.into_iter().chain([300_000]) {
+                let mut before = noise(length * C, 3);
+                // Some are dark, and some gray.
+                before
+                    .chunks_mut(C)
+                    .step_by(3)
+                    .for_each(|pixel| pixel.iter_mut().for_each(|sample| *sample /= 16));
+                before.chunks_mut(C).step_by(7).for_each(|pixel| pixel.copy_within(..1, 1));
+                let mut from = vec![0; length];
+                portable::luma_portable::<u8, C>(&before, &mut from);
+                let to: Vec<u8> = noise(length, 5).iter().map(|&level| level.min(highest)).collect();
+                let plain = |pixels: &mut [u8]| keep_hue_portable::<u8, C>(pixels, &from, &to, highest);
+                same_bytes!(
+                    format!("{length} pixels of {C} channels"),
+                    after(&before, plain),
+                    after(&before, |pixels| keep_hue::<C>(pixels, &from, &to, highest)),
+                    is_x86_feature_detected!("avx2") =>
+                        after(&before, |pixels| x86::vectorized_avx2(|| plain(pixels))),
+                    highest == 255 && has_vbmi() =>
+                        after(&before, |pixels| hue::keep_hue_vbmi::<C>(pixels, &from, &to))
+                );
+            }
+        }
+        [255, 99].into_iter().for_each(check::<3>);
+        [255, 99].into_iter().for_each(check::<4>);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use histeqd_equalize::clahe::{Geometry, fill_lut};
 use histeqd_equalize::clip::{Clipping, LevelsInUse};
 use histeqd_equalize::{
-    Clahe, ClipLimit, Depth, Layout, Levels, Method, Operation, Pixel, Sample, Scratch, Strength, Tiles,
-    equalize,
+    Clahe, ClipLimit, Colour, Depth, Layout, Levels, Method, Operation, Pixel, Sample, Scratch, Strength,
+    Tiles, equalize,
 };
 use proptest::prelude::*;
 
@@ -126,7 +126,8 @@ fn assert_plain<S: Sample + std::fmt::Debug>(
     strength: Strength,
     scratch: &mut Scratch,
 ) {
-    let operation = Operation { per_channel: true, strength, ..Operation::new(Method::Clahe(clahe)) };
+    let operation =
+        Operation { colour: Colour::PerChannel, strength, ..Operation::new(Method::Clahe(clahe)) };
     assert_operation(samples, layout, (clahe, operation), scratch);
 }
 
@@ -297,7 +298,7 @@ proptest! {
         let clahe = Clahe { clip_limit, tiles };
         let strength = Strength::thousandths(thousandths).unwrap_or(Strength::FULL);
         let operation =
-            Operation { per_channel: true, strength, levels: Levels::First(number), ..Operation::new(Method::Clahe(clahe)) };
+            Operation { colour: Colour::PerChannel, strength, levels: Levels::First(number), ..Operation::new(Method::Clahe(clahe)) };
         assert_operation(&samples, &layout, (clahe, operation), &mut Scratch::default());
         if number > 256 {
             return Ok(());

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use histeqd_equalize::count::{count, count_on, length};
 use histeqd_equalize::{
-    Clahe, ClipLimit, Depth, Executor, Layout, Levels, Method, Operation, Pixel, Scratch, Strength, Tiles,
-    equalize, equalize_on,
+    Clahe, ClipLimit, Colour, Depth, Executor, Layout, Levels, Method, Operation, Pixel, Scratch, Strength,
+    Tiles, equalize, equalize_on,
 };
 
 /// Two threads, one of which is slow to begin: the last pieces are done first.
@@ -76,15 +76,21 @@ fn assert_same(layout: Layout, operation: Operation) -> usize {
     executor.pieces.into_inner()
 }
 
-const COLOURS: [(Pixel, bool); 4] =
-    [(Pixel::Gray, false), (Pixel::Rgb, false), (Pixel::Rgb, true), (Pixel::Rgba, false)];
+const COLOURS: [(Pixel, Colour); 6] = [
+    (Pixel::Gray, Colour::Luma),
+    (Pixel::Rgb, Colour::Luma),
+    (Pixel::Rgb, Colour::Hue),
+    (Pixel::Rgb, Colour::PerChannel),
+    (Pixel::Rgba, Colour::Luma),
+    (Pixel::Rgba, Colour::Hue),
+];
 
 #[test]
 fn global_equalization() {
     for depth in [Depth::Eight, Depth::Sixteen] {
-        for (pixel, per_channel) in COLOURS {
+        for (pixel, colour) in COLOURS {
             let layout = Layout { width: 811, height: 797, pixel, depth };
-            let pieces = assert_same(layout, Operation { per_channel, ..Operation::new(Method::Global) });
+            let pieces = assert_same(layout, Operation { colour, ..Operation::new(Method::Global) });
             assert!(pieces > 20, "{pieces}");
         }
     }
@@ -93,11 +99,11 @@ fn global_equalization() {
 #[test]
 fn clahe() {
     for depth in [Depth::Eight, Depth::Sixteen] {
-        for (pixel, per_channel) in COLOURS {
+        for (pixel, colour) in COLOURS {
             let tiles = Tiles::Grid { x: 8, y: 8 };
             let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles };
             let layout = Layout { width: 811, height: 797, pixel, depth };
-            let operation = Operation { per_channel, ..Operation::new(Method::Clahe(clahe)) };
+            let operation = Operation { colour, ..Operation::new(Method::Clahe(clahe)) };
             let pieces = assert_same(layout, operation);
             assert!(pieces > 20, "{pieces}");
         }

@@ -82,11 +82,11 @@ impl<E: Executor> Lane for CpuLane<E> {
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        per_channel: bool,
+        operation: &Operation,
         luts: &[u8],
     ) -> Result<(), LaneError> {
         byte_orders.from.convert(pixels);
-        apply_on(&self.executor, pixels, layout, per_channel, luts);
+        apply_on(&self.executor, pixels, layout, operation, luts);
         byte_orders.to.convert(pixels);
         Ok(())
     }

@@ -78,7 +78,7 @@ pub trait Lane {
         reference: &[u64],
     ) -> Result<(), LaneError>;
 
-    /// Sends the pixels through LUTs in place, as [`equalize::apply`] does, and converts them from one byte order to the other; returns once they
+    /// Sends the pixels through LUTs of an operation in place, as [`equalize::apply`] does, and converts them from one byte order to the other; returns once they
     /// can be read.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ pub trait Lane {
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        per_channel: bool,
+        operation: &Operation,
         luts: &[u8],
     ) -> Result<(), LaneError>;
 
@@ -148,11 +148,7 @@ pub trait Lane {
             Order::Equalize(operation) => self.equalize(pixels, layout, byte_orders, operation, given),
             Order::Apply(operation) => {
                 let luts = bytemuck::cast_slice(given);
-                self.apply(pixels, layout, byte_orders, operation.per_channel, luts)?;
-                if operation.may_exceed_levels(layout) {
-                    operation.levels.clamp(pixels, layout, to);
-                }
-                Ok(())
+                self.apply(pixels, layout, byte_orders, operation, luts)
             }
             Order::Count { equalize: None } => self.count(pixels, layout, from, counts),
             Order::Count { equalize: Some(operation) } => {

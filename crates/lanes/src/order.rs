@@ -146,7 +146,7 @@ fn start(layout: &Layout) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use equalize::{Depth, Pixel};
+    use equalize::{Colour, Depth, Pixel};
 
     const ODD: Layout = Layout { width: 67, height: 1, pixel: Pixel::Rgb, depth: Depth::Eight };
 
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn luts_lie_behind_the_pixels_one_for_each_plane_that_is_equalized() {
         let luma = Operation::new(Method::Global);
-        let operation = Operation { per_channel: true, ..luma };
+        let operation = Operation { colour: Colour::PerChannel, ..luma };
         for (order, planes) in [(Order::Apply(luma), 1), (Order::Apply(operation), 3)] {
             for (depth, start, lut) in [(Depth::Eight, 256, 256), (Depth::Sixteen, 448, 65536 * 2)] {
                 let layout = Layout { depth, ..ODD };

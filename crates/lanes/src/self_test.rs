@@ -139,11 +139,11 @@ mod tests {
             pixels: &mut [u8],
             layout: &Layout,
             byte_orders: ByteOrders,
-            per_channel: bool,
+            operation: &Operation,
             luts: &[u8],
         ) -> Result<(), LaneError> {
             self.pictures += 1;
-            self.lane.apply(pixels, layout, byte_orders, per_channel, luts)?;
+            self.lane.apply(pixels, layout, byte_orders, operation, luts)?;
             *pixels.last_mut().unwrap() ^= u8::from(self.about == Some(layout.pixel));
             Ok(())
         }
@@ -259,10 +259,10 @@ mod tests {
             pixels: &mut [u8],
             layout: &Layout,
             _: ByteOrders,
-            per_channel: bool,
+            operation: &Operation,
             luts: &[u8],
         ) -> Result<(), LaneError> {
-            self.0.apply(pixels, layout, NATIVE, per_channel, luts)
+            self.0.apply(pixels, layout, NATIVE, operation, luts)
         }
 
         fn count(
@@ -325,7 +325,7 @@ mod tests {
             _: &mut [u8],
             _: &Layout,
             _: ByteOrders,
-            _: bool,
+            _: &Operation,
             _: &[u8],
         ) -> Result<(), LaneError> {
             Err(LaneError::Decline("it is full".to_owned()))

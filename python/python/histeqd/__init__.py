@@ -44,8 +44,8 @@ from ._histeqd import __version__
 
 __all__ = ["apply", "clahe", "equalize", "histogram", "lut", "match", "stretch"]
 
-Color = Literal["luma", "per-channel"]
-_COLORS = ("luma", "per-channel")
+Color = Literal["luma", "hue", "per-channel"]
+_COLORS = ("luma", "hue", "per-channel")
 
 
 def equalize(
@@ -65,8 +65,9 @@ def equalize(
     ----------
     array : uint8 or uint16, HW, HWC, NHW or NHWC
         The pictures; see the module's documentation for what else is taken.
-    color : "luma" or "per-channel"
-        Whether the brightness of colour pictures is equalized, which keeps hues, or each channel for itself.
+    color : "luma", "hue" or "per-channel"
+        What is equalized in colour pictures: their brightness, with which red, green and blue change by as much; their brightness, so that hues
+        stay, colours grow with it and nothing clips; or each channel for itself. Arrays on a GPU take "luma" and "per-channel".
     strength : float
         How far levels go from their own to the equalized ones, 0 to 1 with at most three decimals.
     levels : int, optional
@@ -99,8 +100,8 @@ def equalize(
     >>> histeqd.equalize(np.array([[100, 101, 102, 103]], np.uint8))
     array([[  0,  85, 170, 255]], dtype=uint8)
     """
-    operation = _histeqd.Operation.equalize(_per_channel(color), _thousandths(strength), _levels(levels))
-    return _run(array, operation, None, levels, mask, out, threads, batch)
+    operation = _histeqd.Operation.equalize(_color(color), _thousandths(strength), _levels(levels))
+    return _run(array, operation, None, color, levels, mask, out, threads, batch)
 
 
 def stretch(
@@ -132,8 +133,8 @@ def stretch(
         As :func:`equalize` does, and with the same errors.
     """
     ends = _millionths(low, "low"), _millionths(high, "high")
-    operation = _histeqd.Operation.stretch(*ends, _per_channel(color), _thousandths(strength), _levels(levels))
-    return _run(array, operation, None, levels, mask, out, threads, batch)
+    operation = _histeqd.Operation.stretch(*ends, _color(color), _thousandths(strength), _levels(levels))
+    return _run(array, operation, None, color, levels, mask, out, threads, batch)
 
 
 def match(
@@ -163,16 +164,14 @@ def match(
     numpy.ndarray
         As :func:`equalize` does, and with the same errors.
     """
-    per_channel = _per_channel(color)
-    operation = _histeqd.Operation.match(per_channel, _thousandths(strength), _levels(levels))
+    operation = _histeqd.Operation.match(_color(color), _thousandths(strength), _levels(levels))
     if _gpu.is_on_gpu(array):
-        _gpu.refuse_levels(levels)
-        return _gpu.equalize(array, operation, reference, mask, out, batch)
+        return _run(array, operation, reference, color, levels, mask, out, threads, batch)
     pictures = Pictures(reference, None, "reference")
     pictures.check_levels(levels)
-    how = (None, per_channel, levels, _threads(threads))
+    how = (None, _per_channel(color), levels, _threads(threads))
     counts = _histeqd.histograms(pictures.nhwc, "reference", *how).sum(axis=0)
-    return _run(array, operation, counts, levels, mask, out, threads, batch)
+    return _run(array, operation, counts, color, levels, mask, out, threads, batch)
 
 
 def clahe(
@@ -216,8 +215,8 @@ def clahe(
         raise TypeError(f"tiles: is {tiles!r}, not a pair of tiles across and down; pass (8, 8), for example") from None
     grid = (number(across, 1, 1024, "tiles", whole=True), number(down, 1, 1024, "tiles", whole=True))
     side = None if tile_size is None else number(tile_size, 4, 2**32 - 1, "tile_size", whole=True)
-    operation = _histeqd.Operation.clahe(limit, grid, side, _per_channel(color), _thousandths(strength), _levels(levels))
-    return _run(array, operation, None, levels, None, out, threads, batch)
+    operation = _histeqd.Operation.clahe(limit, grid, side, _color(color), _thousandths(strength), _levels(levels))
+    return _run(array, operation, None, color, levels, None, out, threads, batch)
 
 
 def histogram(
@@ -237,8 +236,8 @@ def histogram(
     array : uint8 or uint16, HW, HWC, NHW or NHWC
     bins : int, optional
         Share the levels among so many bins, as evenly as integers allow; all levels have their own if it is left out.
-    color : "luma" or "per-channel", optional
-        Count only what :func:`equalize` would look at: the luma, or the colours without alpha. Otherwise each channel is counted.
+    color : "luma", "hue" or "per-channel", optional
+        Count only what :func:`equalize` would look at: the luma, for "hue" too, or the colours without alpha. Otherwise each channel is counted.
     levels : int, optional
         As in :func:`equalize`: there are at most so many bins then.
     mask : bool, HW or NHW, optional
@@ -250,7 +249,7 @@ def histogram(
     -------
     numpy.ndarray of uint64
         The shape of `array` without height and width, and the bins last: ``(bins,)`` for HW, ``(C, bins)`` for HWC, with N before them for a
-        batch. With ``color="luma"`` there is no C.
+        batch. With ``color="luma"`` or "hue" there is no C.
 
     Notes
     -----
@@ -272,7 +271,7 @@ def histogram(
         counts = counts[..., :most].copy()
     if bins < most:
         counts = _rebin(counts, bins)
-    if color == "luma" or not pictures.has_channels:
+    if color in ("luma", "hue") or not pictures.has_channels:
         counts = counts[:, 0]
     return counts if pictures.is_batch else counts[0]
 
@@ -328,11 +327,11 @@ def lut(
     if (reference is None) == (method == "match"):
         raise ValueError('reference: belongs to method="match"; pass both, or neither')
     if method == "stretch":
-        operation = _histeqd.Operation.stretch(_millionths(low, "low"), _millionths(high, "high"), False, thousandths, levels)
+        operation = _histeqd.Operation.stretch(_millionths(low, "low"), _millionths(high, "high"), "luma", thousandths, levels)
     elif method == "match":
-        operation = _histeqd.Operation.match(False, thousandths, levels)
+        operation = _histeqd.Operation.match("luma", thousandths, levels)
     else:
-        operation = _histeqd.Operation.equalize(False, thousandths, levels)
+        operation = _histeqd.Operation.equalize("luma", thousandths, levels)
     if on_gpu:
         return _gpu.lut(counts, operation, reference)
     if reference is None:
@@ -372,6 +371,7 @@ def apply(
     per_channel = _per_channel(color)
     if _gpu.is_on_gpu(array):
         _gpu.refuse_levels(levels)
+        _gpu.refuse_hue(color)
         return _gpu.apply(array, lut, per_channel, out, batch)
     pictures = Pictures(array, batch, "array")
     levels = _levels(levels)
@@ -389,13 +389,15 @@ def apply(
         above = np.arange(entries, pictures.levels, dtype=dtype)
         table = np.concatenate([table, np.broadcast_to(above, (planes, len(above)))], axis=1, dtype=dtype)
     source, target, result = pictures.into(out)
-    _histeqd.apply_luts(source, target, np.ascontiguousarray(table), per_channel, levels, _threads(threads))
+    operation = _histeqd.Operation.equalize(color, 1000, levels)
+    _histeqd.apply_luts(source, target, np.ascontiguousarray(table), operation, _threads(threads))
     return result
 
 
-def _run(array, operation, reference, levels, mask, out, threads, batch):
+def _run(array, operation, reference, color, levels, mask, out, threads, batch):
     if _gpu.is_on_gpu(array):
         _gpu.refuse_levels(levels)
+        _gpu.refuse_hue(color)
         return _gpu.equalize(array, operation, reference, mask, out, batch)
     pictures = Pictures(array, batch, "array")
     pictures.check_levels(levels)
@@ -406,8 +408,12 @@ def _run(array, operation, reference, levels, mask, out, threads, batch):
     return result
 
 
+def _color(color):
+    return one_of(color, _COLORS, "color")
+
+
 def _per_channel(color):
-    return one_of(color, _COLORS, "color") == "per-channel"
+    return _color(color) == "per-channel"
 
 
 def _levels(levels):

@@ -33,6 +33,12 @@ def refuse_levels(levels):
         )
 
 
+def refuse_hue(color):
+    """Fail if colours are to keep their hue, for which a GPU has no kernel."""
+    if color == "hue":
+        raise ValueError('color: "hue" is not for arrays in the memory of a GPU; pass "luma" or "per-channel", or pass the array in the CPU\'s memory')
+
+
 class Library:
     """What an array comes from: where new arrays are made, and in which stream the caller works."""
 

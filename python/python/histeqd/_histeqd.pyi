@@ -7,17 +7,17 @@ __version__: str
 
 class Operation:
     @staticmethod
-    def equalize(per_channel: bool, strength: int, levels: Optional[int]) -> Operation: ...
+    def equalize(color: str, strength: int, levels: Optional[int]) -> Operation: ...
     @staticmethod
-    def stretch(low: int, high: int, per_channel: bool, strength: int, levels: Optional[int]) -> Operation: ...
+    def stretch(low: int, high: int, color: str, strength: int, levels: Optional[int]) -> Operation: ...
     @staticmethod
-    def match(per_channel: bool, strength: int, levels: Optional[int]) -> Operation: ...
+    def match(color: str, strength: int, levels: Optional[int]) -> Operation: ...
     @staticmethod
     def clahe(
         clip_limit: Optional[float],
         grid: tuple[int, int],
         side: Optional[int],
-        per_channel: bool,
+        color: str,
         strength: int,
         levels: Optional[int],
     ) -> Operation: ...
@@ -45,8 +45,7 @@ def apply_luts(
     source: Optional[NDArray[np.integer]],
     out: NDArray[np.integer],
     luts: NDArray[np.integer],
-    per_channel: bool,
-    levels: Optional[int],
+    operation: Operation,
     threads: int,
 ) -> None: ...
 

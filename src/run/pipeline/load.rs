@@ -208,7 +208,7 @@ impl Loader<'_> {
     fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
         let frames = opened.frames();
         if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
-            reference.check(&opened.layout(), operation.per_channel)?;
+            reference.check(&opened.layout(), operation.is_per_channel())?;
         }
         let is_adaptive =
             self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
@@ -220,7 +220,7 @@ impl Loader<'_> {
         let (layout, levels) = (&decoded.layout, decoded.levels());
         match (&self.settings.reference, self.order.operation()) {
             (Some(reference), Some(operation)) => {
-                Ok(reference.counts(layout, levels, operation.per_channel)?)
+                Ok(reference.counts(layout, levels, operation.is_per_channel())?)
             }
             _ => Ok(&[]),
         }

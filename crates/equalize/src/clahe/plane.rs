@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::Zeroable;
 
 use super::tiles::{Geometry, reflect};
-use crate::colour::{self, Plane};
+use crate::colour::{self, Plane, Relight};
 use crate::layout::Pixel;
 use crate::sample::Sample;
 use crate::strength::Strength;
@@ -56,6 +56,8 @@ pub(super) struct Shape {
     pub(super) height: usize,
     pub(super) pixel: Pixel,
     pub(super) plane: Plane,
+    /// How a new luma changes colours.
+    pub(super) relight: Relight,
 }
 
 impl Shape {
@@ -95,7 +97,7 @@ impl Shape {
         after.copy_from_slice(before);
         equalize(after);
         strength.weaken(before, after);
-        colour::write(samples, self.pixel, self.plane, before, after);
+        colour::write(samples, self.pixel, (self.plane, self.relight), before, after);
     }
 }
 

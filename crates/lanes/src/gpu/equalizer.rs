@@ -8,7 +8,9 @@ use super::kernels::{ClaheMemory, Kind, Span, Tables};
 use crate::lane::LaneError;
 use equalize::clahe::Geometry;
 use equalize::clip::{Clipping, LevelsInUse};
-use equalize::{ByteOrder, ByteOrders, ClipLimit, Depth, Layout, Method, Operation, Pixel, Strength, lut};
+use equalize::{
+    ByteOrder, ByteOrders, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Strength, lut,
+};
 
 /// What a lane equalizes with, always on the same stream.
 pub(super) struct Equalizer<'e> {
@@ -99,15 +101,14 @@ impl<'e> Equalizer<'e> {
         (operation, reference): (&Operation, &'r [u64]),
         taken: u64,
     ) -> std::result::Result<Plan<'r>, LaneError> {
-        let kind = Kind::new(layout.pixel, operation.per_channel);
+        if let Some(what) = without_kernel(layout, operation) {
+            return Err(LaneError::Decline(format!("{what} has no kernel")));
+        }
+        let kind = Kind::new(layout.pixel, operation.is_per_channel());
         let clahe = match operation.method {
             Method::Global | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
                 let levels = operation.levels.number(layout.depth);
-                if layout.depth == Depth::Eight && operation.levels.are_fewer(layout.depth) {
-                    let reason = "CLAHE of 8-bit pictures with fewer levels has no kernel".to_owned();
-                    return Err(LaneError::Decline(reason));
-                }
                 let geometry = Geometry::new(layout, &clahe).with_levels(levels);
                 let limits = &self.engine.kernels.limits;
                 let clipping = Clipping::new(clahe.clip_limit, geometry.area(), levels);
@@ -328,6 +329,19 @@ impl<'e> Equalizer<'e> {
         self.counted.record(stream)?;
         self.counted.wait()?;
         Ok(LevelsInUse::new(counts.iter().map(|&count| count > 0)))
+    }
+}
+
+/// Returns the words for what this operation does with pictures of this layout, if there is no kernel for it.
+pub(super) fn without_kernel(layout: &Layout, operation: &Operation) -> Option<&'static str> {
+    match operation.method {
+        _ if operation.colour == Colour::Hue && layout.pixel.colour_channels() > 1 => {
+            Some("a new luma that keeps the hue")
+        }
+        Method::Clahe(_) if layout.depth == Depth::Eight && operation.levels.are_fewer(layout.depth) => {
+            Some("CLAHE of 8-bit pictures with fewer levels")
+        }
+        _ => None,
     }
 }
 

@@ -7,9 +7,10 @@
 
 use super::driver::{self, Buffer, Event, Stream};
 use super::engine::GpuEngine;
-use super::equalizer::{Equalizer, grow};
+use super::equalizer::{Equalizer, grow, without_kernel};
 use super::kernels::{Kind, Span};
 use super::nvjpeg::{Encoder, Header, Plane};
+use crate::cpu::CpuLane;
 use crate::lane::{EngineError, Lane, LaneError, Recoded};
 use codec::{CHROMA_PADDING, CompressedJpeg};
 use equalize::count::planes;
@@ -43,6 +44,8 @@ pub(super) struct GpuLane<'e> {
     picture: Buffer,
     /// For encoding JPEGs; created for the first one.
     state: Option<(Header, Encoder)>,
+    /// Does what has no kernel.
+    host: CpuLane,
 }
 
 /// Consecutive pixels from `first` on, moved and processed together.
@@ -101,6 +104,7 @@ impl<'e> GpuLane<'e> {
             used: (0..RING).map(|_| Event::new()).collect::<driver::Result<_>>()?,
             picture: Buffer::default(),
             state: None,
+            host: CpuLane::default(),
         })
     }
 
@@ -183,7 +187,7 @@ impl<'e> GpuLane<'e> {
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        per_channel: bool,
+        operation: &Operation,
         luts: &[u8],
     ) -> Result<()> {
         must_be_countable(layout)?;
@@ -191,7 +195,7 @@ impl<'e> GpuLane<'e> {
         let room = if in_chunks { self.ring_bytes() } else { layout.bytes() };
         let at = grow(&mut self.picture, room)?;
         let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
-        let what = (Kind::new(layout.pixel, per_channel), layout.depth);
+        let what = (Kind::new(layout.pixel, operation.is_per_channel()), layout.depth);
         // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used again; the events order the streams.
         unsafe {
             self.work.upload(luts, tables.luts)?;
@@ -395,6 +399,9 @@ impl Lane for GpuLane<'_> {
         operation: &Operation,
         reference: &[u64],
     ) -> Result<()> {
+        if without_kernel(layout, operation).is_some() {
+            return self.host.equalize(pixels, layout, byte_orders, operation, reference);
+        }
         let what = (operation, reference);
         let result = self.run(pixels, layout, byte_orders, what).and_then(|()| Ok(self.done.wait()?));
         // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
@@ -410,12 +417,18 @@ impl Lane for GpuLane<'_> {
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        per_channel: bool,
+        operation: &Operation,
         luts: &[u8],
     ) -> Result<()> {
-        let mapped = self.map(pixels, layout, byte_orders, per_channel, luts);
+        if without_kernel(layout, operation).is_some() {
+            return self.host.apply(pixels, layout, byte_orders, operation, luts);
+        }
+        let mapped = self.map(pixels, layout, byte_orders, operation, luts);
         let result = mapped.and_then(|()| Ok(self.done.wait()?));
         self.clear_up(&result);
+        if result.is_ok() && operation.may_exceed_levels(layout) {
+            operation.levels.clamp(pixels, layout, byte_orders.to);
+        }
         result
     }
 
