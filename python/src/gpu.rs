@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::PyOperation;
 use crate::dlpack::{Borrowed, Exported};
-use crate::failure::failed;
+use crate::failure::{failed, unchecked};
 use crate::views::pixel;
 
 /// A tensor as pictures: number, height, width, channels.
@@ -24,10 +24,7 @@ impl Shaped {
         let depth = match tensor.dtype.as_str() {
             "u8" => Depth::Eight,
             "u16" => Depth::Sixteen,
-            other => {
-                let text = format!("{name}: has the type {other}, not uint8 or uint16; convert it");
-                return Err(PyTypeError::new_err(text));
-            }
+            _ => return Err(unchecked(name)),
         };
         let mut axes: Vec<(i64, i64)> =
             tensor.shape.iter().copied().zip(tensor.strides.iter().copied()).collect();
@@ -38,11 +35,11 @@ impl Shaped {
             axes.insert(0, (1, 0));
         }
         let &[(number, apart), height, width, channels] = axes.as_slice() else {
-            return Err(PyValueError::new_err(format!("{name}: has no shape of pictures")));
+            return Err(unchecked(name));
         };
         let sides = [number, height.0, width.0, channels.0].map(u32::try_from);
         let [Ok(number), Ok(height_pixels), Ok(width_pixels), Ok(channels_number @ 1..=4)] = sides else {
-            return Err(PyValueError::new_err(format!("{name}: has no shape of pictures")));
+            return Err(unchecked(name));
         };
         let of_picture = height.0 * width.0 * channels.0;
         let lies = |(side, stride): (i64, i64), apart| side == 1 || stride == apart;
@@ -81,7 +78,7 @@ impl Shaped {
     fn to_results(&self, out: &Borrowed, has_channels: bool) -> PyResult<Batch> {
         let to = Self::new(out, has_channels, "out")?;
         if to.layout != self.layout || to.number != self.number {
-            return Err(PyValueError::new_err("out: has another shape or type than array"));
+            return Err(unchecked("out"));
         }
         if out.is_read_only {
             return Err(PyValueError::new_err("out: is read-only; leave it out"));
@@ -227,10 +224,7 @@ pub(crate) fn gpu_luts(
     let depth = match counts.shape.last() {
         Some(256) => Depth::Eight,
         Some(65_536) => Depth::Sixteen,
-        _ => {
-            let text = "counts: does not have 256 or 65536 counts along its last axis, so count without bins";
-            return Err(PyValueError::new_err(text));
-        }
+        _ => return Err(unchecked("counts")),
     };
     let elements: i64 = counts.shape.iter().product();
     for (tensor, name) in [(Some(counts), "counts"), (reference, "reference")] {

@@ -20,9 +20,10 @@ use numpy::{
     Element, IntoPyArray, PyArray3, PyArray4, PyArrayMethods, PyReadonlyArray2, PyReadonlyArray3,
     PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use failure::unchecked;
 use pictures::{Kept, Planes, Task, Through};
 use views::Pair;
 
@@ -70,8 +71,7 @@ impl PyOperation {
 
 impl PyOperation {
     fn new(method: Method, per_channel: bool, strength: u16, levels: Option<u32>) -> PyResult<Self> {
-        let strength = Strength::thousandths(strength)
-            .ok_or_else(|| PyValueError::new_err("strength: is not a number from 0 to 1"))?;
+        let strength = Strength::thousandths(strength).ok_or_else(|| unchecked("strength"))?;
         Ok(Self(Operation { method, per_channel, strength, levels: levels_of(levels) }))
     }
 }
@@ -91,9 +91,7 @@ impl<'a, 'py> Typed<'a, 'py> {
     fn of(array: &'a Bound<'py, PyAny>, name: &str) -> PyResult<Self> {
         let of_eight = array.cast::<PyArray4<u8>>().map(Self::Eight).ok();
         let typed = of_eight.or_else(|| array.cast::<PyArray4<u16>>().map(Self::Sixteen).ok());
-        typed.ok_or_else(|| {
-            PyTypeError::new_err(format!("{name}: is not a uint8 or uint16 array with four axes"))
-        })
+        typed.ok_or_else(|| unchecked(name))
     }
 }
 
@@ -104,11 +102,10 @@ fn check<S: Element>(array: &Bound<'_, PyArray4<S>>, name: &str) -> PyResult<()>
         let text = format!("{name}: its samples do not lie at even addresses; pass a copy, {name}.copy()");
         return Err(PyValueError::new_err(text));
     }
-    if shape[1] == 0 || shape[2] == 0 {
-        return Err(PyValueError::new_err(format!("{name}: has no pixels; leave empty pictures out")));
-    }
-    if !(1..=4).contains(&shape[3]) || shape.iter().any(|&length| u32::try_from(length).is_err()) {
-        return Err(PyValueError::new_err(format!("{name}: has no shape of pictures")));
+    let is_empty = shape[1] == 0 || shape[2] == 0;
+    if is_empty || !(1..=4).contains(&shape[3]) || shape.iter().any(|&length| u32::try_from(length).is_err())
+    {
+        return Err(unchecked(name));
     }
     Ok(())
 }
@@ -158,11 +155,10 @@ fn with_pair<S: Sample + Element>(
     check_apart(out)?;
     let source = match source {
         Some(source) => {
-            let source =
-                source.cast::<PyArray4<S>>().map_err(|_| PyTypeError::new_err("out: has another dtype"))?;
+            let source = source.cast::<PyArray4<S>>().map_err(|_| unchecked("out"))?;
             check(source, "array")?;
             if source.shape() != out.shape() {
-                return Err(PyValueError::new_err("out: has another shape than array"));
+                return Err(unchecked("out"));
             }
             Some(source.try_readonly().map_err(|_| in_use("array"))?)
         }
@@ -184,9 +180,7 @@ fn with_pair<S: Sample + Element>(
 /// Fails unless there is a mask value for each pixel of the pictures.
 fn check_mask(mask: Option<&PyReadonlyArray3<'_, u8>>, shape: &[usize]) -> PyResult<()> {
     match mask {
-        Some(mask) if mask.shape() != &shape[..3] => {
-            Err(PyValueError::new_err("mask: does not have one value for each pixel of array"))
-        }
+        Some(mask) if mask.shape() != &shape[..3] => Err(unchecked("mask")),
         _ => Ok(()),
     }
 }
@@ -219,7 +213,7 @@ fn equalize_pictures(
         })
     }
     let reference = match &reference {
-        Some(reference) => reference.as_slice().map_err(|_| PyValueError::new_err("reference: has gaps"))?,
+        Some(reference) => reference.as_slice().map_err(|_| unchecked("reference"))?,
         None => &[],
     };
     check_counts(reference, "reference")?;
@@ -302,17 +296,16 @@ fn luts<'py>(
     reference: Option<PyReadonlyArray2<'py, u64>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (planes, levels) = (counts.shape()[0], counts.shape()[1]);
-    let has_gaps = |_| PyValueError::new_err("counts: has gaps");
     let reference_counts = match &reference {
-        Some(reference) => reference.as_slice().map_err(has_gaps)?,
+        Some(reference) => reference.as_slice().map_err(|_| unchecked("reference"))?,
         None => &[],
     };
-    let counts = counts.as_slice().map_err(has_gaps)?;
+    let counts = counts.as_slice().map_err(|_| unchecked("counts"))?;
     check_counts(counts, "counts")?;
     check_counts(reference_counts, "reference")?;
     let needs = if operation.0.method.has_reference() { counts.len() } else { 0 };
     if matches!(operation.0.method, Method::Clahe(_)) || reference_counts.len() != needs {
-        return Err(PyValueError::new_err("reference: does not have the shape of counts"));
+        return Err(unchecked("reference"));
     }
     match levels {
         256 => {
@@ -327,7 +320,7 @@ fn luts<'py>(
             lut::fill(&operation.0, Depth::Sixteen, counts, reference_counts, entries);
             Ok(filled.into_pyarray(py).into_any())
         }
-        _ => Err(PyValueError::new_err("counts: does not have 256 or 65536 counts along its last axis")),
+        _ => Err(unchecked("counts")),
     }
 }
 
@@ -351,12 +344,11 @@ fn apply_luts(
         per_channel: bool,
         (levels, threads): (Levels, usize),
     ) -> PyResult<()> {
-        let wrong = || PyValueError::new_err("lut: does not have the dtype of array and one entry a level");
-        let luts: PyReadonlyArray2<'_, S> = luts.extract().map_err(|_| wrong())?;
-        let luts = luts.as_slice().map_err(|_| wrong())?;
+        let luts: PyReadonlyArray2<'_, S> = luts.extract().map_err(|_| unchecked("lut"))?;
+        let luts = luts.as_slice().map_err(|_| unchecked("lut"))?;
         let planes = if per_channel && out.shape()[3] >= 3 { 3 } else { 1 };
         if luts.len() != planes * S::LEVELS {
-            return Err(wrong());
+            return Err(unchecked("lut"));
         }
         with_pair(py, source, out, (levels, threads), |batch| {
             pictures::apply_luts(batch, &Through { luts, per_channel, levels }, threads);
