@@ -128,6 +128,7 @@ impl PictureError {
                     | Refusal::Outside(_)
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
+                    | Refusal::DeepLab
                     | Refusal::Unlike(_)
                     | Refusal::Uncounted { .. }
             ),
@@ -318,6 +319,9 @@ pub enum Refusal {
         /// Its frames.
         frames: usize,
     },
+    /// Colours of 16 bits, which have no place in OpenCV's L\*a\*b\* of bytes.
+    #[error("--color lab is for colours of 8 bits, and these have 16; --color hue takes both")]
+    DeepLab,
     /// It is not like the reference that it is to get its levels from.
     #[error(transparent)]
     Unlike(#[from] Unlike),
