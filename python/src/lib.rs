@@ -83,6 +83,7 @@ fn colour_of(name: &str) -> PyResult<Colour> {
     match name {
         "luma" => Ok(Colour::Luma),
         "hue" => Ok(Colour::Hue),
+        "lab" => Ok(Colour::Lab),
         "per-channel" => Ok(Colour::PerChannel),
         _ => Err(unchecked("color")),
     }

@@ -227,6 +227,8 @@ pub enum Color {
     Luma,
     /// The brightness; colours keep their hue, and grow with it.
     Hue,
+    /// L of L*a*b*, as OpenCV converts 8 bits.
+    Lab,
     /// Each channel by itself.
     PerChannel,
     /// The brightness, and nothing else is written.

@@ -47,6 +47,7 @@ pub(super) const fn colour(color: Color) -> Colour {
     match color {
         Color::Luma | Color::Gray => Colour::Luma,
         Color::Hue => Colour::Hue,
+        Color::Lab => Colour::Lab,
         Color::PerChannel => Colour::PerChannel,
     }
 }

@@ -15,7 +15,7 @@ use crate::picture::luts::Luts;
 use crate::picture::mask::Masks;
 use crate::picture::record::Digest;
 use crate::picture::reference::Reference;
-use codec::{Limits, Target};
+use codec::{LevelCount, Limits, Target};
 use equalize::{Colour, Levels, Operation};
 
 /// What decides what the outputs of pictures look like. Pictures of one run may have different ones.
@@ -90,6 +90,12 @@ impl PictureSettings {
         };
         let reference = reference(resolved, &target, limits, memory, roots)?.map(Arc::new);
         let counts = counts(resolved, roots)?;
+        let is_by_itself = together == TogetherChoice::Page && reference.is_none() && counts.is_none();
+        if operation.colour == Colour::Lab && !(is_by_itself && target.levels == LevelCount::Full) {
+            return Err("--color lab equalizes each picture by itself, and all its levels: without --levels, --together, counts and a \
+                        reference; --color hue goes with them"
+                .to_owned());
+        }
         let luts = counts.as_ref().map(|counts| Arc::new(Luts::of(counts, &operation, reference.as_deref())));
         let counts = counts.map(|counts| Digest::of(counts.to_json().as_bytes()));
         let (masks, keys, text) = (masks(resolved)?, String::new(), String::new());

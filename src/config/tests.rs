@@ -2,7 +2,7 @@
 
 use super::*;
 use codec::PngLevel;
-use equalize::{Clahe, Method, Tiles};
+use equalize::{Clahe, Colour, Method, Tiles};
 
 const COMMITTED: &str = include_str!("../../config.toml");
 
@@ -157,11 +157,15 @@ fn the_brief_names_the_method_and_what_has_an_effect() {
 
 #[test]
 fn colour_decides_what_is_decoded_and_what_is_equalized() {
-    for (color, gray, per_channel) in
-        [("luma", false, false), ("gray", true, false), ("per-channel", false, true)]
-    {
+    for (color, gray, needs_rgb, colour) in [
+        ("luma", false, false, Colour::Luma),
+        ("hue", false, true, Colour::Hue),
+        ("lab", false, true, Colour::Lab),
+        ("gray", true, false, Colour::Luma),
+        ("per-channel", false, true, Colour::PerChannel),
+    ] {
         let settings = Settings::resolve(parse(&format!("color = '{color}'")), Request::default()).unwrap();
-        assert_eq!((settings.picture.target.gray, settings.picture.target.needs_rgb), (gray, per_channel));
-        assert_eq!(settings.picture.operation.per_channel, per_channel);
+        assert_eq!((settings.picture.target.gray, settings.picture.target.needs_rgb), (gray, needs_rgb));
+        assert_eq!(settings.picture.operation.colour, colour);
     }
 }

@@ -125,6 +125,7 @@ impl PictureError {
                     | Refusal::Outside(_)
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
+                    | Refusal::DeepLab
                     | Refusal::Unlike(_)
                     | Refusal::Uncounted { .. }
             ),

@@ -72,6 +72,9 @@ pub enum Refusal {
         /// Its frames.
         frames: usize,
     },
+    /// It has colours of 16 bits, which have no place in OpenCV's L\*a\*b\* of bytes.
+    #[error("--color lab is for colours of 8 bits, and these have 16; --color hue takes both")]
+    DeepLab,
     /// It is not like the reference that it is to get its levels from.
     #[error(transparent)]
     Unlike(#[from] Unlike),

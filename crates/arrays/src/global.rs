@@ -68,8 +68,8 @@ impl Stream {
         if operation.levels.are_fewer(batch.layout.depth) {
             return Err(Error::FewerLevels);
         }
-        if operation.colour == Colour::Hue && batch.layout.pixel.colour_channels() > 1 {
-            return Err(Error::Hue);
+        if matches!(operation.colour, Colour::Hue | Colour::Lab) && batch.layout.pixel.colour_channels() > 1 {
+            return Err(Error::Colour);
         }
         // SAFETY: guaranteed by the caller.
         unsafe {

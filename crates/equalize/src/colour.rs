@@ -16,6 +16,8 @@ pub enum Colour {
     /// Its luma. What each channel differs from luma by is scaled by the ratio of the new luma to the old, or by the greatest factor with which
     /// all fit into the range, or by 4, whichever is least; so hue stays and nothing clips. Pixels whose luma stays are left as they are.
     Hue,
+    /// The L of its CIE L\*a\*b\*, with the a and b that it has: to the bytes of OpenCV's conversions. For 8 bits, and all their levels.
+    Lab,
     /// Each channel by itself.
     PerChannel,
 }
@@ -37,6 +39,8 @@ pub enum Plane {
     Channel(usize),
     /// The luma of RGB or RGBA.
     Luma,
+    /// The L of CIE L\*a\*b\*, of RGB or RGBA of 8 bits.
+    Lightness,
 }
 
 impl Plane {
@@ -72,6 +76,8 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
     match plane {
         Plane::Luma if pixel.has_alpha() => simd::vectorized!(luma_portable::<S, 4>(samples, values)),
         Plane::Luma => simd::vectorized!(luma_portable::<S, 3>(samples, values)),
+        Plane::Lightness if pixel.has_alpha() => S::lightness::<4>(samples, values),
+        Plane::Lightness => S::lightness::<3>(samples, values),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => values.copy_from_slice(samples),
             Pixel::GrayAlpha => simd::vectorized!(strided::<S, 2>(samples, channel, values)),
@@ -100,6 +106,8 @@ pub(super) fn write<S: Sample>(
     match plane {
         Plane::Luma if pixel.has_alpha() => relight.apply::<S, 4>(samples, before, values),
         Plane::Luma => relight.apply::<S, 3>(samples, before, values),
+        Plane::Lightness if pixel.has_alpha() => S::change_lightness::<4>(samples, values),
+        Plane::Lightness => S::change_lightness::<3>(samples, values),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => samples.copy_from_slice(values),
             Pixel::GrayAlpha => simd::vectorized!(strided::<S, 2>(samples, channel, values)),

@@ -31,6 +31,7 @@ mod coverage;
 mod executor;
 pub mod histogram;
 mod hue;
+mod lab;
 mod layout;
 mod level;
 mod levels;
@@ -123,9 +124,24 @@ impl Operation {
         matches!(self.colour, Colour::PerChannel)
     }
 
-    /// Returns the number of planes that are equalized, each separately.
+    /// Returns the planes that are equalized, each separately.
+    pub const fn to_equalize(&self, pixel: Pixel) -> &'static [Plane] {
+        match (self.colour, pixel) {
+            (Colour::Lab, Pixel::Rgb | Pixel::Rgba) => &[Plane::Lightness],
+            _ => Plane::to_equalize(pixel, self.is_per_channel()),
+        }
+    }
+
+    /// Returns the number of planes that are equalized.
     pub const fn planes(&self, pixel: Pixel) -> usize {
-        Plane::to_equalize(pixel, self.is_per_channel()).len()
+        self.to_equalize(pixel).len()
+    }
+
+    /// Returns whether a picture can be equalized so: not so are colours of 16 bits, or of fewer levels than 256, in L*a*b*.
+    pub const fn can_equalize(&self, layout: &Layout) -> bool {
+        let is_gray = layout.pixel.colour_channels() == 1;
+        let has_bytes = matches!(layout.depth, Depth::Eight) && !self.levels.are_fewer(layout.depth);
+        is_gray || has_bytes || !matches!(self.colour, Colour::Lab)
     }
 
     /// Returns the number of counts of the reference that a picture needs: one per level for each plane that is equalized, if the method has
@@ -138,7 +154,7 @@ impl Operation {
     /// Returns how a new luma changes the colours of pictures of this depth.
     const fn relight(&self, depth: Depth) -> Relight {
         match self.colour {
-            Colour::Luma | Colour::PerChannel => Relight::Shift,
+            Colour::Luma | Colour::Lab | Colour::PerChannel => Relight::Shift,
             Colour::Hue => Relight::KeepHue { highest: (self.levels.number(depth) - 1) as u16 },
         }
     }
@@ -208,6 +224,7 @@ pub fn equalize_on(
     assert_eq!(reference.len(), operation.reference_length(layout), "the counts of a reference");
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     assert!(source.is_none_or(|source| source.len() == pixels.len()), "as many pixels from as to");
+    assert!(operation.can_equalize(layout), "colours that have a place in L*a*b*");
     match layout.depth {
         Depth::Eight => {
             equalize_samples((source, pixels), layout, operation, reference, &mut scratch.eight, executor);
@@ -268,7 +285,7 @@ fn equalize_samples<S: Sample>(
     let team = Team::new(executor, samples.len());
     if let Method::Clahe(clahe) = operation.method {
         let what = (&clahe, operation);
-        for &plane in Plane::to_equalize(layout.pixel, operation.is_per_channel()) {
+        for &plane in operation.to_equalize(layout.pixel) {
             let kept = (&mut buffers.clahe, &mut buffers.threads);
             clahe::equalize((source.take(), samples), layout, plane, what, kept, &team);
         }
@@ -307,7 +324,7 @@ fn through_luts<S: Sample, E: Executor>(
     buffers: &mut Buffers<S>,
     team: &Team<'_, E>,
 ) {
-    let planes = Plane::to_equalize(pixel, operation.is_per_channel());
+    let planes = operation.to_equalize(pixel);
     let Buffers { threads, luts, .. } = buffers;
     luts.resize(planes.len() * S::LEVELS, S::zeroed());
     for (number, (&plane, lut)) in planes.iter().zip(luts.chunks_exact_mut(S::LEVELS)).enumerate() {
@@ -369,7 +386,7 @@ fn map_planes<S: Sample, E: Executor>(
             if let Some(source) = source {
                 samples.copy_from_slice(&source[number * band..][..samples.len()]);
             }
-            let planes = Plane::to_equalize(pixel, operation.is_per_channel());
+            let planes = operation.to_equalize(pixel);
             for (&plane, lut) in planes.iter().zip(luts.chunks_exact(S::LEVELS)) {
                 map_plane(samples, pixel, (plane, operation.relight(S::DEPTH)), lut);
             }

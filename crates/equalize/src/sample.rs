@@ -1,6 +1,7 @@
 //! The hot loops over samples, most of which have vectorized versions for 8 bit.
 
 use super::hue::keep_hue_portable;
+use super::lab;
 use super::level::Level;
 use super::portable::{self, Corners, Quad};
 use super::simd;
@@ -26,6 +27,16 @@ pub trait Sample: Level {
     /// Changes the luma of pixels of `C` channels, which are 3 colours and perhaps alpha, so that their hue stays ([`crate::Colour::Hue`]).
     fn keep_hue<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self], highest: Self) {
         simd::vectorized!(keep_hue_portable::<Self, C>(pixels, from, to, highest));
+    }
+
+    /// Reads the L of pixels of `C` channels in L\*a\*b\* ([`crate::Colour::Lab`]), which only samples of 8 bits have.
+    fn lightness<const C: usize>(_pixels: &[Self], _lightness: &mut [Self]) {
+        unreachable!("only samples of 8 bits have a lightness");
+    }
+
+    /// Gives pixels of `C` channels a new L, and leaves their a and b.
+    fn change_lightness<const C: usize>(_pixels: &mut [Self], _lightness: &[Self]) {
+        unreachable!("only samples of 8 bits have a lightness");
     }
 
     /// Replaces each value with an interpolation, in float32, of its entries in the four corners' LUTs: from left to right by the
@@ -66,6 +77,14 @@ impl Sample for u8 {
 
     fn keep_hue<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self], highest: Self) {
         simd::keep_hue::<C>(pixels, from, to, highest);
+    }
+
+    fn lightness<const C: usize>(pixels: &[Self], lightness: &mut [Self]) {
+        lab::read::<C>(pixels, lightness);
+    }
+
+    fn change_lightness<const C: usize>(pixels: &mut [Self], lightness: &[Self]) {
+        lab::write::<C>(pixels, lightness);
     }
 
     fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {

@@ -357,3 +357,33 @@ fn no_more_tiles_are_made_than_pixels_need() {
     assert_plain(&samples, &layout, clahe, Strength::FULL, &mut Scratch::default());
     assert_eq!(Geometry::new(&layout, &clahe).rows, 10);
 }
+
+/// The sum of each byte times a power of a constant.
+fn digest(bytes: &[u8]) -> u64 {
+    let powers = std::iter::successors(Some(0x9e37_79b9_7f4a_7c15_u64), |power| {
+        Some(power.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    });
+    bytes.iter().zip(powers).fold(0, |sum, (&byte, power)| sum.wrapping_add(power.wrapping_mul(byte.into())))
+}
+
+/// The digests are those of what OpenCV 5.0 makes: `COLOR_RGB2LAB`, `createCLAHE` of L, `COLOR_LAB2RGB`.
+#[test]
+fn clahe_of_the_lightness_has_opencvs_bytes() {
+    let layout = Layout { width: 321, height: 243, pixel: Pixel::Rgb, depth: Depth::Eight };
+    let samples: Vec<u8> = (0..layout.bytes() as u32)
+        .map(|at| {
+            let (channel, x, y) = (at % 3, at / 3 % 321, at / 3 / 321);
+            let noise = at.wrapping_mul(2_654_435_761) >> 28;
+            ((x * (channel + 1) + y * (3 - channel)) / 8 + noise) as u8
+        })
+        .collect();
+    for (limit, x, y, of_opencv) in
+        [(2.0, 8, 8, 0x383c_a468_a9cb_1371), (3.0, 5, 3, 0xce4b_3765_601d_5cf1)]
+    {
+        let clahe = Clahe { clip_limit: ClipLimit::Times(limit), tiles: Tiles::Grid { x, y } };
+        let operation = Operation { colour: Colour::Lab, ..Operation::new(Method::Clahe(clahe)) };
+        let mut pixels = samples.clone();
+        equalize(&mut pixels, &layout, &operation, &mut Scratch::default());
+        assert_eq!(digest(&pixels), of_opencv, "{limit}");
+    }
+}

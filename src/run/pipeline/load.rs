@@ -210,6 +210,9 @@ impl Loader<'_> {
         if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
             reference.check(&opened.layout(), operation.is_per_channel())?;
         }
+        if self.order.operation().is_some_and(|operation| !operation.can_equalize(&opened.layout())) {
+            return Err(Refusal::DeepLab);
+        }
         let is_adaptive =
             self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
         if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }

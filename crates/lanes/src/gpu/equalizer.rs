@@ -338,6 +338,7 @@ pub(super) fn without_kernel(layout: &Layout, operation: &Operation) -> Option<&
         _ if operation.colour == Colour::Hue && layout.pixel.colour_channels() > 1 => {
             Some("a new luma that keeps the hue")
         }
+        _ if operation.colour == Colour::Lab && layout.pixel.colour_channels() > 1 => Some("L*a*b*"),
         Method::Clahe(_) if layout.depth == Depth::Eight && operation.levels.are_fewer(layout.depth) => {
             Some("CLAHE of 8-bit pictures with fewer levels")
         }

@@ -287,6 +287,7 @@ impl<'e> GpuLane<'e> {
                             kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
                         }
                         colour::Plane::Channel(_) => {}
+                        colour::Plane::Lightness => unreachable!("it is not among what is counted"),
                         colour::Plane::Luma => {
                             kernels.count(&self.work, (Kind::new(layout.pixel, false), depth), span, to)?;
                         }
