@@ -175,6 +175,17 @@ fn commands_stand_alone() {
 }
 
 #[test]
+fn a_name_that_no_file_of_settings_can_hold_is_refused() {
+    let name = std::os::unix::ffi::OsStringExt::from_vec(b"a\xff".to_vec());
+    for flag in ["--lut", "--reference"] {
+        let words = ["histeqd", "in", "--out", "out", flag].map(std::ffi::OsString::from);
+        let error =
+            Cli::try_parse_from(words.into_iter().chain([std::ffi::OsString::clone(&name)])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidUtf8, "{flag}");
+    }
+}
+
+#[test]
 fn a_wrong_glob_is_a_usage_error() {
     let error = parse("a -o b --no-config --include a[").unwrap().resolve().unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");

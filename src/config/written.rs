@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Arg;
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use merge::Merge;
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +111,13 @@ pub struct Written {
     ///
     /// Files that "histeqd histogram --counts FILE" wrote, here or on other machines. Flags replace the list of the
     /// configuration file. Not with clahe.
-    #[arg(long, value_name = "FILE", help_heading = "Picture", num_args = 1)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Picture",
+        num_args = 1,
+        value_parser = NonEmptyStringValueParser::new().map(PathBuf::from)
+    )]
     pub lut: Option<Vec<PathBuf>>,
 
     /// With floats and long integers: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
