@@ -247,16 +247,16 @@ fn equalize_pictures(
     }
 }
 
-/// Counts how often each level occurs: number, plane, level. Without `per_channel`, every channel is counted, alpha included; with it, the
+/// Counts how often each level occurs: number, plane, level. Without `color`, every channel is counted, alpha included; with it, the
 /// planes that would be equalized. No sample may be above `levels`.
 #[pyfunction]
-#[pyo3(signature = (array, name, mask, per_channel, levels, threads))]
+#[pyo3(signature = (array, name, mask, color, levels, threads))]
 fn histograms<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
     name: &str,
     mask: Option<PyReadonlyArray3<'py, u8>>,
-    per_channel: Option<bool>,
+    color: Option<&str>,
     levels: Option<u32>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyArray3<u64>>> {
@@ -282,7 +282,10 @@ fn histograms<'py>(
         })?;
         Ok(counts.into_pyarray(py))
     }
-    let planes = per_channel.map_or(Planes::Channels, |per_channel| Planes::Equalized { per_channel });
+    let planes = match color {
+        Some(color) => Planes::Equalized(colour_of(color)?),
+        None => Planes::Channels,
+    };
     let how = (levels_of(levels), threads);
     match Typed::of(array, name)? {
         Typed::Eight(array) => run(py, (array, name), mask.as_ref(), planes, how),

@@ -6,7 +6,7 @@ use std::thread::LocalKey;
 use bytemuck::cast_slice;
 use equalize::colour::Plane;
 use equalize::histogram::{Counted, Tally, add_plane};
-use equalize::{Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_on, lut};
+use equalize::{Colour, Levels, Method, Operation, Pixel, Sample, Scratch, apply, count, equalize_on, lut};
 use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice, s};
 
 use crate::threads::{Threads, share, worthwhile};
@@ -27,7 +27,7 @@ pub(crate) enum Planes {
     /// Each channel, alpha included.
     Channels,
     /// Those that are equalized.
-    Equalized { per_channel: bool },
+    Equalized(Colour),
 }
 
 impl Planes {
@@ -37,7 +37,8 @@ impl Planes {
                 .map(Plane::Channel)
                 .map(|plane| (plane, count::counted(pixel, plane)))
                 .collect(),
-            Self::Equalized { per_channel } => Plane::to_equalize(pixel, per_channel)
+            Self::Equalized(colour) => colour
+                .to_equalize(pixel)
                 .iter()
                 .map(|&plane| (plane, Counted::Visible))
                 .collect(),
@@ -250,7 +251,7 @@ pub(crate) fn equalize<S: Kept>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
     let whole = matches!(task.operation.method, Method::Clahe(_));
     let threads = worthwhile(task.threads, batch.out.len());
     let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
-    let planes = Planes::Equalized { per_channel: task.operation.is_per_channel() };
+    let planes = Planes::Equalized(task.operation.colour);
     let planes = planes.of(pixel(batch.out.len_of(Axis(3))));
     let start = || Worker::of(if whole { &[] } else { &planes });
     let workers = share(across, batch.pictures().enumerate(), start, |worker, (at, mut picture)| {

@@ -38,6 +38,30 @@ def test_clahe_of_each_channel(picture, limit, grid):
     np.testing.assert_array_equal(histeqd.clahe(picture, limit, grid, color="per-channel"), expected)
 
 
+def in_lab(picture, change):
+    """The recipe of most programs: only the first channel of L*a*b* changes."""
+    lab = cv2.cvtColor(picture, cv2.COLOR_RGB2LAB)
+    lab[..., 0] = change(np.ascontiguousarray(lab[..., 0]))
+    return cv2.cvtColor(lab, cv2.COLOR_LAB2RGB)
+
+
+@given(pictures((3,)), limits, grids)
+def test_clahe_of_the_lightness(picture, limit, grid):
+    if picture.dtype == np.uint8:
+        expected = in_lab(picture, cv2.createCLAHE(limit, grid).apply)
+        np.testing.assert_array_equal(histeqd.clahe(picture, limit, grid, color="lab"), expected)
+
+
+def test_every_colour_gets_any_lightness_as_in_opencv():
+    number = np.arange(1 << 24, dtype=np.uint32).reshape(4096, 4096)
+    colours = np.stack([number >> 16, number >> 8, number], axis=-1).astype(np.uint8)
+    for table in (np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8)[::-1].copy()):
+        expected = in_lab(colours, lambda lightness: table[lightness])
+        np.testing.assert_array_equal(histeqd.apply(colours, table, color="lab"), expected)
+    counts = histeqd.histogram(colours, color="lab")
+    np.testing.assert_array_equal(counts, np.bincount(cv2.cvtColor(colours, cv2.COLOR_RGB2LAB)[..., 0].ravel(), minlength=256))
+
+
 @given(pictures((None,), side=90))
 def test_equalize_hist_differs_by_one_level_at_most(picture):
     if picture.dtype == np.uint8:

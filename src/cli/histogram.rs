@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Arg, Args, value_parser};
+use equalize::Colour;
 
 use super::Part;
 use super::config_file::ConfigFile;
@@ -151,6 +152,9 @@ impl HistogramCommand {
         let mut settings = Settings::resolve(written, run).map_err(Error::Usage)?;
         // What folders say is about outputs.
         settings.folder_settings = false;
+        if settings.picture.operation.colour == Colour::Lab {
+            return Err(Error::Usage("--color lab is not counted; luma, hue, per-channel and gray are".to_owned()));
+        }
         if self.split_channels && self.equalized && !settings.picture.operation.is_per_channel() {
             return Err(Error::Usage(
                 "--split-channels needs --color per-channel where it equalizes".to_owned(),

@@ -89,10 +89,10 @@ pub struct Written {
     #[serde(with = "as_text")]
     pub tile_size: Option<TileSize>,
 
-    /// What is equalized in a colour picture: luma, hue, per-channel, gray [default: luma]
+    /// What is equalized in a colour picture: luma, hue, lab, per-channel, gray [default: luma]
     ///
     /// "luma" equalizes the brightness, with which red, green and blue change by as much. "hue" does so and keeps the hues: colours
-    /// grow with the brightness, and none clips. "per-channel" equalizes red, green and blue independently,
+    /// grow with the brightness, and none clips. "lab" equalizes L of L*a*b*, as OpenCV converts 8 bits. "per-channel" equalizes red, green and blue independently,
     /// which shifts colours. "gray" writes only the equalized brightness.
     #[arg(long, value_name = "WHAT", help_heading = "Picture")]
     #[serde(with = "as_name")]

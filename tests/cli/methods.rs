@@ -221,9 +221,15 @@ fn workers_and_split_channels_make_the_same_bytes() {
             ("match --reference in/Rgb.pam", Method::Match),
             ("clahe --clip-limit 3 --tiles 3x2", Method::Clahe(clahe)),
         ] {
-            for (color, colour) in
-                [("luma", Colour::Luma), ("hue", Colour::Hue), ("per-channel", Colour::PerChannel)]
-            {
+            for (color, colour) in [
+                ("luma", Colour::Luma),
+                ("hue", Colour::Hue),
+                ("lab", Colour::Lab),
+                ("per-channel", Colour::PerChannel),
+            ] {
+                if colour == Colour::Lab && (method.has_reference() || depth == Depth::Sixteen) {
+                    continue;
+                }
                 let line = format!("in --method {flags} --color {color} --out");
                 let operation = Operation { colour, ..Operation::new(method) };
                 place.run(&format!("{line} cpu-{color} --overwrite --devices cpu")).exits(0);
@@ -273,4 +279,16 @@ fn a_jpeg_keeps_its_hue_as_its_pixels_do() {
         place.run(&format!("jpeg --out done {how}")).exits(0);
         assert_eq!(place.tree("done"), ["a.jpg", "a.pnm"]);
     }
+}
+
+#[test]
+fn what_has_no_place_in_lab_is_refused_with_what_does() {
+    let place = Place::new();
+    pictures(&place, "in", Depth::Sixteen);
+    place.run("in --out out --color lab").exits(1).says("--color lab is for colours of 8 bits, and these have 16; --color hue");
+    assert_eq!(place.tree("out"), ["Gray.pam", "GrayAlpha.pam"], "gray has no colours to convert");
+    for flags in ["--levels auto", "--together all", "--method match --reference in/Rgb.pam"] {
+        place.run(&format!("in --out other --color lab {flags}")).exits(2).says("--color hue goes with them");
+    }
+    place.run("histogram in --color lab").exits(2).says("--color lab is not counted");
 }

@@ -22,6 +22,16 @@ pub enum Colour {
     PerChannel,
 }
 
+impl Colour {
+    /// Returns the planes that are equalized, each separately, to equalize a picture.
+    pub const fn to_equalize(self, pixel: Pixel) -> &'static [Plane] {
+        match (self, pixel) {
+            (Self::Lab, Pixel::Rgb | Pixel::Rgba) => &[Plane::Lightness],
+            _ => Plane::to_equalize(pixel, matches!(self, Self::PerChannel)),
+        }
+    }
+}
+
 /// How a new luma changes the colours of a pixel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Relight {
@@ -44,7 +54,7 @@ pub enum Plane {
 }
 
 impl Plane {
-    /// Returns the planes that are equalized, each separately, to equalize a picture.
+    /// Returns those of the planes of a colour histogram that are equalized, to equalize luma or each channel.
     pub const fn to_equalize(pixel: Pixel, per_channel: bool) -> &'static [Self] {
         match (pixel, per_channel) {
             (Pixel::Gray | Pixel::GrayAlpha, _) => &[Self::Channel(0)],

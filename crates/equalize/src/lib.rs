@@ -126,10 +126,7 @@ impl Operation {
 
     /// Returns the planes that are equalized, each separately.
     pub const fn to_equalize(&self, pixel: Pixel) -> &'static [Plane] {
-        match (self.colour, pixel) {
-            (Colour::Lab, Pixel::Rgb | Pixel::Rgba) => &[Plane::Lightness],
-            _ => Plane::to_equalize(pixel, self.is_per_channel()),
-        }
+        self.colour.to_equalize(pixel)
     }
 
     /// Returns the number of planes that are equalized.

@@ -44,8 +44,8 @@ from ._histeqd import __version__
 
 __all__ = ["apply", "clahe", "equalize", "histogram", "lut", "match", "stretch"]
 
-Color = Literal["luma", "hue", "per-channel"]
-_COLORS = ("luma", "hue", "per-channel")
+Color = Literal["luma", "hue", "lab", "per-channel"]
+_COLORS = ("luma", "hue", "lab", "per-channel")
 
 
 def equalize(
@@ -65,9 +65,10 @@ def equalize(
     ----------
     array : uint8 or uint16, HW, HWC, NHW or NHWC
         The pictures; see the module's documentation for what else is taken.
-    color : "luma", "hue" or "per-channel"
+    color : "luma", "hue", "lab" or "per-channel"
         What is equalized in colour pictures: their brightness, with which red, green and blue change by as much; their brightness, so that hues
-        stay, colours grow with it and nothing clips; or each channel for itself. Arrays on a GPU take "luma" and "per-channel".
+        stay, colours grow with it and nothing clips; the L of L*a*b*, for ``uint8``, to the bytes of OpenCV's ``COLOR_RGB2LAB`` and back; or each
+        channel for itself. Arrays on a GPU take "luma" and "per-channel".
     strength : float
         How far levels go from their own to the equalized ones, 0 to 1 with at most three decimals.
     levels : int, optional
@@ -168,8 +169,8 @@ def match(
     if _gpu.is_on_gpu(array):
         return _run(array, operation, reference, color, levels, mask, out, threads, batch)
     pictures = Pictures(reference, None, "reference")
-    pictures.check_levels(levels)
-    how = (None, _per_channel(color), levels, _threads(threads))
+    pictures.check(levels, color)
+    how = (None, color, levels, _threads(threads))
     counts = _histeqd.histograms(pictures.nhwc, "reference", *how).sum(axis=0)
     return _run(array, operation, counts, color, levels, mask, out, threads, batch)
 
@@ -236,8 +237,8 @@ def histogram(
     array : uint8 or uint16, HW, HWC, NHW or NHWC
     bins : int, optional
         Share the levels among so many bins, as evenly as integers allow; all levels have their own if it is left out.
-    color : "luma", "hue" or "per-channel", optional
-        Count only what :func:`equalize` would look at: the luma, for "hue" too, or the colours without alpha. Otherwise each channel is counted.
+    color : "luma", "hue", "lab" or "per-channel", optional
+        Count only what :func:`equalize` would look at: the luma, for "hue" too, the L of L*a*b*, or the colours without alpha. Otherwise each channel is counted.
     levels : int, optional
         As in :func:`equalize`: there are at most so many bins then.
     mask : bool, HW or NHW, optional
@@ -249,29 +250,31 @@ def histogram(
     -------
     numpy.ndarray of uint64
         The shape of `array` without height and width, and the bins last: ``(bins,)`` for HW, ``(C, bins)`` for HWC, with N before them for a
-        batch. With ``color="luma"`` or "hue" there is no C.
+        batch. With ``color="luma"``, "hue" or "lab" there is no C.
 
     Notes
     -----
     Without alpha and with a power of two as `bins`, channel ``c`` is ``numpy.histogram(array[..., c], bins, (0, 256))[0]``, with 65536 for
     ``uint16``. Of pixels whose alpha is 0 only the alpha is counted.
     """
+    if color is not None:
+        _color(color)
     if _gpu.is_on_gpu(array):
         per_channel = None if color is None else _per_channel(color)
         _gpu.refuse_levels(levels)
+        _gpu.refuse_color(color, ("lab",))
         return _gpu.histogram(array, bins, per_channel, mask, batch)
     pictures = Pictures(array, batch, "array")
-    pictures.check_levels(levels)
+    pictures.check(levels, color)
     most = pictures.levels if levels is None else levels
     bins = most if bins is None else number(bins, 1, most, "bins", whole=True)
-    per_channel = None if color is None else _per_channel(color)
-    how = (as_mask(mask, pictures), per_channel, levels, _threads(threads))
+    how = (as_mask(mask, pictures), color, levels, _threads(threads))
     counts = _histeqd.histograms(pictures.nhwc, "array", *how)
     if most < pictures.levels:
         counts = counts[..., :most].copy()
     if bins < most:
         counts = _rebin(counts, bins)
-    if color in ("luma", "hue") or not pictures.has_channels:
+    if color in ("luma", "hue", "lab") or not pictures.has_channels:
         counts = counts[:, 0]
     return counts if pictures.is_batch else counts[0]
 
@@ -371,11 +374,11 @@ def apply(
     per_channel = _per_channel(color)
     if _gpu.is_on_gpu(array):
         _gpu.refuse_levels(levels)
-        _gpu.refuse_hue(color)
+        _gpu.refuse_color(color)
         return _gpu.apply(array, lut, per_channel, out, batch)
     pictures = Pictures(array, batch, "array")
     levels = _levels(levels)
-    pictures.check_levels(levels)
+    pictures.check(levels, color)
     table = np.asarray(lut)
     planes = 3 if per_channel and pictures.nhwc.shape[3] >= 3 else 1
     entries, dtype = levels or pictures.levels, pictures.array.dtype
@@ -397,10 +400,10 @@ def apply(
 def _run(array, operation, reference, color, levels, mask, out, threads, batch):
     if _gpu.is_on_gpu(array):
         _gpu.refuse_levels(levels)
-        _gpu.refuse_hue(color)
+        _gpu.refuse_color(color)
         return _gpu.equalize(array, operation, reference, mask, out, batch)
     pictures = Pictures(array, batch, "array")
-    pictures.check_levels(levels)
+    pictures.check(levels, color)
     mask = as_mask(mask, pictures)
     threads = _threads(threads)
     source, target, result = pictures.into(out)

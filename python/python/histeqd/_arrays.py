@@ -106,10 +106,12 @@ class Pictures:
     def levels(self):
         return 256 if self.array.dtype.itemsize == 1 else 65536
 
-    def check_levels(self, levels):
-        """Fail if there are to be more levels than there is room for."""
+    def check(self, levels, color):
+        """Fail if there are to be more levels than there is room for, or colours have no place in what is equalized."""
         if levels is not None:
             number(levels, 2, self.levels, "levels", f"or None, for {self.array.dtype}", whole=True)
+        if color == "lab" and self.nhwc.shape[3] >= 3 and (levels is not None or self.levels > 256):
+            raise ValueError('color: "lab" is for uint8 with all its levels; pass "hue", which is for all')
 
     def into(self, out):
         """Return the pictures (None if they are changed in place) and where they go, both NHWC, and the array to return."""

@@ -33,10 +33,10 @@ def refuse_levels(levels):
         )
 
 
-def refuse_hue(color):
-    """Fail if colours are to keep their hue, for which a GPU has no kernel."""
-    if color == "hue":
-        raise ValueError('color: "hue" is not for arrays in the memory of a GPU; pass "luma" or "per-channel", or pass the array in the CPU\'s memory')
+def refuse_color(color, unknown=("hue", "lab")):
+    """Fail if a GPU has no kernel for what is equalized in colours."""
+    if color in unknown:
+        raise ValueError(f'color: "{color}" is not for arrays in the memory of a GPU; pass "luma" or "per-channel", or pass the array in the CPU\'s memory')
 
 
 class Library:

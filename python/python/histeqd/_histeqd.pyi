@@ -34,7 +34,7 @@ def histograms(
     array: NDArray[np.integer],
     name: str,
     mask: Optional[NDArray[np.uint8]],
-    per_channel: Optional[bool],
+    color: Optional[str],
     levels: Optional[int],
     threads: int,
 ) -> NDArray[np.uint64]: ...
