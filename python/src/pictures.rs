@@ -37,11 +37,9 @@ impl Planes {
                 .map(Plane::Channel)
                 .map(|plane| (plane, count::counted(pixel, plane)))
                 .collect(),
-            Self::Equalized(colour) => colour
-                .to_equalize(pixel)
-                .iter()
-                .map(|&plane| (plane, Counted::Visible))
-                .collect(),
+            Self::Equalized(colour) => {
+                colour.to_equalize(pixel).iter().map(|&plane| (plane, Counted::Visible)).collect()
+            }
         }
     }
 }

@@ -153,7 +153,9 @@ impl HistogramCommand {
         // What folders say is about outputs.
         settings.folder_settings = false;
         if settings.picture.operation.colour == Colour::Lab {
-            return Err(Error::Usage("--color lab is not counted; luma, hue, per-channel and gray are".to_owned()));
+            return Err(Error::Usage(
+                "--color lab is not counted; luma, hue, per-channel and gray are".to_owned(),
+            ));
         }
         if self.split_channels && self.equalized && !settings.picture.operation.is_per_channel() {
             return Err(Error::Usage(

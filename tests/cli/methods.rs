@@ -285,7 +285,10 @@ fn a_jpeg_keeps_its_hue_as_its_pixels_do() {
 fn what_has_no_place_in_lab_is_refused_with_what_does() {
     let place = Place::new();
     pictures(&place, "in", Depth::Sixteen);
-    place.run("in --out out --color lab").exits(1).says("--color lab is for colours of 8 bits, and these have 16; --color hue");
+    place
+        .run("in --out out --color lab")
+        .exits(1)
+        .says("--color lab is for colours of 8 bits, and these have 16; --color hue");
     assert_eq!(place.tree("out"), ["Gray.pam", "GrayAlpha.pam"], "gray has no colours to convert");
     for flags in ["--levels auto", "--together all", "--method match --reference in/Rgb.pam"] {
         place.run(&format!("in --out other --color lab {flags}")).exits(2).says("--color hue goes with them");

@@ -190,7 +190,8 @@ mod tests {
 
     #[test]
     fn alpha_stays_and_plain_loops_do_the_same() {
-        let samples: Vec<u8> = (0..4 * 777_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let samples: Vec<u8> =
+            (0..4 * 777_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let opaque: Vec<u8> = samples.chunks(4).flat_map(|pixel| &pixel[..3]).copied().collect();
         let mut of_both = [vec![0; 777], vec![0; 777]];
         read::<4>(&samples, &mut of_both[0]);

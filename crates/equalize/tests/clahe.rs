@@ -377,9 +377,7 @@ fn clahe_of_the_lightness_has_opencvs_bytes() {
             ((x * (channel + 1) + y * (3 - channel)) / 8 + noise) as u8
         })
         .collect();
-    for (limit, x, y, of_opencv) in
-        [(2.0, 8, 8, 0x383c_a468_a9cb_1371), (3.0, 5, 3, 0xce4b_3765_601d_5cf1)]
-    {
+    for (limit, x, y, of_opencv) in [(2.0, 8, 8, 0x383c_a468_a9cb_1371), (3.0, 5, 3, 0xce4b_3765_601d_5cf1)] {
         let clahe = Clahe { clip_limit: ClipLimit::Times(limit), tiles: Tiles::Grid { x, y } };
         let operation = Operation { colour: Colour::Lab, ..Operation::new(Method::Clahe(clahe)) };
         let mut pixels = samples.clone();

@@ -114,7 +114,7 @@ fn exact_luma(red_green: __m512i, green_blue: __m512i) -> __m512i {
     const PAIRS: [i32; 2] = {
         let [red, green, blue] = WEIGHTS;
         assert!(green % 2 == 0);
-        [(red | green / 2 << 16) as i32, (green / 2 | blue << 16) as i32]
+        [(red | ((green / 2) << 16)) as i32, ((green / 2) | (blue << 16)) as i32]
     };
     let [with_red, with_blue] = PAIRS.map(|pair| _mm512_set1_epi32(pair));
     _mm512_add_epi32(_mm512_madd_epi16(red_green, with_red), _mm512_madd_epi16(green_blue, with_blue))
