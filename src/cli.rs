@@ -26,7 +26,7 @@ pub use self::bench::BenchCommand;
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
 pub use self::ledger::{PauseCommand, RetryCommand, StatusCommand};
-use crate::config::{JpegChoice, Report, Request, RunKind, Settings, Style, Written};
+use crate::config::{JpegChoice, Report, Request, RunKind, Settings, Style, Written, refuse_url};
 use crate::error::Error;
 use crate::source::is_folder;
 use crate::words::without_passwords;
@@ -389,6 +389,9 @@ impl Cli {
             ));
         }
         let style = Style::of(self.quiet, self.verbose);
+        if let Some(page) = self.report.as_deref().and_then(Path::to_str) {
+            refuse_url(page).map_err(|why| Error::Usage(format!("--report: {why}")))?;
+        }
         let lists = self.report.is_some();
         let report = Report { style, json: self.json, timings: self.timings, lists };
         let request = Request {

@@ -47,6 +47,7 @@ fn a_page_is_of_one_run_that_ends_and_writes() {
     for flags in ["--watch", "--dry-run"] {
         place.run(&format!("in --out out --report page.html {flags}")).exits(2).says("cannot be used with");
     }
+    place.run("in --out out --report s3://b/page.html").exits(2).says("is a URL");
     place.run("in --out out --report none/page.html").exits(0);
     assert!(place.tree("none") == ["page.html"], "its folder is made, and nothing else is left");
     place.file("file", "");
