@@ -99,7 +99,12 @@ fn read_portable<const C: usize>(samples: &[u8], lightness: &mut [u8], tables: &
 fn write_portable<const C: usize>(samples: &mut [u8], lightness: &[u8], tables: &Tables) {
     for (pixels, lightness) in samples.as_chunks_mut::<C>().0.chunks_mut(STEP).zip(lightness.chunks(STEP)) {
         let lights = lights(pixels, tables);
-        let [of_x, of_y, of_z] = TO_XYZ.map(|row| roots(&lights, row, tables));
+        // A closure for all three would not be compiled for the vectors that this is.
+        let [of_x, of_y, of_z] = [
+            roots(&lights, TO_XYZ[0], tables),
+            roots(&lights, TO_XYZ[1], tables),
+            roots(&lights, TO_XYZ[2], tables),
+        ];
         let mut xyz = [[0; STEP]; 3];
         for (at, &lightness) in lightness.iter().enumerate() {
             let a = level(500 * (of_x[at] - of_y[at]) + (128 << 15));
@@ -109,7 +114,11 @@ fn write_portable<const C: usize>(samples: &mut [u8], lightness: &[u8], tables: 
             xyz[1][at] = tables.y[usize::from(lightness)];
             xyz[2][at] = of_root(root_of_y - ((i32::from(b) * 41_943 + 16) >> 9) + 10_484);
         }
-        let colours = TO_LIGHT.map(|row| colours(&xyz, row, tables));
+        let colours = [
+            colours(&xyz, TO_LIGHT[0], tables),
+            colours(&xyz, TO_LIGHT[1], tables),
+            colours(&xyz, TO_LIGHT[2], tables),
+        ];
         for (at, pixel) in pixels.iter_mut().enumerate() {
             (pixel[0], pixel[1], pixel[2]) = (colours[0][at], colours[1][at], colours[2][at]);
         }
