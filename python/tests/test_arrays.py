@@ -85,7 +85,7 @@ def test_the_threads_of_a_picture_do_not_show(shape, dtype):
 
 
 def test_a_mask_for_each_picture():
-    batch, masks = noise((3, 40, 50), np.uint8), noise((3, 40, 50), np.uint8, 1, 0, 1) != 0
+    batch, masks = noise((5, 40, 50), np.uint8), noise((5, 40, 50), np.uint8, 1, 0, 1) != 0
     expected = [histeqd.equalize(picture, mask=mask) for picture, mask in zip(batch, masks)]
     np.testing.assert_array_equal(histeqd.equalize(batch, mask=masks), expected)
     expected = [histeqd.equalize(picture, mask=masks[1]) for picture in batch]

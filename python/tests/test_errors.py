@@ -1,6 +1,7 @@
 """Errors name the argument and the remedy, and leave everything as it was."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ WINDOWS = np.lib.stride_tricks.as_strided(np.zeros(64, np.uint8), (20, 30), (1, 
     "call, kind, words",
     [
         (lambda: histeqd.equalize([[1, 2]]), TypeError, "array: is list, not an array; pass numpy.asarray(array, numpy.uint8)"),
-        (lambda: histeqd.equalize(GRAY.astype(float)), TypeError, "array: is float64, not uint8 or uint16; convert it with array.astype(numpy.uint16)"),
+        (lambda: histeqd.equalize(GRAY.astype(float)), TypeError, "array: is float64, not uint8 or uint16; scale it first, as with numpy.round((array - array.min()"),
         (lambda: histeqd.equalize(GRAY != 0), TypeError, "convert it with array.astype(numpy.uint8)"),
         (lambda: histeqd.clahe(GRAY.astype(">u2")), TypeError, "array: is >u2, not uint8 or uint16; swap its bytes with array.astype(numpy.uint16)"),
         (lambda: histeqd.equalize(np.ma.array(GRAY)), TypeError, "array: is a masked array; pass array.data, and mask="),
@@ -81,3 +82,25 @@ def test_words(call, kind, words):
     with pytest.raises(kind, match=re.escape(words)):
         call()
     np.testing.assert_array_equal(GRAY, before)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int16, np.int32, np.int64, np.uint32])
+def test_the_advice_keeps_the_proportions_of_differences(dtype):
+    lowest = 3 if np.dtype(dtype).kind == "u" else -100
+    array = np.linspace(lowest, 100, 42).reshape(6, 7).astype(dtype)
+    with pytest.raises(TypeError) as error:
+        histeqd.equalize(array)
+    scaled = eval(str(error.value).split("as with ")[1], {"numpy": np, "array": array})
+    histeqd.equalize(scaled)
+    assert scaled.min() == 0 and scaled.max() in (int(np.ptp(array.astype(float))), 65535)
+    shares = (array.astype(float) - float(array.min())) / np.ptp(array.astype(float))
+    np.testing.assert_allclose(scaled / scaled.max(), shares, atol=1e-5)
+
+
+def test_colours_that_come_first_are_asked_about():
+    with pytest.warns(UserWarning, match=re.escape("numpy.moveaxis(array, 0, -1), and if not, pass batch=True")):
+        histeqd.equalize(np.moveaxis(RGB, -1, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        histeqd.equalize(np.moveaxis(RGB, -1, 0), batch=True)
+        histeqd.equalize(np.zeros((4, 20, 30), np.uint8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any, Protocol, Union
 
 import numpy as np
@@ -36,10 +37,23 @@ def as_array(given, name):
     """Return the memory that was given as an array of NumPy, without a copy."""
     array = given if type(given) is np.ndarray else _lend(given, name)
     if array.dtype not in _DTYPES:
-        hint = "swap its bytes with" if array.dtype.newbyteorder("=") in _DTYPES else "convert it with"
-        wanted = "uint16" if array.dtype.itemsize > 1 else "uint8"
-        raise TypeError(f"{name}: is {array.dtype}, not uint8 or uint16; {hint} {name}.astype(numpy.{wanted})")
+        raise TypeError(f"{name}: is {array.dtype}, not uint8 or uint16; {_conversion(array.dtype, name)}")
     return array
+
+
+def _conversion(dtype, name):
+    """Return how samples of another type become levels, in words."""
+    if dtype.newbyteorder("=") in _DTYPES:
+        return f"swap its bytes with {name}.astype(numpy.uint16)"
+    if dtype.kind == "b":
+        return f"convert it with {name}.astype(numpy.uint8)"
+    if dtype.kind == "i" and dtype.itemsize <= 2:
+        wider, wanted = ("int16", "uint8") if dtype.itemsize == 1 else ("int32", "uint16")
+        return f"move it up first, as with ({name}.astype(numpy.{wider}) - {name}.min()).astype(numpy.{wanted})"
+    if dtype.kind in "fiu":
+        scaled = f"({name} - {name}.min().astype(float)) * (65535 / numpy.ptp({name}.astype(float)))"
+        return f"scale it first, as with numpy.round({scaled}).astype(numpy.uint16)"
+    return "pass an array of one of these"
 
 
 def _lend(given, name):
@@ -72,6 +86,12 @@ def has_channels(array, batch, name):
         return False
     if array.ndim == 3:
         channels = 1 <= array.shape[2] <= 4 if batch is None else not batch
+        if batch is None and not channels and array.shape[0] == 3:
+            warnings.warn(
+                f"{name}: has the shape {tuple(array.shape)}, which is taken as 3 gray pictures; if these are colours, move them last with "
+                f"numpy.moveaxis({name}, 0, -1), and if not, pass batch=True",
+                stacklevel=5,
+            )
     elif array.ndim == 4:
         if batch is False:
             raise ValueError(f"{name}: has four axes, but batch=False; leave batch out")
