@@ -28,6 +28,8 @@ pub use self::histogram::HistogramCommand;
 pub use self::ledger::{PauseCommand, RetryCommand, StatusCommand};
 use crate::config::{JpegChoice, Report, Request, RunKind, Settings, Style, Written, refuse_url};
 use crate::error::Error;
+use crate::fs::paths::Shown;
+use crate::report;
 use crate::source::is_folder;
 use crate::words::without_passwords;
 use config_file::ConfigFile;
@@ -246,7 +248,7 @@ pub struct Cli {
     /// Write a page that shows the pictures before and after, to be opened in a browser: out/report.html
     ///
     /// One file, without a server: the first 500 pictures by name, with their histograms and remarks, the names of 10,000, and what failed
-    /// and why. An existing file is replaced.
+    /// and why. Its name ends in .html; an existing page is replaced.
     #[arg(long, value_name = "FILE", help_heading = "Report", conflicts_with_all = ["watch", "dry_run"])]
     report: Option<PathBuf>,
 
@@ -391,6 +393,12 @@ impl Cli {
         let style = Style::of(self.quiet, self.verbose);
         if let Some(page) = self.report.as_deref().and_then(Path::to_str) {
             refuse_url(page).map_err(|why| Error::Usage(format!("--report: {why}")))?;
+        }
+        if let Some(page) = self.report.as_deref().filter(|page| !report::is_page(page)) {
+            let page = Shown(page);
+            return Err(Error::Usage(format!(
+                "--report {page}: it is a page, so its name has to end in .html"
+            )));
         }
         let lists = self.report.is_some();
         let report = Report { style, json: self.json, timings: self.timings, lists };

@@ -24,8 +24,8 @@ use crate::source::stop::Stop;
 use crate::source::{Job, Skip};
 use codec::refused_by_name;
 pub use paint::painted;
-pub(crate) use summary::pictures;
 pub use summary::{Failure, Summary};
+pub(crate) use summary::{megapixels, pictures};
 
 /// How often the bar is drawn.
 const FRAME: Duration = Duration::from_millis(100);

@@ -18,13 +18,14 @@ use codec::Limits;
 
 use crate::config::Settings;
 use crate::error::Error;
+use crate::fs::beneath::Folder;
 use crate::fs::paths::{Shown, folder_of};
 use crate::picture::preview::{Preview, PreviewError};
 use crate::progress::listing::ListedPicture;
-use crate::progress::{Summary, pictures};
-use crate::publish::Publisher;
+use crate::progress::{Summary, megapixels, pictures};
+use crate::publish::{PublishError, Publisher};
 use crate::slot::{SlotPool, Spare};
-use html::{Html, bytes, megapixels};
+use html::{Html, bytes};
 
 /// The most pictures that are shown; others are named.
 const SHOWN: usize = 500;
@@ -39,6 +40,19 @@ const SCRIPT: &str = include_str!("report/page.js");
 /// Nothing from elsewhere.
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       base-uri 'none'; form-action 'none'";
+
+/// Returns whether a file has the name of a page, so that none of a picture is replaced.
+pub(crate) fn is_page(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"))
+}
+
+/// Fails if there can be no page, before there is anything to show.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn check(page: &Path, publisher: &Publisher) -> Result<(), PublishError> {
+    publisher.begin(folder_of(page), page).map(drop)
+}
 
 /// Writes the page of a run.
 ///
@@ -168,13 +182,11 @@ fn add_figure(text: &mut String, picture: &ListedPicture, drawn: &Drawn, remarks
 /// Makes small versions of pictures, on as many threads as the run had, within its memory.
 fn draw(shown: &[ListedPicture], settings: &Settings) -> Vec<Drawn> {
     let pool = Arc::new(SlotPool::new(settings.memory));
-    let limits = Limits { max_bytes: u64::MAX, ..settings.limits };
     let todo: Mutex<VecDeque<usize>> = Mutex::new((0..shown.len()).collect());
     let drawn: Mutex<Vec<Option<Drawn>>> = Mutex::new(shown.iter().map(|_| None).collect());
     let work = || {
         while let Some(at) = lock(&todo).pop_front() {
-            let of = |path: &Path| side(path, &limits, &pool);
-            let sides = [of(&shown[at].input), of(&shown[at].output)];
+            let sides = sides(&shown[at], settings, &pool);
             let all_have_room =
                 !sides.iter().any(|side| matches!(side, Err(SideError::Preview(PreviewError::Memory))));
             if all_have_room {
@@ -188,11 +200,9 @@ fn draw(shown: &[ListedPicture], settings: &Settings) -> Vec<Drawn> {
     });
     // Those that had no room beside others have it alone.
     let drawn = drawn.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let alone = |path: &Path| side(path, &limits, &pool).map_err(|error| error.to_string());
+    let alone = |picture| sides(picture, settings, &pool).map(|side| side.map_err(|error| error.to_string()));
     let drawn = shown.iter().zip(drawn);
-    drawn
-        .map(|(picture, drawn)| drawn.unwrap_or_else(|| [alone(&picture.input), alone(&picture.output)]))
-        .collect()
+    drawn.map(|(picture, drawn)| drawn.unwrap_or_else(|| alone(picture))).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -210,11 +220,24 @@ enum SideError {
     Preview(#[from] PreviewError),
 }
 
-fn side(path: &Path, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Side, SideError> {
-    if store::is_url(path) {
-        return Err(SideError::Remote);
-    }
-    let preview = Preview::of(&mut File::open(path)?, SIDE, limits, &mut Spare::of(pool))?;
+/// Makes small versions of a picture, before and after. Below the output folder no link is followed, and its input is read from where others
+/// are.
+fn sides(picture: &ListedPicture, settings: &Settings, pool: &Arc<SlotPool>) -> [Result<Side, SideError>; 2] {
+    let &ListedPicture { ref input, ref output, bytes_in, bytes_out, .. } = picture;
+    let limits = Limits { max_bytes: u64::MAX, ..settings.limits };
+    let written = || Folder::of(&settings.out, output).and_then(|(folder, name)| folder.read(name));
+    [
+        local(input).and_then(|path| side(settings.roots.open(path)?, bytes_in, &limits, pool)),
+        local(output).and_then(|_| side(written()?, bytes_out, &limits, pool)),
+    ]
+}
+
+fn local(path: &Path) -> Result<&Path, SideError> {
+    if store::is_url(path) { Err(SideError::Remote) } else { Ok(path) }
+}
+
+fn side(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Side, SideError> {
+    let preview = Preview::of((&mut file, bytes), SIDE, limits, &mut Spare::of(pool))?;
     let jpeg = preview.to_jpeg(QUALITY)?;
     let facts = preview.facts;
     let part = match (facts.pages, facts.frames) {

@@ -26,6 +26,8 @@ use together::Groups;
 /// Any failure of the run as a whole. Failures of single pictures are in the summary instead.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
     let encoder = Encoder::new(settings, &settings.out, publisher)?;
+    let page = settings.report_page.as_deref();
+    page.map_or(Ok(()), |page| report::check(page, publisher))?;
     let work = || {
         let mut plan = together::plan(settings, stop)?;
         let folders = settings.inputs.iter().filter(|input| input.is_dir());
@@ -41,10 +43,12 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         let depth = if settings.naming.is_single() { 1 + of_pages } else { usize::MAX };
         publish::with_leftovers_removed(&settings.out, depth, work).map_err(Error::thread)?
     }?;
-    if let Some(page) = &settings.report_page {
-        report::write(page, &summary, settings, publisher)?;
+    let written = page.map_or(Ok(()), |page| report::write(page, &summary, settings, publisher));
+    if written.is_err() {
+        // It is all that will be told of them.
+        summary.tell_failures(settings.report);
     }
-    Ok(summary)
+    written.map(|()| summary)
 }
 
 /// Sends the pictures of a plan through the devices and into an outlet.

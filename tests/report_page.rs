@@ -48,8 +48,11 @@ fn a_page_is_of_one_run_that_ends_and_writes() {
         place.run(&format!("in --out out --report page.html {flags}")).exits(2).says("cannot be used with");
     }
     place.run("in --out out --report s3://b/page.html").exits(2).says("is a URL");
+    place.run("in --out out --report in/a.png").exits(2).says("in/a.png: it is a page");
+    assert_eq!(place.tree("out"), [""; 0]);
     place.run("in --out out --report none/page.html").exits(0);
     assert!(place.tree("none") == ["page.html"], "its folder is made, and nothing else is left");
     place.file("file", "");
-    place.run("in --out out --overwrite --report file/page.html").exits(3).says("file");
+    place.run("in --out other --report file/page.html").exits(3).says("file");
+    assert!(place.tree("other").is_empty(), "that is found out before anything is done");
 }

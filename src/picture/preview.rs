@@ -34,6 +34,9 @@ pub(crate) struct Facts {
 /// Why there is no preview.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PreviewError {
+    /// It is another file than the one that was done.
+    #[error("it has changed since")]
+    Changed,
     /// Nothing may be held for it now.
     #[error("it needs more memory than is free")]
     Memory,
@@ -55,16 +58,19 @@ impl From<CodecError> for PreviewError {
 }
 
 impl Preview {
-    /// Makes the preview of a file: no side is longer than `longest`, and all that it takes meanwhile is held in the budget, which is asked twice.
+    /// Makes the preview of a file that has so many bytes, unless it is another by now: no side is longer than `longest`, and all that it takes meanwhile is held in the budget, which is asked twice.
     ///
     /// # Errors
     /// If the file is no picture within the limits, or needs more than may be held.
     pub(crate) fn of(
-        file: &mut File,
+        (file, bytes): (&mut File, u64),
         longest: u32,
         limits: &Limits,
         budget: &mut impl Budget,
     ) -> Result<Self, PreviewError> {
+        if !file.metadata().is_ok_and(|now| now.is_file() && now.len() == bytes) {
+            return Err(PreviewError::Changed);
+        }
         let mut buffer = Vec::new();
         let target = Target::AS_STORED;
         let mut opened = codec::open_within(budget, file, &mut buffer, limits, &target)?;
@@ -198,7 +204,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         file.rewind().unwrap();
-        Preview::of(&mut file, 480, &LIMITS, &mut Unbounded).unwrap()
+        Preview::of((&mut file, bytes.len() as u64), 480, &LIMITS, &mut Unbounded).unwrap()
     }
 
     fn floats(samples: [f32; 3]) -> Preview {
@@ -242,10 +248,7 @@ mod tests {
     #[test]
     fn a_jpeg_shows_what_is_transparent_as_white() {
         let preview = floats([0.0, f32::NAN, 1.0]);
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&preview.to_jpeg(100).unwrap()).unwrap();
-        file.rewind().unwrap();
-        let again = Preview::of(&mut file, 480, &LIMITS, &mut Unbounded).unwrap();
+        let again = made(&preview.to_jpeg(100).unwrap());
         assert!(again.samples[0] < 8 && again.samples[1] > 247, "{:?}", again.samples);
     }
 }

@@ -461,7 +461,7 @@ pub(crate) fn pictures(count: u64) -> String {
     format!("{count} {}", if count == 1 { "picture" } else { "pictures" })
 }
 
-fn megapixels(pixels: u64) -> String {
+pub(crate) fn megapixels(pixels: u64) -> String {
     short(pixels as f64 / 1e6) + " MP"
 }
 

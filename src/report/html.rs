@@ -36,11 +36,6 @@ pub(super) fn add_histogram(text: &mut String, name: &str, histogram: &[u64]) {
     );
 }
 
-pub(super) fn megapixels(pixels: u64) -> String {
-    let millions = pixels as f64 / 1e6;
-    if millions < 1.0 { format!("{millions:.2} MP") } else { format!("{millions:.1} MP") }
-}
-
 pub(super) fn bytes(bytes: u64) -> String {
     match bytes as f64 {
         small if small < 1e3 => format!("{small} bytes"),
@@ -75,6 +70,5 @@ mod tests {
     #[test]
     fn sizes_are_short() {
         assert_eq!([999, 1500, 2_340_000].map(bytes), ["999 bytes", "2 kB", "2.3 MB"]);
-        assert_eq!([12_000, 12_600_000].map(megapixels), ["0.01 MP", "12.6 MP"]);
     }
 }

@@ -158,12 +158,9 @@ fn open(picture: &DonePicture, side: Side, out: &Path, roots: &InputRoots) -> io
     }
 }
 
-/// Makes the preview of a file that has so many bytes, unless it is another by now.
+/// Makes the preview of a file that has so many bytes.
 fn make(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Drawn, String> {
-    if !file.metadata().is_ok_and(|now| now.is_file() && now.len() == bytes) {
-        return Err("it has changed since".into());
-    }
-    let drawn = Preview::of(&mut file, SIDE, limits, &mut Spare::of(pool)).and_then(|preview| {
+    let drawn = Preview::of((&mut file, bytes), SIDE, limits, &mut Spare::of(pool)).and_then(|preview| {
         let png = preview.to_png()?;
         Ok(Drawn { png, facts: preview.facts })
     });
