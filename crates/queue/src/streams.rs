@@ -13,7 +13,9 @@ use async_nats::jetstream::context::{
     RequestErrorKind,
 };
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, Stream};
+use async_nats::jetstream::stream::{
+    Config, ConsumerError, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, Stream,
+};
 use async_nats::jetstream::{self, Context, ErrorCode};
 
 use futures_util::StreamExt;
@@ -27,6 +29,10 @@ const CONSUMER: &str = "workers";
 
 /// What was asked of the server, for people.
 const CREATING: &str = "creating the queue";
+
+/// How often a queue is created that others create at the same time, and what is waited between: two seconds in all.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// How large a new queue may become, and how long a worker may be silent.
 #[derive(Clone, Copy, Debug)]
@@ -119,27 +125,32 @@ impl Streams {
             max_messages_per_subject: 1,
             ..Config::default()
         };
-        self.context.get_or_create_stream(dead).await.map_err(|why| not_created(&why))?;
-        let work = self.context.get_or_create_stream(work).await.map_err(|why| not_created(&why))?;
-        if name_of_consumer(&work).await?.is_some() {
-            return Ok(());
+        self.get_or_create(dead).await?;
+        let work = self.get_or_create(work).await?;
+        let mut tries = 1..TRIES;
+        loop {
+            if name_of_consumer(&work).await?.is_some() {
+                return Ok(());
+            }
+            match (create_consumer(&work, limits).await, tries.next()) {
+                (Ok(()), _) => return Ok(()),
+                // The stream has room for one: another process may be creating it, and the server does not list it yet.
+                (Err(_), Some(_)) => tokio::time::sleep(PAUSE).await,
+                (Err(why), None) => return Err(QueueError::failed(CREATING, &why)),
+            }
         }
-        let workers = ConsumerConfig {
-            durable_name: Some(format!("{CONSUMER}-{:x}", now())),
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: limits.lease,
-            // As many as there are workers.
-            max_ack_pending: -1,
-            // Their number is for the workers to count.
-            max_deliver: -1,
-            max_waiting: 100_000,
-            ..ConsumerConfig::default()
-        };
-        match work.create_consumer(workers).await {
-            Ok(_) => Ok(()),
-            // Another process was faster, and the stream has only one.
-            Err(_) if name_of_consumer(&work).await?.is_some() => Ok(()),
-            Err(why) => Err(QueueError::failed(CREATING, &why)),
+    }
+
+    /// Returns a stream, and creates it where there is none, whoever else does at the same time.
+    async fn get_or_create(&self, config: Config) -> Result<Stream, QueueError> {
+        let mut tries = 1..TRIES;
+        loop {
+            match self.context.get_or_create_stream(&config).await {
+                Ok(stream) => return Ok(stream),
+                // Its own subjects: the server knows them before it knows the stream.
+                Err(why) if is_taken(&why) && tries.next().is_some() => tokio::time::sleep(PAUSE).await,
+                Err(why) => return Err(not_created(&why)),
+            }
         }
     }
 
@@ -281,6 +292,21 @@ impl Streams {
     }
 }
 
+async fn create_consumer(work: &Stream, limits: &Limits) -> Result<(), ConsumerError> {
+    let workers = ConsumerConfig {
+        durable_name: Some(format!("{CONSUMER}-{:x}", now())),
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: limits.lease,
+        // As many as there are workers.
+        max_ack_pending: -1,
+        // Their number is for the workers to count.
+        max_deliver: -1,
+        max_waiting: 100_000,
+        ..ConsumerConfig::default()
+    };
+    work.create_consumer(workers).await.map(drop)
+}
+
 async fn name_of_consumer(stream: &Stream) -> Result<Option<String>, QueueError> {
     let mut names = stream.consumer_names();
     while let Some(name) = names.next().await {
@@ -299,6 +325,12 @@ fn not_created(why: &CreateStreamError) -> QueueError {
         CreateStreamErrorKind::JetStream(error) if is_without_jetstream(&error) => QueueError::NoJetStream,
         _ => QueueError::failed(CREATING, why),
     }
+}
+
+/// Returns whether the server says that there is such a stream, or one with these subjects.
+fn is_taken(why: &CreateStreamError) -> bool {
+    let taken = [ErrorCode::STREAM_NAME_EXIST, ErrorCode::STREAM_SUBJECT_OVERLAP];
+    matches!(why.kind(), CreateStreamErrorKind::JetStream(error) if taken.contains(&error.error_code()))
 }
 
 /// Returns whether the server says that it, or this account on it, has no JetStream.
