@@ -19,6 +19,7 @@ mod formats;
 mod gpu_parity;
 mod harness;
 mod histogram;
+mod large;
 mod links;
 mod mutations;
 mod object_storage;

@@ -386,7 +386,8 @@ impl<'a> Run<'a> {
             None => self.fail(job, error),
             Some(page) => {
                 if page.stack.give_up() {
-                    self.fail(job, error.on_page(page.index));
+                    let is_band = page.stack.pages.are_bands();
+                    self.fail(job, if is_band { error } else { error.on_page(page.index) });
                 }
                 self.outlet.give_up(&page.stack);
             }

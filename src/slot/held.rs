@@ -12,21 +12,38 @@ use super::{PoolState, SlotError, SlotPool};
 /// Bytes of capacity of a file's buffer that is kept for another file: enough for a camera's JPEG.
 const BUFFER_KEPT: usize = 16 << 20;
 
+/// The part of all memory above which a picture is cut into bands, if it can be: they are decoded, equalized and encoded at the same time.
+const CUT_ABOVE: u64 = 4;
+
 /// The memory that a picture holds. When dropped, it counts no longer.
 pub struct Held {
     bytes: u64,
+    /// Whether a picture that is large beside all memory may be cut into bands.
+    may_be_cut: bool,
     pool: Arc<SlotPool>,
 }
 
 impl Held {
     /// Returns what a picture holds at first: nothing.
     pub fn nothing(pool: &Arc<SlotPool>) -> Self {
-        Self { bytes: 0, pool: Arc::clone(pool) }
+        Self::counted(pool, 0)
+    }
+
+    /// Has a picture that is large beside all memory be cut into bands, or not.
+    #[must_use]
+    pub fn with_bands(mut self, may_be_cut: bool) -> Self {
+        self.may_be_cut = may_be_cut;
+        self
+    }
+
+    /// Returns the bytes of pixels above which a picture is cut into bands.
+    pub fn most_at_once(&self) -> u64 {
+        if self.may_be_cut { self.pool.memory().1 / CUT_ABOVE } else { u64::MAX }
     }
 
     /// Returns what holds bytes that have been counted already.
     pub(super) fn counted(pool: &Arc<SlotPool>, bytes: u64) -> Self {
-        Self { bytes, pool: Arc::clone(pool) }
+        Self { bytes, may_be_cut: false, pool: Arc::clone(pool) }
     }
 
     /// Returns the bytes that it holds.

@@ -602,6 +602,21 @@ fn deflate_data_that_are_damaged_or_too_short_are_refused() {
 }
 
 #[test]
+fn deflate_data_may_go_on_behind_the_last_row_if_they_are_undamaged() {
+    let samples = PLAIN.samples();
+    let file = |data: &[u8]| compressed(PLAIN, &[data.to_vec()], first(259, |_| 8));
+    for (more, is_read) in [(1, true), (samples.len(), true), (samples.len() + 1, false), (1 << 20, false)] {
+        let mut data = deflated(&[&samples[..], &vec![7; more]].concat());
+        assert_eq!(decoded(&file(&data)).ok(), is_read.then(|| samples.clone()), "{more}");
+        let error = decoded(&file(&data[..data.len() - 1])).unwrap_err();
+        assert!(matches!(error, CodecError::Malformed { .. }), "{more}: {error}");
+        *data.last_mut().unwrap() ^= 1;
+        let error = decoded(&file(&data)).unwrap_err();
+        assert!(matches!(error, CodecError::Malformed { .. }), "{more}: {error}");
+    }
+}
+
+#[test]
 fn strips_that_are_not_in_the_file_are_refused() {
     let form = Form { rows_a_strip: 50, ..PLAIN };
     let samples = form.samples();

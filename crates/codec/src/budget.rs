@@ -10,6 +10,12 @@ pub trait Budget {
     /// The most bytes that any picture may hold, if these are fewer.
     fn hold(&mut self, bytes: u64) -> Result<(), u64>;
 
+    /// Returns the bytes of pixels up to which a picture is opened as a whole. A larger one is opened in bands of rows, like pages, where its
+    /// format allows that.
+    fn most_at_once(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Returns a buffer for the file that another one has used, if there is any. It counts towards what may be held.
     fn buffer(&mut self) -> Vec<u8> {
         Vec::new()

@@ -1,4 +1,5 @@
-//! The pages of a file: a microscope's stack, a scanned document, the frames of a scan.
+//! The pages of a file: a microscope's stack, a scanned document, the frames of a scan; or the bands of a picture that is too large to be in
+//! memory as a whole.
 
 use std::fs::File;
 
@@ -7,7 +8,7 @@ use super::foreign::{SPLIT, SPLIT_DICOM};
 use super::guard::guard;
 use super::{CodecError, Decoded, Format, Target, dicom, tiff};
 
-/// The pages of a file that has several, in the order in which they are written.
+/// The pages of a file that has several, in the order in which they are written, or the bands of its only picture, from top to bottom.
 #[derive(Debug)]
 pub struct Pages {
     source: Source,
@@ -19,6 +20,7 @@ pub struct Pages {
 #[derive(Debug)]
 pub(super) enum Source {
     Tiff(tiff::Stack),
+    TiffBands(tiff::Bands),
     Dicom(dicom::Frames),
 }
 
@@ -42,11 +44,11 @@ impl Pages {
             let what = "one frame of a file that tells of all";
             return Err(CodecError::cannot_represent(output, what, "use --format png, jpeg or tiff"));
         }
-        if splits || output.has_pages() {
+        if splits || output.has_pages() || pages.are_bands() {
             return Ok(pages);
         }
         let remedy = match &pages.source {
-            Source::Tiff(_) => SPLIT,
+            Source::Tiff(_) | Source::TiffBands(_) => SPLIT,
             Source::Dicom(_) => SPLIT_DICOM,
         };
         Err(CodecError::cannot_represent(
@@ -63,8 +65,14 @@ impl Pages {
     pub fn len(&self) -> usize {
         match &self.source {
             Source::Tiff(stack) => stack.count(),
+            Source::TiffBands(bands) => bands.count(),
             Source::Dicom(frames) => frames.count(),
         }
+    }
+
+    /// Returns whether they are the bands of one picture.
+    pub fn are_bands(&self) -> bool {
+        matches!(self.source, Source::TiffBands(_))
     }
 
     /// Returns what writes the pages into one file.
@@ -73,6 +81,7 @@ impl Pages {
             (Source::Dicom(frames), Format::Dicom) => Writer::Dicom(frames.writer()),
             (Source::Dicom(_), _) => Writer::Tiff(tiff::Writer::new(self.len())),
             (Source::Tiff(stack), _) => Writer::Tiff(stack.writer()),
+            (Source::TiffBands(bands), _) => Writer::Tiff(bands.writer()),
         };
         PageWriter { writer }
     }
@@ -80,6 +89,7 @@ impl Pages {
     pub(super) fn place(&self, index: usize) -> Place {
         match &self.source {
             Source::Tiff(stack) => Place::Tiff(stack.place(index)),
+            Source::TiffBands(bands) => Place::Tiff(bands.place(index)),
             Source::Dicom(frames) => Place::Dicom(frames.place(index)),
         }
     }

@@ -6,7 +6,7 @@
 //! stored, LZW, deflate, Zstandard, PackBits, JPEG, WebP and CCITT's codes. CMYK becomes RGB. Depths below 8 become 8, those between 8 and 16
 //! become 16, palettes become RGB, premultiplied alpha is divided out.
 //!
-//! Written: pictures in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, faxes), with LZW
+//! Written: pictures in tiles where they were, else in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, faxes), with LZW
 //! or deflate. Every tag is kept that describes neither the storage of the pixels nor their contrast. The pages of a file are read and
 //! written one by one ([`stack`]); smaller versions of pictures and masks are left out.
 //!
@@ -30,6 +30,7 @@ use crate::reader::Reader;
 use equalize::Layout;
 
 mod arrangement;
+mod bands;
 mod colours;
 mod deflate;
 mod fax;
@@ -48,11 +49,13 @@ mod samples;
 mod stack;
 mod strips;
 mod tags;
+mod tiles;
 mod values;
 mod write;
 mod zstd;
 
 use arrangement::Change;
+pub(super) use bands::Bands;
 pub(super) use colours::divide_alpha_out;
 use header::Header;
 use method::Method;
@@ -60,6 +63,7 @@ use pages::{Company, Pictures};
 use parts::Parts;
 use samples::Colours;
 pub(super) use stack::{Place, Stack, Writer};
+use strips::{Raster, Shape};
 pub(super) use tags::exif_has_resolution;
 use values::FirstPage;
 pub(super) use write::{bytes_of_rows, encode, heap_bytes};
@@ -75,6 +79,10 @@ pub(super) struct Native {
     /// How many of them lie before alpha.
     before_alpha: usize,
     big: bool,
+    /// How it is cut, if that is to stay so.
+    shape: Option<Shape>,
+    /// The bytes of the tiles that an encoder holds at a time, besides rows.
+    tile_bytes: u64,
     /// Whether parts of it were never written.
     pub(super) was_sparse: bool,
     /// Whether layers were left out.
@@ -107,8 +115,10 @@ impl Native {
     /// Returns the bytes of heap in use until the picture is encoded as a TIFF.
     pub(super) fn heap_bytes(&self, layout: &Layout) -> u64 {
         match &self.other {
-            Some(other) => other.len() as u64 + bytes_of_rows(row_bytes(layout, self.others)),
-            None => heap_bytes(layout),
+            Some(other) => {
+                self.tile_bytes + other.len() as u64 + bytes_of_rows(row_bytes(layout, self.others))
+            }
+            None => self.tile_bytes + heap_bytes(layout),
         }
     }
 }
@@ -127,6 +137,19 @@ pub(super) struct Source<'a> {
     company: Company,
     /// The pages, if this is the first of several.
     stack: Option<Stack>,
+    /// The bands, if this is the first of several.
+    bands: Option<Bands>,
+}
+
+/// What of a file is to be opened, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selection {
+    /// The place of a page or band; `None` for the first.
+    pub(super) place: Option<Place>,
+    /// The value of samples that are none, if the user says it.
+    pub(super) no_data: Option<f64>,
+    /// The bytes of pixels above which a picture is cut into bands.
+    pub(super) most_at_once: u64,
 }
 
 impl<'a> Source<'a> {
@@ -137,7 +160,7 @@ impl<'a> Source<'a> {
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
         budget: &mut dyn Budget,
-        (place, no_data): (Option<Place>, Option<f64>),
+        Selection { place, no_data, most_at_once }: Selection,
     ) -> Result<Self, CodecError> {
         let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
         let mut file = Reader::new(file, buffer, limits, budget)?;
@@ -158,22 +181,28 @@ impl<'a> Source<'a> {
         pictures.company.smaller |= below.smaller;
         pictures.company.masks |= below.masks;
         let first_page = place.map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
-        let header = Header::new(&directory, form, &first_page, no_data)?;
+        let mut header = Header::new(&directory, form, &first_page, no_data)?;
         parts::check(&header, limits)?;
         let company = pictures.company;
+        let first = pictures.places[0];
         let stack = match place {
-            Some(place) => {
-                place.shift_strips(&mut directory, &header);
-                None
-            }
+            Some(_) => None,
             None => Stack::new(&file, (&header, first_page), &mut directory, pictures.places)?,
         };
+        let is_alone = place.is_none() && stack.is_none();
+        let bands = Bands::of(&header, first, first_page, most_at_once).filter(|_| is_alone);
+        if bands.is_some() {
+            limits.check(&header.layout, header.layout.bytes().saturating_add(header.other_bytes()))?;
+        }
+        if let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) {
+            place.narrow(&mut directory, &mut header);
+        }
         let parts = Parts::new(&file, &header, &directory)?;
         let start = parts.start();
         let row = header.row_bytes(header.layout.width);
         let tool_bytes =
             if header.kind.is_some() { mapped::heap_bytes(&parts, row) } else { parts.tool_bytes() };
-        Ok(Self { file, header, directory, start, tool_bytes, company, stack })
+        Ok(Self { file, header, directory, start, tool_bytes, company, stack, bands })
     }
 
     /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
@@ -219,6 +248,25 @@ impl<'a> Source<'a> {
     pub(super) fn take_pages(&mut self) -> Option<Stack> {
         self.stack.take()
     }
+
+    /// Returns the bands of the picture, the first time, if this is the first of several.
+    pub(super) fn take_bands(&mut self) -> Option<Bands> {
+        self.bands.take()
+    }
+
+    /// Returns how the picture is cut, if it is written so again.
+    fn shape(&self) -> Option<Shape> {
+        let header = &self.header;
+        let is_cut = header.is_band() || header.tile_to_keep().is_some();
+        is_cut.then(|| bands::shape(header))
+    }
+
+    /// Returns the bytes of the tiles that an encoder holds at a time, besides rows.
+    fn tile_bytes(&self) -> u64 {
+        let Some(Shape::Tiles { width, height }) = self.shape() else { return 0 };
+        let pixel = self.header.samples * self.header.layout.depth.bytes();
+        bytes_of_rows(u64::from(width) * u64::from(height) * pixel as u64)
+    }
 }
 
 impl Describe for Source<'_> {
@@ -230,7 +278,10 @@ impl Describe for Source<'_> {
             Some(form) => form.row_bytes(layout),
             // Those that become levels lose the channels behind their colours.
             None if self.header.kind.is_some() => row_bytes(layout, 0),
-            None => row_bytes(layout, self.header.others),
+            None => {
+                let raster = Raster::of_levels(layout, self.header.others);
+                return Some(Raster { shape: self.shape(), ..raster }.all_bytes());
+            }
         };
         row.checked_mul(layout.height.into())
     }
@@ -261,7 +312,8 @@ impl Describe for Source<'_> {
 
     fn lead(&self) -> usize {
         let header = &self.header;
-        let straight = header.method == Method::Stored && header.is_straight() && header.is_direct();
+        let is_whole = header.is_straight() && header.is_direct() && !header.is_band();
+        let straight = header.method == Method::Stored && is_whole;
         let start = if straight { self.start } else { 0 };
         if start.is_multiple_of(header.layout.depth.bytes() as u64) {
             (start % LINE as u64) as usize
@@ -282,8 +334,8 @@ impl Describe for Source<'_> {
 
     fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
         let bytes = match self.header.other_bytes() {
-            0 => heap_bytes(layout),
-            other => other + bytes_of_rows(row_bytes(layout, self.header.others)),
+            0 => self.tile_bytes() + heap_bytes(layout),
+            other => self.tile_bytes() + other + bytes_of_rows(row_bytes(layout, self.header.others)),
         };
         (to == Format::Tiff).then_some(bytes)
     }
@@ -314,7 +366,7 @@ impl Decode for Source<'_> {
             keeps_levels: purpose.levels == LevelCount::Stated
                 && header.stated.is_some_and(|stated| stated.place == Levels::Low),
         };
-        let compression = header.method.written();
+        let (compression, shape, tile_bytes) = (header.method.written(), self.shape(), self.tile_bytes());
         let big = header.form.big;
         let states_no_data = header.no_data.is_some() && self.directory.get(tags::GDAL_NODATA).is_some();
         let still_true = [
@@ -346,6 +398,8 @@ impl Decode for Source<'_> {
                 other,
                 others,
                 before_alpha: header.before_alpha,
+                shape,
+                tile_bytes,
                 big,
                 had_layers,
                 had_inks,

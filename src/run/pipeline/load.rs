@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::mem;
 
-use super::Run;
 use super::masks::mask_of;
+use super::{Purpose, Run};
 use crate::config::{JpegChoice, PictureSettings, Settings};
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob};
 use crate::error::{PictureError, Refusal};
@@ -20,7 +20,7 @@ use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked}
 use crate::source::Job;
 use crate::source::holes::has_holes;
 use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
-use equalize::{Method, planes};
+use equalize::{Colour, Method, planes};
 use lanes::Order;
 use tracing::trace_span;
 
@@ -93,6 +93,10 @@ impl Budget for Held {
         })
     }
 
+    fn most_at_once(&self) -> u64 {
+        Self::most_at_once(self)
+    }
+
     fn buffer(&mut self) -> Vec<u8> {
         Self::buffer(self)
     }
@@ -119,6 +123,14 @@ struct ParkedPicture {
 }
 
 impl Loader<'_> {
+    /// Returns whether pictures may go through the pipeline in bands: where these have nothing in common but counts.
+    fn may_be_cut(&self) -> bool {
+        let PictureSettings { operation, masks, .. } = self.settings;
+        let is_by_luts = !matches!(operation.method, Method::Clahe(_)) && operation.colour != Colour::Lab;
+        let is_whole = self.run.settings.split_channels || masks.is_some();
+        matches!(self.run.purpose, Purpose::Equalize) && is_by_luts && !is_whole
+    }
+
     /// Returns what a device has to know to do the picture alone, if a device may do it.
     fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
@@ -275,7 +287,7 @@ impl Loader<'_> {
         mut act: impl FnMut(&mut Held, &mut Vec<u8>) -> Result<T, PictureError>,
     ) -> Result<T, PictureError> {
         loop {
-            let mut held = Held::nothing(&self.run.machine.pool);
+            let mut held = Held::nothing(&self.run.machine.pool).with_bands(self.may_be_cut());
             let result = act(&mut held, buffer);
             if buffer.capacity() > OWN_BUFFER {
                 held.keep(mem::take(buffer));
@@ -316,6 +328,9 @@ impl Loader<'_> {
         let mut opened = opened.map_err(|why| self.with_memory(why))?;
         if let Some(pages) = opened.take_pages() {
             self.run.machine.rates.expect(pages.len() - 1);
+            if pages.are_bands() && matches!(work.pass, Pass::Only) {
+                work.pass = Pass::Count;
+            }
             work.page = Some(Page::first(pages));
         }
         let page = work.page.as_ref().map_or(0, |page| page.index);

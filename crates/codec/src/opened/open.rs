@@ -155,8 +155,12 @@ fn read_header<'a>(
         Format::Pnm => pnm::Source::open(file, buffer, limits, budget).map(Header::of),
         Format::Tiff => {
             let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-            let mut tiff = tiff::Source::open(file, buffer, limits, budget, (place, target.no_data))?;
-            let pages = tiff.take_pages().map(pages::Source::Tiff);
+            let may_be_cut = target.format_for(Format::Tiff) == Format::Tiff && !target.splits;
+            let most_at_once = if may_be_cut { budget.most_at_once() } else { u64::MAX };
+            let selection = tiff::Selection { place, no_data: target.no_data, most_at_once };
+            let mut tiff = tiff::Source::open(file, buffer, limits, budget, selection)?;
+            let bands = tiff.take_bands().map(pages::Source::TiffBands);
+            let pages = bands.or_else(|| tiff.take_pages().map(pages::Source::Tiff));
             Ok(Header { pages, ..Header::of(tiff) })
         }
         Format::Dicom => {

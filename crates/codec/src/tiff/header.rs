@@ -20,6 +20,9 @@ pub(super) struct Header {
     pub(super) form: Form,
     /// The layout of the decoded pixels.
     pub(super) layout: Layout,
+    /// The first row of the picture that is decoded, and how many there are in the file.
+    pub(super) first_row: u32,
+    pub(super) file_rows: u32,
     /// Stored samples per pixel.
     pub(super) samples: usize,
     /// Stored bits per sample: 1 to 16, or those of the kind.
@@ -107,6 +110,8 @@ impl Header {
         let mut header = Self {
             form,
             layout,
+            first_row: 0,
+            file_rows: height,
             samples,
             bits,
             kind,
@@ -218,7 +223,34 @@ impl Header {
 
     /// Returns the number of strips or tiles of a plane below each other.
     pub(super) fn down(&self) -> usize {
-        self.layout.height.div_ceil(self.part.1) as usize
+        self.file_rows.div_ceil(self.part.1) as usize
+    }
+
+    /// Has these rows alone be decoded.
+    pub(super) fn narrow(&mut self, first_row: u32, rows: u32) {
+        self.first_row = first_row;
+        self.layout.height = rows;
+    }
+
+    /// Returns width and height of the tiles, if the picture is written in such ones again: where they are of the usual kind, and what they have
+    /// beyond its edges is little.
+    pub(super) fn tile_to_keep(&self) -> Option<(u32, u32)> {
+        const MOST_BYTES: u64 = 8 << 20;
+        const SPARE: u64 = 1 << 20;
+        let (width, height) = self.part;
+        let pixel = (self.samples * self.layout.depth.bytes()) as u64;
+        let tile = u64::from(width).saturating_mul(height.into()).saturating_mul(pixel);
+        let tiles = (self.across() as u64).saturating_mul(self.down() as u64);
+        let picture =
+            u64::from(self.layout.width).saturating_mul(self.file_rows.into()).saturating_mul(pixel);
+        let is_usual = width.is_multiple_of(16) && height.is_multiple_of(16) && tile <= MOST_BYTES;
+        let has_little_beyond = tiles.saturating_mul(tile) <= picture.saturating_mul(2).saturating_add(SPARE);
+        (self.tiled && self.kind.is_none() && is_usual && has_little_beyond).then_some(self.part)
+    }
+
+    /// Returns whether some rows are left out.
+    pub(super) fn is_band(&self) -> bool {
+        self.layout.height < self.file_rows
     }
 
     /// Returns the bytes of a row of a strip or tile.

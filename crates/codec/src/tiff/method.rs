@@ -128,7 +128,7 @@ impl Decompression {
                 refuse_old_lzw(data)?;
                 unpack_lzw(self.lzw.get_or_insert_with(lzw_decoder), data, target)
             }
-            Method::Deflate => inflate(data, target),
+            Method::Deflate => inflate(data, part.bytes, target),
             Method::Fax(coding) => fax::decode(coding, data, part.width, part.row, target),
             Method::Zstd => zstd::decode(data, part.bytes, target),
             Method::Stored | Method::Jpeg | Method::WebP => unreachable!("read otherwise"),
@@ -203,21 +203,60 @@ fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     Ok(())
 }
 
-/// Decompresses a zlib stream (RFC 1950). Its checksum is verified if it ends where the target is full.
-fn inflate(mut data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+/// Decompresses a zlib stream (RFC 1950) of which `target` is the beginning, and a part of `most` bytes all of it. What is behind the target is
+/// read too, for the checksum: damaged data may go on.
+fn inflate(mut data: &[u8], most: u64, target: &mut [u8]) -> Result<(), CodecError> {
     let (mut decompressor, mut filled) = (Decompressor::new(), 0);
-    while !decompressor.is_done() {
-        let (read, written) = decompressor.read(data, target, filled, true).map_err(|error| match error {
-            DecompressionError::InsufficientInput => short("deflate"),
-            error => malformed(format!("its deflate data are damaged ({})", damage(&error))),
-        })?;
+    while !decompressor.is_done() && filled < target.len() {
+        let (read, written) = decompressor.read(data, target, filled, true).map_err(damaged_deflate)?;
         data = &data[read..];
         filled += written;
         if read + written == 0 {
             break;
         }
     }
-    if filled < target.len() { Err(short("deflate")) } else { Ok(()) }
+    if filled < target.len() {
+        return Err(short("deflate"));
+    }
+    let beyond = most.saturating_sub(target.len() as u64).saturating_add(most);
+    if decompressor.is_done() { Ok(()) } else { inflate_rest(&mut decompressor, data, target, beyond) }
+}
+
+/// Reads a stream to its end, which has to come within `most` bytes behind `start`.
+fn inflate_rest(
+    decompressor: &mut Decompressor,
+    mut data: &[u8],
+    start: &[u8],
+    most: u64,
+) -> Result<(), CodecError> {
+    // How far matches reach back.
+    const WINDOW: usize = 32 << 10;
+    let mut buffer = start[start.len().saturating_sub(WINDOW)..].to_vec();
+    let (mut filled, mut passed) = (buffer.len(), 0);
+    buffer.resize(3 * WINDOW, 0);
+    while !decompressor.is_done() {
+        let (read, written) = decompressor.read(data, &mut buffer, filled, true).map_err(damaged_deflate)?;
+        data = &data[read..];
+        filled += written;
+        passed += written as u64;
+        if passed > most {
+            return Err(malformed("its deflate data go on behind its last row"));
+        }
+        if filled == buffer.len() {
+            buffer.copy_within(filled - WINDOW.., 0);
+            filled = WINDOW;
+        } else if read + written == 0 {
+            return Err(short("deflate"));
+        }
+    }
+    Ok(())
+}
+
+fn damaged_deflate(error: DecompressionError) -> CodecError {
+    match error {
+        DecompressionError::InsufficientInput => short("deflate"),
+        error => malformed(format!("its deflate data are damaged ({})", damage(&error))),
+    }
 }
 
 #[cfg(test)]

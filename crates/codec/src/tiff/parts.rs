@@ -128,7 +128,8 @@ impl<'a> Parts<'a> {
             target.chunks_mut(at_once.saturating_mul(part)).enumerate(),
             || (Tool::default(), Ok(())),
             |(tool, outcome), (number, band)| {
-                *outcome = self.read_rows(tool, number * at_once * header.rows(), band);
+                let first = header.first_row as usize + number * at_once * header.rows();
+                *outcome = self.read_rows(tool, first, band);
             },
             |(_, outcome)| mem::replace(outcome, Ok(())),
         )
@@ -264,7 +265,7 @@ impl Rows for Parts<'_> {
     }
 
     fn read(&self, tool: &mut Tool, first: usize, into: &mut [u8]) -> Result<(), CodecError> {
-        self.read_rows(tool, first, into)
+        self.read_rows(tool, self.header.first_row as usize + first, into)
     }
 }
 

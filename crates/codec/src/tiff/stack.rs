@@ -32,21 +32,33 @@ const DESCRIBED: u64 = 4 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(super) directory: u64,
-    /// How many pages without a directory lie between it and the one that the directory describes, and itself; 0 for that one.
-    behind: u64,
-    /// Whether the pages lie behind each other.
-    joined: bool,
+    pub(super) part: Part,
     pub(super) first_page: FirstPage,
 }
 
+/// What of that which begins with a page that has a directory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    /// The page.
+    Page,
+    /// One of those that lie behind each other: how many lie before it, of which the first has the directory.
+    Behind(u64),
+    /// These rows of the page.
+    Rows { first: u32, count: u32 },
+}
+
 impl Place {
-    /// Has a directory tell where the page is that lies behind the one that it describes.
-    pub(super) fn shift_strips(&self, directory: &mut Directory, header: &Header) {
-        if self.joined {
-            let start =
-                directory.numbers(tags::STRIP_OFFSETS).and_then(|offsets| offsets.get(0)).unwrap_or(0);
-            let bytes = page_bytes(header);
-            join_strips(directory, header, start.saturating_add(self.behind.saturating_mul(bytes)));
+    /// Has a directory and what was read of it tell of this place alone.
+    pub(super) fn narrow(&self, directory: &mut Directory, header: &mut Header) {
+        match self.part {
+            Part::Page => {}
+            Part::Behind(pages) => {
+                let start =
+                    directory.numbers(tags::STRIP_OFFSETS).and_then(|offsets| offsets.get(0)).unwrap_or(0);
+                let bytes = page_bytes(header);
+                join_strips(directory, header, start.saturating_add(pages.saturating_mul(bytes)));
+            }
+            Part::Rows { first, count } => header.narrow(first, count),
         }
     }
 }
@@ -92,10 +104,11 @@ impl Stack {
 
     /// Returns where a page is.
     pub(crate) fn place(&self, index: usize) -> Place {
-        let joined = self.joined > 1;
-        let (directory, behind) =
-            if joined { (self.directories[0], index as u64) } else { (self.directories[index], 0) };
-        Place { directory, behind, joined, first_page: self.first_page }
+        let (directory, part) = match self.joined {
+            ..=1 => (self.directories[index], Part::Page),
+            _ => (self.directories[0], Part::Behind(index as u64)),
+        };
+        Place { directory, part, first_page: self.first_page }
     }
 
     /// Returns what writes the pages back.
@@ -156,6 +169,8 @@ pub(crate) struct Writer {
     big: bool,
     /// Whether only the first page has a directory.
     joined: bool,
+    /// Whether the pages are bands of one picture.
+    are_bands: bool,
     count: usize,
     state: Mutex<State>,
 }
@@ -199,7 +214,12 @@ impl Writer {
             spilled: 0,
             pages: Vec::new(),
         };
-        Self { big: false, joined: false, count, state: Mutex::new(state) }
+        Self { big: false, joined: false, are_bands: false, count, state: Mutex::new(state) }
+    }
+
+    /// Returns what writes bands of one picture.
+    pub(super) fn of_bands(count: usize, big: bool) -> Self {
+        Self { big, are_bands: true, ..Self::new(count) }
     }
 
     /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
@@ -249,6 +269,9 @@ impl Writer {
     fn finish(&self, state: &mut State, out: &File) -> Result<u64, CodecError> {
         let end = state.end;
         let mut pages: Vec<_> = state.pages.drain(..).flatten().map(|page| page.written).collect();
+        if self.are_bands {
+            pages = Written::joined(pages).into_iter().collect();
+        }
         if self.joined {
             pages.truncate(1);
         }

@@ -1,4 +1,4 @@
-//! The pixels of a TIFF that is written: cut into strips, and compressed.
+//! The pixels of a TIFF that is written: cut into strips or tiles, and compressed.
 
 use std::io;
 
@@ -6,6 +6,7 @@ use super::super::mapped::{Form, Mapped, Piece};
 use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::method::Compression;
+use super::tiles::Tile;
 use super::{deflate, lzw, predictor, tags};
 use crate::CodecError;
 use crate::cores::Cores;
@@ -16,6 +17,15 @@ pub(super) const STRIP: usize = 256 << 10;
 
 /// With strips longer than this, helpers would take memory that is not accounted for.
 const MAX_SHARED: usize = 2 * STRIP;
+
+/// How samples are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Into strips of so many rows.
+    Strips { rows: u32 },
+    /// Into tiles, whose sides are multiples of 16.
+    Tiles { width: u32, height: u32 },
+}
 
 /// The samples that are written.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +46,8 @@ pub(super) struct Raster {
     pub(super) format: u64,
     /// Whether the least value is white.
     pub(super) inverted: bool,
+    /// How they are cut, if not into strips of about [`STRIP`] bytes.
+    pub(super) shape: Option<Shape>,
 }
 
 impl Raster {
@@ -43,8 +55,18 @@ impl Raster {
     pub(super) fn of_levels(layout: &Layout, others: usize) -> Self {
         let Layout { width, height, pixel, depth } = *layout;
         let (colours, alpha, bytes) = (pixel.colour_channels(), pixel.has_alpha(), depth.bytes());
-        let (before_alpha, format) = (0, tags::UNSIGNED);
-        Self { width, height, colours, alpha, others, before_alpha, bytes, format, inverted: false }
+        Self {
+            width,
+            height,
+            colours,
+            alpha,
+            others,
+            before_alpha: 0,
+            bytes,
+            format: tags::UNSIGNED,
+            inverted: false,
+            shape: None,
+        }
     }
 
     /// Returns the raster of samples that are made of levels.
@@ -73,28 +95,58 @@ impl Raster {
         self.bytes != 3
     }
 
+    /// Returns the bytes of a pixel.
+    pub(super) fn pixel(&self) -> usize {
+        self.channels() * self.bytes
+    }
+
     /// Returns the bytes of a row.
     pub(super) fn row(&self) -> usize {
-        self.width as usize * self.channels() * self.bytes
+        self.width as usize * self.pixel()
     }
 
-    /// Returns the rows of a strip.
+    /// Returns width and height of the tiles, if it is cut into such.
+    pub(super) fn tile(&self) -> Option<(u32, u32)> {
+        if let Some(Shape::Tiles { width, height }) = self.shape { Some((width, height)) } else { None }
+    }
+
+    /// Returns the bytes of a row of a strip or tile.
+    pub(super) fn part_row(&self) -> usize {
+        self.tile().map_or(self.row(), |(width, _)| width as usize * self.pixel())
+    }
+
+    /// Returns the rows of a strip or tile.
     pub(super) fn rows(&self) -> usize {
-        (STRIP / self.row()).clamp(1, self.height as usize)
+        let rows = match self.shape {
+            Some(Shape::Tiles { height, .. }) => return height as usize,
+            Some(Shape::Strips { rows }) => rows as usize,
+            None => STRIP / self.row(),
+        };
+        rows.clamp(1, self.height as usize)
     }
 
+    /// Returns the bytes of all strips or tiles.
     pub(super) fn all_bytes(&self) -> u64 {
-        (self.row() as u64).saturating_mul(u64::from(self.height))
+        match self.tile() {
+            None => (self.row() as u64).saturating_mul(u64::from(self.height)),
+            Some((width, height)) => {
+                let tiles =
+                    u64::from(self.width.div_ceil(width)).saturating_mul(self.height.div_ceil(height).into());
+                tiles.saturating_mul((self.part_row() * self.rows()) as u64)
+            }
+        }
     }
 }
 
-/// The samples of a strip.
+/// The samples of a strip or tile.
 #[derive(Clone, Copy)]
 pub(super) enum Strip<'s> {
     /// As they are written.
     Ready(&'s [u8]),
     /// As levels of which they are made.
     Mapped(Piece<'s>),
+    /// Among those of the tiles beside it.
+    Tile(Tile<'s>),
 }
 
 impl<'s> Strip<'s> {
@@ -110,6 +162,10 @@ impl<'s> Strip<'s> {
                 if cfg!(target_endian = "big") {
                     swap_bytes(buffer, bytes);
                 }
+                buffer
+            }
+            Self::Tile(tile) => {
+                tile.gather(buffer);
                 buffer
             }
         }
@@ -141,6 +197,13 @@ impl Strips {
             strips.add(strips.end, strip.min(end - strips.end));
         }
         strips
+    }
+
+    /// Adds strips that are below these.
+    pub(super) fn append(&mut self, below: Self) {
+        self.offsets.extend(below.offsets);
+        self.lengths.extend(below.lengths);
+        self.end = below.end;
     }
 
     pub(super) fn add(&mut self, at: u64, length: u64) {
@@ -175,7 +238,7 @@ pub(super) fn write_strips<'s>(
 ) -> Result<Strips, CodecError> {
     let mut strips = Strips::none(raster);
     let nobody = Cores::none();
-    let cores = if raster.rows() * raster.row() > MAX_SHARED { &nobody } else { cores };
+    let cores = if raster.rows() * raster.part_row() > MAX_SHARED { &nobody } else { cores };
     cores.in_order(
         pieces,
         || Press::new(raster, compression),
@@ -217,7 +280,7 @@ impl<'r> Press<'r> {
     }
 
     fn press(&mut self, strip: Strip<'_>) {
-        let (row, channels, bytes) = (self.raster.row(), self.raster.channels(), self.raster.bytes);
+        let (row, channels, bytes) = (self.raster.part_row(), self.raster.channels(), self.raster.bytes);
         let samples = strip.samples(bytes, &mut self.samples);
         let Some(encoder) = &mut self.encoder else { return };
         self.differences.clear();

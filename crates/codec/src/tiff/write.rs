@@ -1,4 +1,4 @@
-//! Writing TIFF: the pixels in strips, then one directory with what is known of the picture.
+//! Writing TIFF: the pixels in strips or tiles, then one directory with what is known of the picture.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
@@ -10,6 +10,7 @@ use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::method::Compression;
 use super::strips::{Raster, Strip, Strips, write_strips};
+use super::tiles::tiles;
 use super::{Native, gdal, other, tags};
 use crate::cores::Cores;
 use equalize::Layout;
@@ -108,6 +109,8 @@ impl<'s> Samples<'s> {
             }
             (None, None) => Raster::of_levels(&layout, 0),
         };
+        let shape = native.and_then(|native| native.shape).filter(|_| mapped.is_none());
+        let raster = Raster { shape, ..raster };
         let pixels = match other {
             Some((other, native)) => other::put_back(slot, &layout, native.others, other),
             None => pixels_of(&layout, slot),
@@ -135,6 +138,9 @@ impl<'s> Samples<'s> {
                 let pieces = mapped.pieces(layout, pixels, raster.rows()).into_iter().map(Strip::Mapped);
                 write_strips(raster, pieces, *compression, cores, put)
             }
+            None if let Some(tile) = raster.tile() => {
+                write_strips(raster, tiles(raster, pixels, tile).into_iter(), *compression, cores, put)
+            }
             None if *compression == Compression::Stored => Ok(Strips::of_stored(raster, put(pixels)?)),
             None => {
                 let strips = pixels.chunks(raster.rows() * raster.row()).map(Strip::Ready);
@@ -160,6 +166,16 @@ impl<'s> Samples<'s> {
 }
 
 impl Written {
+    /// Makes one picture of its bands, from top to bottom.
+    pub(super) fn joined(bands: Vec<Self>) -> Option<Self> {
+        bands.into_iter().reduce(|mut all, band| {
+            all.raster.height += band.raster.height;
+            all.strips.append(band.strips);
+            all.top = all.top.filter(|top| band.top == Some(*top));
+            all
+        })
+    }
+
     /// Returns the tags that say how the samples are stored.
     pub(super) fn describe(&self) -> Directory {
         let mut directory = describe(&self.raster, self.compression, &self.strips);
@@ -211,9 +227,16 @@ fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Direc
     directory.set(tags::COMPRESSION, Value::shorts(&[compression.number()]));
     directory.set(tags::PHOTOMETRIC, Value::shorts(&[colour]));
     directory.set(tags::SAMPLES_PER_PIXEL, Value::shorts(&[channels as u16]));
-    directory.set(tags::ROWS_PER_STRIP, Value::longs(&[strips.rows]));
-    directory.set(tags::STRIP_OFFSETS, Value::longs(&strips.offsets));
-    directory.set(tags::STRIP_BYTE_COUNTS, Value::longs(&strips.lengths));
+    let (offsets, lengths) = if let Some((width, height)) = raster.tile() {
+        directory.set(tags::TILE_WIDTH, Value::longs(&[width.into()]));
+        directory.set(tags::TILE_LENGTH, Value::longs(&[height.into()]));
+        (tags::TILE_OFFSETS, tags::TILE_BYTE_COUNTS)
+    } else {
+        directory.set(tags::ROWS_PER_STRIP, Value::longs(&[strips.rows]));
+        (tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS)
+    };
+    directory.set(offsets, Value::longs(&strips.offsets));
+    directory.set(lengths, Value::longs(&strips.lengths));
     if compression != Compression::Stored && raster.is_predicted() {
         let predictor = if raster.format == tags::FLOAT { 3 } else { 2 };
         directory.set(tags::PREDICTOR, Value::shorts(&[predictor]));

@@ -1,0 +1,47 @@
+//! The tiles of a TIFF that is written.
+
+use super::strips::{Raster, Strip};
+
+/// A tile, some of which may lie beyond the edges of the picture.
+#[derive(Clone, Copy)]
+pub(super) struct Tile<'s> {
+    /// The rows of the picture that it has, in their whole length.
+    rows: &'s [u8],
+    /// Bytes of such a row, of those before the tile, and of a pixel.
+    row: usize,
+    before: usize,
+    pixel: usize,
+    /// Bytes of a row of the tile, and how many there are.
+    width: usize,
+    height: usize,
+}
+
+impl Tile<'_> {
+    /// Replaces the content of `into` by the samples of the tile. Beyond the edges, the last pixel of a row and the last row go on, which
+    /// compresses well.
+    pub(super) fn gather(&self, into: &mut Vec<u8>) {
+        into.clear();
+        for row in self.rows.chunks_exact(self.row) {
+            let (end, own) = (into.len() + self.width, &row[self.before..]);
+            into.extend_from_slice(&own[..own.len().min(self.width)]);
+            while into.len() < end {
+                into.extend_from_within(into.len() - self.pixel..);
+            }
+        }
+        let last = into.len() - self.width..into.len();
+        while into.len() < self.width * self.height {
+            into.extend_from_within(last.clone());
+        }
+    }
+}
+
+/// Returns the tiles of `pixels`, which are those of the raster, row by row of tiles.
+pub(super) fn tiles<'s>(raster: &Raster, pixels: &'s [u8], (width, height): (u32, u32)) -> Vec<Strip<'s>> {
+    let (row, pixel) = (raster.row(), raster.pixel());
+    let (width, height) = (width as usize * pixel, height as usize);
+    let rows = pixels.chunks(height * row);
+    let tiles = rows.flat_map(|rows| {
+        (0..row).step_by(width).map(move |before| Tile { rows, row, before, pixel, width, height })
+    });
+    tiles.map(Strip::Tile).collect()
+}

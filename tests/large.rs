@@ -1,0 +1,252 @@
+//! Pictures that are large beside all memory: they go through the pipeline in bands of rows, and come out as they would as a whole.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use codec::Cores;
+use equalize::{Depth, Layout, Pixel};
+
+use crate::harness::Place;
+use crate::samples::{Data, Random, every_layout, pam, samples};
+use crate::stacks::{LIMITS, TARGET};
+
+/// How a TIFF is cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cut {
+    Strips(u32),
+    Tiles(u32, u32),
+}
+
+/// How its parts are stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Coding {
+    Stored,
+    Lzw,
+    Deflate,
+}
+
+impl Coding {
+    fn number(self) -> u32 {
+        match self {
+            Self::Stored => 1,
+            Self::Lzw => 5,
+            Self::Deflate => 8,
+        }
+    }
+
+    fn packed(self, bytes: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Stored => bytes.to_vec(),
+            Self::Lzw => {
+                weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(bytes).unwrap()
+            }
+            Self::Deflate => {
+                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(bytes).unwrap();
+                encoder.finish().unwrap()
+            }
+        }
+    }
+}
+
+const ROWS_PER_STRIP: u16 = 278;
+const TILE_WIDTH: u16 = 322;
+const TILE_LENGTH: u16 = 323;
+const COMPRESSION: u16 = 259;
+
+/// Returns a little-endian TIFF of these samples.
+fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Coding) -> Vec<u8> {
+    let channels = layout.pixel.channels();
+    let bytes: Vec<u8> = match layout.depth {
+        Depth::Eight => samples.iter().map(|&sample| sample as u8).collect(),
+        Depth::Sixteen => samples.iter().flat_map(|sample| sample.to_le_bytes()).collect(),
+    };
+    let pixel = layout.pixel_bytes();
+    let (width, height) = match cut {
+        Cut::Strips(rows) => (layout.width, rows),
+        Cut::Tiles(width, height) => (width, height),
+    };
+    let mut file = b"II*\0\0\0\0\0".to_vec();
+    let (mut offsets, mut lengths) = (Vec::new(), Vec::new());
+    for top in (0..layout.height).step_by(height as usize) {
+        for left in (0..layout.width).step_by(width as usize) {
+            let rows = if let Cut::Strips(_) = cut { height.min(layout.height - top) } else { height };
+            let at = |x: u32, y: u32| (y as usize * layout.width as usize + x as usize) * pixel;
+            // Beyond the edges are bytes that must not count.
+            let part: Vec<u8> = (top..top + rows)
+                .flat_map(|y| (left..left + width).map(move |x| (x, y)))
+                .flat_map(|(x, y)| match x < layout.width && y < layout.height {
+                    true => bytes[at(x, y)..][..pixel].to_vec(),
+                    false => vec![0xa5; pixel],
+                })
+                .collect();
+            let packed = coding.packed(&part);
+            offsets.push(file.len() as u32);
+            lengths.push(packed.len() as u32);
+            file.extend(packed);
+        }
+    }
+    let bits = 8 * layout.depth.bytes() as u32;
+    let mut tags = vec![
+        (256, vec![layout.width]),
+        (257, vec![layout.height]),
+        (258, vec![bits; channels]),
+        (COMPRESSION, vec![coding.number()]),
+        (262, vec![if layout.pixel.colour_channels() == 1 { 1 } else { 2 }]),
+        (277, vec![channels as u32]),
+    ];
+    let places = match cut {
+        Cut::Strips(rows) => [(273, offsets), (ROWS_PER_STRIP, vec![rows]), (279, lengths)].to_vec(),
+        Cut::Tiles(width, height) => {
+            [(TILE_WIDTH, vec![width]), (TILE_LENGTH, vec![height]), (324, offsets), (325, lengths)].to_vec()
+        }
+    };
+    tags.extend(places);
+    if layout.pixel.has_alpha() {
+        tags.push((338, vec![2]));
+    }
+    tags.sort_by_key(|(tag, _)| *tag);
+    let mut directory = (tags.len() as u16).to_le_bytes().to_vec();
+    for (tag, values) in tags {
+        let place = match values[..] {
+            [value] => value,
+            _ => {
+                let at = file.len() as u32;
+                file.extend(values.iter().flat_map(|value: &u32| value.to_le_bytes()));
+                at
+            }
+        };
+        let words = [values.len() as u32, place].map(u32::to_le_bytes).concat();
+        directory.extend([&u16::to_le_bytes(tag)[..], &4_u16.to_le_bytes(), &words].concat());
+    }
+    let at = file.len() as u32;
+    file[4..8].copy_from_slice(&at.to_le_bytes());
+    file.extend(directory);
+    file.extend([0; 4]);
+    file
+}
+
+/// Returns the first value of a tag, from one page that describes itself in a small file.
+fn number_in(file: &[u8], tag: u16) -> Option<u32> {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let short = |at: usize| u16::from_le_bytes(file[at..at + 2].try_into().unwrap());
+    let directory = word(4) as usize;
+    let entries = (0..usize::from(short(directory))).map(|number| directory + 2 + 12 * number);
+    entries.into_iter().find(|&at| short(at) == tag).map(|at| match short(at + 2) {
+        3 => short(at + 8).into(),
+        _ => word(at + 8),
+    })
+}
+
+/// Returns the pixels of a picture, read as a whole.
+fn pixels_of(path: &Path) -> (Layout, Vec<u8>) {
+    let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
+    let opened = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap();
+    let mut slot = vec![0_u16; opened.slot_bytes().div_ceil(2)];
+    let slot = bytemuck::cast_slice_mut(&mut slot);
+    let decoded = opened.decode(slot, &mut [], &Cores::none()).unwrap();
+    let bytes = decoded.layout.bytes() as usize;
+    (decoded.layout, slot[..bytes].to_vec())
+}
+
+/// What memory allows for pictures of 8 bits that take more. Those of 16 bits need room for their counts.
+const LITTLE: &str = "--memory 1MiB --threads 1 --devices cpu";
+const LITTLE_FOR_DEEP: &str = "--memory 4MiB --threads 1 --devices cpu";
+
+/// Pictures that take more than that.
+fn large() -> impl Iterator<Item = Layout> {
+    every_layout(1, 1).map(|Layout { pixel, depth, .. }| {
+        let row = if depth == Depth::Eight { 1024 } else { 4096 };
+        let width = row / (pixel.channels() * depth.bytes()) as u32 + 5;
+        Layout { width, height: 1100, pixel, depth }
+    })
+}
+
+#[test]
+fn every_kind_of_tiff_comes_out_as_it_would_as_a_whole_and_keeps_its_tiles() {
+    let (place, mut random) = (Place::new(), Random(58));
+    let cuts = [Cut::Tiles(64, 32), Cut::Strips(3), Cut::Strips(1100), Cut::Tiles(48, 16)];
+    let folder = |depth| if depth == Depth::Eight { "in" } else { "deep" };
+    let mut all = Vec::new();
+    for (number, layout) in large().enumerate() {
+        let samples = samples(&layout, Data::Natural, &mut random);
+        place.file(format!("whole/{number}.pam"), pam(&layout, &samples));
+        for cut in cuts {
+            // One strip is cut only where it is stored.
+            let codings = match cut {
+                Cut::Strips(1100) | Cut::Tiles(48, 16) => vec![Coding::Stored],
+                _ => vec![random.pick(&[Coding::Lzw, Coding::Deflate])],
+            };
+            for coding in codings {
+                let name = format!("{number}-{cut:?}-{coding:?}.tif");
+                place.file(format!("{}/{name}", folder(layout.depth)), tiff(&layout, &samples, cut, coding));
+                all.push((number, name, cut, coding));
+            }
+        }
+    }
+    for settings in ["", "--color per-channel --strength 0.5", "--color hue", "--method stretch"] {
+        place.run(&format!("whole --out expected {settings} --overwrite")).exits(0);
+        place.run(&format!("in --out out {LITTLE} {settings} --overwrite")).exits(0);
+        place.run(&format!("deep --out out {LITTLE_FOR_DEEP} {settings} --overwrite")).exits(0);
+        for (number, name, cut, coding) in &all {
+            let file = place.read(format!("out/{name}"));
+            let tile = tile_of(&file);
+            match cut {
+                Cut::Tiles(width, height) => assert_eq!(tile, Some((*width, *height)), "{name}"),
+                Cut::Strips(_) => assert_eq!(tile, None, "{name}"),
+            }
+            assert_eq!(number_in(&file, COMPRESSION), Some(coding.number()), "{name}");
+            let expected = pixels_of(&place.path(format!("expected/{number}.pam")));
+            assert!(pixels_of(&place.path(format!("out/{name}"))) == expected, "{name} with {settings}");
+        }
+    }
+}
+
+/// Returns width and height of a file's tiles.
+fn tile_of(file: &[u8]) -> Option<(u32, u32)> {
+    number_in(file, TILE_WIDTH).zip(number_in(file, TILE_LENGTH))
+}
+
+#[test]
+fn a_large_picture_among_others_has_the_luts_of_all_or_those_that_are_given() {
+    let (place, mut random) = (Place::new(), Random(59));
+    for number in 0..3 {
+        let height = if number == 1 { 1500 } else { 90 };
+        let layout = Layout { width: 900, height, pixel: Pixel::Gray, depth: Depth::Eight };
+        let samples = samples(&layout, Data::Natural, &mut random);
+        place.file(format!("in/{number}.tif"), tiff(&layout, &samples, Cut::Tiles(64, 64), Coding::Lzw));
+        place.file(format!("whole/{number}.pam"), pam(&layout, &samples));
+    }
+    place.run("histogram whole --counts counts.json").exits(0);
+    for settings in ["--together folder", "--lut counts.json"] {
+        place.run(&format!("whole --out expected {settings} --overwrite")).exits(0);
+        place.run(&format!("in --out out {LITTLE} {settings} --overwrite")).exits(0);
+        for number in 0..3 {
+            let expected = pixels_of(&place.path(format!("expected/{number}.pam")));
+            let output = pixels_of(&place.path(format!("out/{number}.tif")));
+            assert!(output == expected, "{number} with {settings}");
+        }
+    }
+}
+
+#[test]
+fn damage_anywhere_in_a_large_picture_is_told_once_and_leaves_nothing() {
+    let (place, mut random) = (Place::new(), Random(60));
+    let layout = Layout { width: 1000, height: 1100, pixel: Pixel::Gray, depth: Depth::Eight };
+    let file =
+        tiff(&layout, &samples(&layout, Data::Natural, &mut random), Cut::Tiles(64, 64), Coding::Deflate);
+    for part in 1..6 {
+        let mut file = file.clone();
+        let at = file.len() * part / 6;
+        file[at..at + 64].fill(0xff);
+        place.file(format!("in/{part}.tif"), file);
+    }
+    let ran = place.run(&format!("in --out out {LITTLE}"));
+    ran.exits(1);
+    for part in 1..6 {
+        assert_eq!(ran.stderr().matches(&format!("in/{part}.tif")).count(), 1, "{}", ran.stderr());
+    }
+    ran.says("damaged TIFF").says("Failed: 5");
+    assert!(place.tree("out").is_empty(), "{:?}", place.tree("out"));
+}
