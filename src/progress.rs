@@ -32,6 +32,8 @@ const FRAME: Duration = Duration::from_millis(100);
 /// Columns of the bar, if there is room for it beside the message, and of the shortest bar that is worth drawing.
 const BAR: usize = 30;
 const SHORT_BAR: usize = 10;
+/// Steps of the bar for a picture.
+const STEPS: u64 = 1000;
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS: usize = 80;
 /// How often a line is written if there is no terminal for a bar.
@@ -46,6 +48,15 @@ pub enum Event {
     Planned {
         /// How many.
         count: usize,
+    },
+    /// A part of a file that takes long is through a pass: a page, or a band of a large picture.
+    Part {
+        /// The file that is read.
+        input: PathBuf,
+        /// Its pixels, or half of them if there are two passes.
+        pixels: u64,
+        /// How many parts are through, of how many, in all passes.
+        through: (usize, usize),
     },
     /// A picture is done.
     Done {
@@ -255,8 +266,8 @@ impl Voice {
             Some(bar) => {
                 bar.set_style(style(columns(), &progress));
                 bar.update(|state| {
-                    state.set_len(self.summary.planned);
-                    state.set_pos(self.summary.settled);
+                    state.set_len(self.summary.planned * STEPS);
+                    state.set_pos((self.summary.through() * STEPS as f64) as u64);
                 });
                 bar.set_message(progress);
             }
@@ -334,6 +345,7 @@ fn line(event: &Event, report: Report) -> Option<String> {
         }
         Event::Failed { .. }
         | Event::Planned { .. }
+        | Event::Part { .. }
         | Event::Would { .. }
         | Event::Remade { .. }
         | Event::Remarked { .. }

@@ -39,6 +39,9 @@ pub struct Summary {
     /// Planned pictures that were done, skipped or failed, or listed by a dry run.
     #[serde(skip)]
     pub settled: u64,
+    /// How far files are that are read in parts.
+    #[serde(skip)]
+    pub(crate) begun: HashMap<PathBuf, Begun>,
     /// Pictures done.
     pub done: u64,
     /// What would be done; `None` unless it is a dry run.
@@ -93,6 +96,13 @@ pub struct Summary {
     pub(crate) listing: Option<Listing>,
 }
 
+/// How far a file is that is read in parts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Begun {
+    pixels: u64,
+    share: f64,
+}
+
 /// Something that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
@@ -124,6 +134,7 @@ impl Summary {
             out: out.to_owned(),
             planned: 0,
             settled: 0,
+            begun: HashMap::new(),
             done: 0,
             would: None,
             skipped: BTreeMap::new(),
@@ -153,7 +164,13 @@ impl Summary {
     pub(super) fn count(&mut self, event: Event) {
         match event {
             Event::Planned { count } => self.planned += count as u64,
-            Event::Done { pixels, bytes_in, bytes_out, device, times, .. } => {
+            Event::Part { input, pixels, through: (done, of) } => {
+                let begun = self.begun.entry(input).or_default();
+                begun.pixels += pixels;
+                begun.share = (done as f64 / of as f64).min(1.0);
+            }
+            Event::Done { input, pixels, bytes_in, bytes_out, device, times, .. } => {
+                self.begun.remove(&input);
                 self.settled += 1;
                 self.done += 1;
                 self.pixels += pixels;
@@ -183,6 +200,7 @@ impl Summary {
                 }
             }
             Event::Failed { input, error, planned } => {
+                self.begun.remove(&input);
                 self.settled += u64::from(planned);
                 self.failed.push(Failure { input, error: error.to_string(), kind: error.kind() });
             }
@@ -244,18 +262,28 @@ impl Summary {
         serde_json::to_string(self).expect("every key of the summary is text")
     }
 
+    /// Returns how many pictures are through, with the shares of those that are read in parts.
+    pub(super) fn through(&self) -> f64 {
+        self.settled as f64 + self.begun.values().map(|begun| begun.share).sum::<f64>()
+    }
+
     /// Returns how far the run is after `elapsed`: pictures, speed, failures so far, time left.
     pub(super) fn progress(&self, elapsed: Duration) -> String {
-        let seconds = elapsed.as_secs_f64();
-        let mut text =
-            format!("{}/{}, {}", self.settled, pictures(self.planned), speed(self.pixels, seconds));
+        let (seconds, through) = (elapsed.as_secs_f64(), self.through());
+        let mut text = format!("{}/{}", self.settled, pictures(self.planned));
+        if !self.begun.is_empty() {
+            let percent = 100.0 * through / self.planned.max(1) as f64;
+            let _ = write!(text, ", {percent:.0} %");
+        }
+        let pixels = self.pixels + self.begun.values().map(|begun| begun.pixels).sum::<u64>();
+        let _ = write!(text, ", {}", speed(pixels, seconds));
         if !self.failed.is_empty() {
             let _ = write!(text, ", {} failed", self.failed.len());
         }
         if self.stopped {
             text.push_str(", stopping");
-        } else if self.settled > 0 && self.left > 0 {
-            let seconds = seconds / self.settled as f64 * self.left as f64;
+        } else if through > 0.0 && self.left > 0 {
+            let seconds = seconds / through * (self.planned as f64 - through);
             let _ = write!(text, ", {} left", time(seconds));
         }
         text

@@ -175,6 +175,7 @@ impl BegunMessages {
             | Event::Stopping
             | Event::Load(_)
             | Event::Skipped { planned: false, .. }
+            | Event::Part { .. }
             | Event::Failed { planned: false, .. } => {}
         }
     }

@@ -24,7 +24,7 @@ use tracing::trace_span;
 
 use crate::config::{Durability, Settings};
 use crate::device::machine::Machine;
-use crate::device::task::{self, Content, Done, Pass, Picture, Processed, QueuedJob, Task};
+use crate::device::task::{self, Content, Done, Page, Pass, Picture, Processed, QueuedJob, Task};
 use crate::device::{self, Context};
 use crate::error::{Error, PictureError};
 use crate::picture::remark::Remark;
@@ -328,7 +328,12 @@ impl<'a> Run<'a> {
             }
         }
         match taken {
-            Ok(Taken::Page) => None,
+            Ok(Taken::Page) => {
+                if let Some(page) = &work.page {
+                    self.tell_part(&work.job, page, pixels);
+                }
+                None
+            }
             Ok(Taken::Whole(output)) => {
                 let clock = Clock::resume(done.times);
                 Some(EncodedPicture { output, job: work.job, bytes_in: file.bytes, done, clock })
@@ -338,6 +343,14 @@ impl<'a> Run<'a> {
                 None
             }
         }
+    }
+
+    /// Tells that a page of so many pixels is through a pass.
+    fn tell_part(&self, job: &Job, page: &Page, pixels: u64) {
+        let (through, of) = page.stack.through();
+        let passes = of / page.stack.pages.len();
+        let pixels = pixels / passes as u64;
+        self.events.tell(Event::Part { input: job.input.clone(), pixels, through: (through, of) });
     }
 
     /// Leaves waiting for the disk or the network to the publishers; a rename alone is done sooner than handed over.

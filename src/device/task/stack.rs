@@ -20,7 +20,8 @@ impl Page {
     /// Returns the first page.
     pub(crate) fn first(pages: Pages) -> Self {
         let writer = pages.writer();
-        let state = Mutex::new(StackState { opened: 0, is_over: false, done: Done::default() });
+        let state = StackState { opened: 0, counted: 0, written: 0, is_over: false, done: Done::default() };
+        let state = Mutex::new(state);
         Self { stack: Arc::new(Stack { pages, writer, state }), index: 0 }
     }
 
@@ -53,8 +54,10 @@ pub struct Stack {
 pub struct StackId(usize);
 
 struct StackState {
-    /// How many pages have been opened.
+    /// How many pages have been opened, counted and written.
     opened: usize,
+    counted: usize,
+    written: usize,
     /// Whether a page has failed, or all of them are given up.
     is_over: bool,
     done: Done,
@@ -88,9 +91,22 @@ impl Stack {
         self.lock().is_over
     }
 
-    /// Adds what is to be told of a page; returns all of it so far.
+    /// Notes that a page is counted, and will be written later.
+    pub(crate) fn note_counted(&self) {
+        self.lock().counted += 1;
+    }
+
+    /// Returns how many pages are through, of how many, in all passes.
+    pub(crate) fn through(&self) -> (usize, usize) {
+        let state = self.lock();
+        let passes = if state.counted > 0 { 2 } else { 1 };
+        (state.counted + state.written, passes * self.pages.len())
+    }
+
+    /// Adds what is to be told of a page that is written; returns all of it so far.
     pub(crate) fn add(&self, page: Done) -> Done {
         let mut state = self.lock();
+        state.written += 1;
         let done = &mut state.done;
         done.pixels += page.pixels;
         done.times.add_all(&page.times);

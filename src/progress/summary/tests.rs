@@ -269,6 +269,17 @@ fn progress_has_speed_failures_and_time_left() {
 }
 
 #[test]
+fn progress_has_the_share_of_a_picture_that_is_read_in_parts() {
+    let part = |through| Event::Part { input: "in/large.tif".into(), pixels: 5_000_000, through };
+    let mut summary = summary(vec![Event::Planned { count: 2 }, part((1, 8)), part((2, 8))]);
+    let progress = |summary: &Summary| summary.progress(Duration::from_secs(10));
+    assert_eq!(progress(&summary), "0/2 pictures, 12 %, 1.0 MP/s, 70 s left");
+    let error = PictureError::Read(std::io::ErrorKind::PermissionDenied.into());
+    summary.count(Event::Failed { input: "in/large.tif".into(), error, planned: true });
+    assert_eq!(progress(&summary), "1/2 pictures, 0.00 MP/s, 1 failed, 10 s left");
+}
+
+#[test]
 fn times_are_as_fine_as_they_are_useful() {
     let times = [0.04, 9.4, 42.4, 125.0, 7260.0].map(time);
     assert_eq!(times, ["0.0 s", "9.4 s", "42 s", "2 min 05 s", "2 h 01 min"]);

@@ -40,6 +40,10 @@ impl Run<'_> {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
         let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
+        if let Some(page) = &picture.work.page {
+            page.stack.note_counted();
+            self.tell_part(&picture.work.job, page, layout.pixels());
+        }
         let counted = PictureCounts { layout, levels, counts: &counts, rescale: picture.decoded.rescale() };
         let (work, parked) = park(self, slot, *picture);
         self.go_on(self.groups.add(work, parked, &counted));

@@ -65,6 +65,7 @@ impl Watching<'_> {
             | Event::Stopping
             | Event::Load(_)
             | Event::Skipped { planned: false, .. }
+            | Event::Part { .. }
             | Event::Failed { planned: false, .. } => {}
         }
     }
