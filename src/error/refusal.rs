@@ -64,9 +64,9 @@ pub enum Refusal {
     /// It is on the list of files, and in no input folder.
     #[error("it is listed, and lies in no input folder; name the folder that it lies in as INPUT")]
     OutsideInputs,
-    /// It is an animation, whose frames have one histogram, and tiles would lie across them.
+    /// It is an animation, whose frames are counted as one picture, and CLAHE does each by itself.
     #[error(
-        "CLAHE cannot do an animation, whose {frames} frames are one picture; use --method global, or extract the frames first"
+        "the {frames} frames of an animation are counted as one picture, and CLAHE does each by itself; count what `histeqd --method clahe` made of it"
     )]
     Animation {
         /// Its frames.

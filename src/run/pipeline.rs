@@ -204,7 +204,10 @@ impl<'a> Run<'a> {
             Ok(loaded) => {
                 let way = loaded.way();
                 let Loaded { slots, content, class, decoded, file } = loaded;
-                let order = self.order_of(&settings, &work.pass).with_levels(decoded.levels());
+                let order = self
+                    .order_of(&settings, &work.pass)
+                    .with_levels(decoded.levels())
+                    .of_frames(decoded.frames() as u32);
                 courtesy.lower_for(content, self.machine.devices.have_workers());
                 clock.took(thread_time() - before);
                 let picture = Box::new(Picture { decoded, work, file, class, way, clock });

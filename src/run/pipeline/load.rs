@@ -20,7 +20,7 @@ use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked}
 use crate::source::Job;
 use crate::source::holes::has_holes;
 use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
-use equalize::{Method, planes};
+use equalize::{Method, Operation, planes};
 use lanes::Order;
 use tracing::trace_span;
 
@@ -155,7 +155,11 @@ impl Loader<'_> {
 
     /// Notes what the picture is going to take, for those who decide whether GPUs start.
     fn foresee(&self, opened: &Opened<'_>) {
-        let (Order::Equalize(operation) | Order::Apply(operation)) = self.order else { return };
+        let (Order::Equalize(operation) | Order::EqualizeFrames { operation, .. } | Order::Apply(operation)) =
+            self.order
+        else {
+            return;
+        };
         let (layout, format) = (opened.layout(), opened.format());
         let is_compressed = self.compressed(opened).is_some();
         let least = match is_compressed {
@@ -213,9 +217,12 @@ impl Loader<'_> {
         if self.order.operation().is_some_and(|operation| !operation.can_equalize(&opened.layout())) {
             return Err(Refusal::DeepLab);
         }
-        let is_adaptive =
-            self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
-        if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
+        match self.order {
+            Order::Count { equalize: Some(Operation { method: Method::Clahe(_), .. }) } if frames > 1 => {
+                Err(Refusal::Animation { frames })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
@@ -245,8 +252,9 @@ impl Loader<'_> {
             let (mut file, _) = open_input(job, limits, &self.run.settings.roots)?;
             let opened = codec::open_within(held, &mut file, buffer, limits, target);
             let opened = self.masked(opened.map_err(|why| self.with_memory(why))?, job, 0, held)?;
-            self.check_order(&opened)?;
-            let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
+            let this = Self { order: self.order.of_frames(opened.frames() as u32), ..*self };
+            this.check_order(&opened)?;
+            let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
             Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
         })
     }
@@ -324,7 +332,8 @@ impl Loader<'_> {
             // It is all of its group.
             work.pass = Pass::Only;
         }
-        let this = Self { order: self.run.order_of(self.settings, &work.pass), ..*self };
+        let order = self.run.order_of(self.settings, &work.pass).of_frames(opened.frames() as u32);
+        let this = Self { order, ..*self };
         this.load_opened(opened, held, work, known, working, clock)
     }
 
