@@ -67,6 +67,14 @@ impl Pages {
         }
     }
 
+    /// Returns whether the pages are the slices of one volume, in their order, as far as the file tells: not those of several channels or times.
+    pub fn are_volume(&self) -> bool {
+        match &self.source {
+            Source::Tiff(stack) => stack.is_volume(),
+            Source::Dicom(_) => true,
+        }
+    }
+
     /// Returns what writes the pages into one file.
     pub fn writer(&self) -> PageWriter {
         let writer = match (&self.source, self.output) {

@@ -49,6 +49,7 @@ mod stack;
 mod strips;
 mod tags;
 mod values;
+mod volume;
 mod write;
 mod zstd;
 

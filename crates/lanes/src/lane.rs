@@ -156,6 +156,7 @@ pub trait Lane {
                 let luts = bytemuck::cast_slice(given);
                 self.apply(pixels, layout, byte_orders, operation, luts)
             }
+            Order::Nothing => Ok(()),
             Order::Count { equalize: None } => self.count(pixels, layout, from, counts),
             Order::Count { equalize: Some(operation) } => {
                 let (before, after) = counts.split_at_mut(counts.len() / 2);

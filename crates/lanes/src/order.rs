@@ -21,6 +21,8 @@ pub enum Order {
     /// Sends the pixels in place through the LUTs that lie behind them, one for each plane that the operation equalizes
     /// ([`equalize::apply`]). They were made for the operation, and its strength is in them.
     Apply(Operation),
+    /// Leaves the pixels as they are: what is done to them needs other pages of their stack, and the main process does it.
+    Nothing,
     /// Counts the pixels, and leaves the counts after them in the slot.
     Count {
         /// If set, how to equalize the pixels in place afterwards; they are then counted again.
@@ -54,7 +56,7 @@ impl Order {
         match self {
             Self::Equalize(operation) => !operation.method.has_reference(),
             Self::EqualizeFrames { .. } => true,
-            Self::Apply(_) | Self::Count { .. } => false,
+            Self::Apply(_) | Self::Nothing | Self::Count { .. } => false,
         }
     }
 
@@ -68,7 +70,7 @@ impl Order {
             Self::EqualizeFrames { operation, frames } => {
                 Self::Equalize(*operation).scratch_bytes(&layout.frame(*frames))
             }
-            Self::Apply(_) | Self::Count { equalize: None } => 0,
+            Self::Apply(_) | Self::Nothing | Self::Count { equalize: None } => 0,
         }
     }
 
@@ -109,6 +111,7 @@ impl Order {
             Self::Equalize(operation)
             | Self::EqualizeFrames { operation, .. }
             | Self::Apply(operation) => Some(operation),
+            Self::Nothing => None,
             Self::Count { equalize } => equalize,
         }
     }
@@ -123,6 +126,7 @@ impl Order {
                 Self::EqualizeFrames { operation: with(operation), frames }
             }
             Self::Apply(operation) => Self::Apply(with(operation)),
+            Self::Nothing => Self::Nothing,
             Self::Count { equalize } => Self::Count { equalize: equalize.map(with) },
         }
     }
@@ -155,7 +159,7 @@ impl Order {
     /// Returns how many counts a lane leaves in the slot.
     fn counts(&self, layout: &Layout) -> usize {
         match self {
-            Self::Equalize(_) | Self::EqualizeFrames { .. } | Self::Apply(_) => 0,
+            Self::Equalize(_) | Self::EqualizeFrames { .. } | Self::Apply(_) | Self::Nothing => 0,
             Self::Count { equalize } => count::length(layout) * (1 + usize::from(equalize.is_some())),
         }
     }
@@ -169,7 +173,7 @@ impl Order {
             Self::Apply(operation) => {
                 operation.planes(layout.pixel) * layout.depth.levels() * layout.depth.bytes()
             }
-            Self::EqualizeFrames { .. } | Self::Count { equalize: None } => 0,
+            Self::EqualizeFrames { .. } | Self::Nothing | Self::Count { equalize: None } => 0,
         }
     }
 }
