@@ -93,7 +93,8 @@ fn clahe_does_every_frame_by_itself_and_a_gif_becomes_a_png() {
     for name in names() {
         place.file(format!("in/{name}"), std::fs::read(data(&name)).unwrap());
     }
-    for (format, flags) in [("keep", ""), ("png", ""), ("webp", ""), ("workers", "--devices cpu-workers:1 ")] {
+    for (format, flags) in [("keep", ""), ("png", ""), ("webp", ""), ("workers", "--devices cpu-workers:1 ")]
+    {
         let format_flag = if format == "workers" { "keep" } else { format };
         let ran = place.run(&format!(
             "in --out {format} --format {format_flag} --method clahe --tiles 3x2 --clip-limit 3 {flags}"
@@ -133,7 +134,9 @@ fn a_gif_that_is_asked_for_has_fewer_colours_and_says_how_far_they_are_off() {
         place.file(format!("in/{name}"), std::fs::read(data(&name)).unwrap());
     }
     let mut ramp = b"P6 96 64 255\n".to_vec();
-    ramp.extend((0..96 * 64_u32).flat_map(|at| [at % 96, at / 96, at % 96 * (at / 96) / 40].map(|v| v as u8)));
+    ramp.extend(
+        (0..96 * 64_u32).flat_map(|at| [at % 96, at / 96, at % 96 * (at / 96) / 40].map(|v| v as u8)),
+    );
     place.file("ramp.ppm", ramp);
     place.run("ramp.ppm --out in --format gif --strength 0").exits(0).says("GIF with fewer colours");
     for name in of_data.chain(["ramp.gif".to_owned()]) {

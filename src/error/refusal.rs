@@ -73,7 +73,9 @@ pub enum Refusal {
         frames: usize,
     },
     /// It is divided into boxes, and is not a stack.
-    #[error("--tiles with three numbers divides the pages of a stack into boxes, and it is one picture; use two, such as 8x8")]
+    #[error(
+        "--tiles with three numbers divides the pages of a stack into boxes, and it is one picture; use two, such as 8x8"
+    )]
     NoVolume,
     /// It is divided into boxes, and has several volumes.
     #[error(
@@ -85,7 +87,9 @@ pub enum Refusal {
     #[error("--tiles makes boxes of more than 4294967295 pixels; use more tiles")]
     LargeBoxes,
     /// It is counted after it is equalized, page by page, and boxes need all of them.
-    #[error("what boxes of --tiles make of a stack is not counted; count what `histeqd --method clahe` made of it")]
+    #[error(
+        "what boxes of --tiles make of a stack is not counted; count what `histeqd --method clahe` made of it"
+    )]
     CountedVolume,
     /// It has colours of 16 bits, which have no place in OpenCV's L\*a\*b\* of bytes.
     #[error("--color lab is for colours of 8 bits, and these have 16; --color hue takes both")]

@@ -176,10 +176,14 @@ impl Remark {
                 )
             }
             Self::Codec(Codec::NowPng) => {
-                format!("{count} GIF{plural} written as PNG, because CLAHE makes more colours of one and a GIF holds 256 a frame; --format gif reduces them")
+                format!(
+                    "{count} GIF{plural} written as PNG, because CLAHE makes more colours of one and a GIF holds 256 a frame; --format gif reduces them"
+                )
             }
             Self::Codec(Codec::FewerColours(error)) => {
-                format!("{count} GIF{plural} with fewer colours than there were, since a GIF holds 256 a frame; they differ by up to {error}")
+                format!(
+                    "{count} GIF{plural} with fewer colours than there were, since a GIF holds 256 a frame; they differ by up to {error}"
+                )
             }
             Self::Codec(Codec::NowRgb) => format!("{count} CMYK picture{plural} written as RGB"),
             Self::Codec(Codec::NowLossless) => {

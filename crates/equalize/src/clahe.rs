@@ -204,12 +204,7 @@ fn look<S: Sample, E: Executor>(
 }
 
 /// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
-pub fn fill_lut<S: Level, C: Copy + Into<u64>>(
-    counts: &[C],
-    clipping: &Clipping,
-    scale: f32,
-    lut: &mut [S],
-) {
+pub fn fill_lut<S: Level, C: Copy + Into<u64>>(counts: &[C], clipping: &Clipping, scale: f32, lut: &mut [S]) {
     let clip = clipping.most.unwrap_or(u64::MAX);
     let spread = clipping.spread(counts.iter().map(|&count| count.into().saturating_sub(clip)).sum());
     let mut running = 0;

@@ -32,7 +32,8 @@ fn plain<S: Sample>(voxels: &[S], sizes: Sizes, tiles: Sizes, limit: ClipLimit) 
     let sides: Sizes = std::array::from_fn(|axis| sizes[axis] / tiles[axis] + usize::from(!fits[axis]));
     let area = sides.iter().product::<usize>() as u64;
     let clipping = if limit.needs_levels(S::LEVELS) {
-        let occurs: Vec<bool> = (0..S::LEVELS).map(|level| voxels.iter().any(|v| v.level() == level)).collect();
+        let occurs: Vec<bool> =
+            (0..S::LEVELS).map(|level| voxels.iter().any(|v| v.level() == level)).collect();
         match Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), area) {
             Some(clipping) => clipping,
             None => return voxels.to_vec(),
@@ -57,7 +58,8 @@ fn plain<S: Sample>(voxels: &[S], sizes: Sizes, tiles: Sizes, limit: ClipLimit) 
         let place = [number % sizes[0], number / sizes[0] % sizes[1], number / sizes[0] / sizes[1]];
         let axes: [_; 3] = std::array::from_fn(|axis| between(place[axis], sides[axis], tiles[axis]));
         let level = voxels[number].level();
-        let entry = |x: usize, y: usize, z: usize| luts[(z * tiles[1] + y) * tiles[0] + x][level].level() as f32;
+        let entry =
+            |x: usize, y: usize, z: usize| luts[(z * tiles[1] + y) * tiles[0] + x][level].level() as f32;
         let [(x1, x2, xa), (y1, y2, ya), (z1, z2, za)] = axes;
         let side = |y: usize, z: usize| entry(x1, y, z) * (1.0 - xa) + entry(x2, y, z) * xa;
         let plane = |z: usize| side(y1, z) * (1.0 - ya) + side(y2, z) * ya;

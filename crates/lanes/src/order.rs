@@ -108,9 +108,9 @@ impl Order {
     /// Returns how the pixels are changed, if they are.
     pub const fn operation(&self) -> Option<Operation> {
         match *self {
-            Self::Equalize(operation)
-            | Self::EqualizeFrames { operation, .. }
-            | Self::Apply(operation) => Some(operation),
+            Self::Equalize(operation) | Self::EqualizeFrames { operation, .. } | Self::Apply(operation) => {
+                Some(operation)
+            }
             Self::Nothing => None,
             Self::Count { equalize } => equalize,
         }

@@ -7,13 +7,16 @@ use super::{arrangement, imagej};
 /// Returns whether all pages are of one channel and one time.
 pub(super) fn is_one(description: &[u8]) -> bool {
     if imagej::is_description(description) {
-        return ["channels=", "frames="].iter().all(|name| of_imagej(description, name).is_none_or(|n| n <= 1));
+        return ["channels=", "frames="]
+            .iter()
+            .all(|name| of_imagej(description, name).is_none_or(|n| n <= 1));
     }
     if arrangement::is_ome(description) {
         return str::from_utf8(description).is_ok_and(is_one_in_ome);
     }
     let Some(series) = arrangement::series(description) else { return true };
-    let several = |(axis, &size): (char, &u64)| size > 1 && !matches!(axis, 'Z' | 'Y' | 'X' | 'S' | 'I' | 'Q');
+    let several =
+        |(axis, &size): (char, &u64)| size > 1 && !matches!(axis, 'Z' | 'Y' | 'X' | 'S' | 'I' | 'Q');
     series.axes.len() != series.shape.len() || !series.axes.chars().zip(&series.shape).any(several)
 }
 
@@ -47,7 +50,9 @@ mod tests {
     #[test]
     fn channels_and_times_are_not_slices() {
         let ome = |sizes: &str, channel: &str| {
-            format!("<?xml version=\"1.0\"?><OME><Image><Pixels ID=\"0\" {sizes}>{channel}</Pixels></Image></OME>")
+            format!(
+                "<?xml version=\"1.0\"?><OME><Image><Pixels ID=\"0\" {sizes}>{channel}</Pixels></Image></OME>"
+            )
         };
         let one = "SizeC=\"1\" SizeZ=\"9\" SizeT=\"1\"";
         for text in [

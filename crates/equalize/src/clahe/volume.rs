@@ -262,9 +262,8 @@ fn blend_row<S: Sample>(
         let values = &mut values[run.pixels.clone()];
         let weights = &across.weights[run.pixels.clone()];
         let [front, back] = boxes.map(|[top, bottom]| {
-            let [top, bottom] = [top, bottom].map(|row| {
-                [run.first, run.second].map(|column| &row[column * S::LEVELS..][..S::LEVELS])
-            });
+            let [top, bottom] = [top, bottom]
+                .map(|row| [run.first, run.second].map(|column| &row[column * S::LEVELS..][..S::LEVELS]));
             Corners { top, bottom }
         });
         if along.first == along.second {
