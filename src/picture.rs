@@ -3,6 +3,7 @@
 //!
 //! It knows neither slots nor devices nor runs.
 
+pub mod boxes;
 pub mod counts;
 pub(crate) mod kind;
 pub mod luts;

@@ -1,11 +1,11 @@
-//! Animations: frames as they are shown, with one histogram, and back into files that are played the same way.
+//! Animations: frames as they are shown, with one histogram or, with CLAHE, each by itself, and back into files that are played the same way.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use codec::Cores;
-use equalize::{Layout, Method, Operation, Pixel, Scratch, equalize};
+use equalize::{Clahe, ClipLimit, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize};
 
 use crate::harness::{Place, project};
 use crate::stacks::{LIMITS, TARGET};
@@ -71,8 +71,11 @@ fn all_frames_have_one_histogram_in_every_format() {
             equalize(&mut pixels, &layout, &Operation::new(Method::Global), &mut Scratch::default());
             let stem = name.split('.').next();
             let output = outputs.iter().find(|output| output.split('.').next() == stem);
-            assert_eq!(output.is_some(), format != "gif" || fits_gif(&layout, &pixels, count), "{name}");
-            let Some(output) = output else { continue };
+            let is_opaque = rgba(&layout, &pixels).chunks_exact(4).all(|pixel| matches!(pixel[3], 0 | 255));
+            assert_eq!(output.is_some(), format != "gif" || is_opaque, "{name}");
+            let Some(output) = output.filter(|_| format != "gif" || fits_gif(&layout, &pixels, count)) else {
+                continue;
+            };
             let (written, found, again) = frames(&place.path(format).join(output));
             assert_eq!(
                 (again, written.width, written.height),
@@ -82,6 +85,88 @@ fn all_frames_have_one_histogram_in_every_format() {
             assert!(rgba(&written, &found) == rgba(&layout, &pixels), "{name} as {format}");
         }
     }
+}
+
+#[test]
+fn clahe_does_every_frame_by_itself_and_a_gif_becomes_a_png() {
+    let place = Place::new();
+    for name in names() {
+        place.file(format!("in/{name}"), std::fs::read(data(&name)).unwrap());
+    }
+    for (format, flags) in [("keep", ""), ("png", ""), ("webp", ""), ("workers", "--devices cpu-workers:1 ")]
+    {
+        let format_flag = if format == "workers" { "keep" } else { format };
+        let ran = place.run(&format!(
+            "in --out {format} --format {format_flag} --method clahe --tiles 3x2 --clip-limit 3 {flags}"
+        ));
+        ran.exits(0);
+        assert_eq!(ran.stderr().contains("GIFs written as PNG"), format_flag == "keep");
+        for name in names() {
+            let output = match format_flag {
+                "keep" => name.replace(".gif", ".png"),
+                format => format!("{}.{format}", name.split('.').next().unwrap()),
+            };
+            let (layout, pixels, count) = frames(&data(&name));
+            let (written, found, again) = frames(&place.path(format).join(output));
+            assert_eq!((again, written.width, written.height), (count, layout.width, layout.height));
+            let expected = frame_by_frame(&layout, pixels, count);
+            assert!(rgba(&written, &found) == rgba(&layout, &expected), "{name} as {format}");
+        }
+    }
+}
+
+/// Returns frames with CLAHE of 3 by 2 tiles and a clip limit of 3.
+fn frame_by_frame(layout: &Layout, mut pixels: Vec<u8>, count: usize) -> Vec<u8> {
+    let frame = Layout { height: layout.height / count as u32, ..*layout };
+    let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Grid { x: 3, y: 2 } };
+    for pixels in pixels.chunks_exact_mut(frame.bytes() as usize) {
+        equalize(pixels, &frame, &Operation::new(Method::Clahe(clahe)), &mut Scratch::default());
+    }
+    pixels
+}
+
+#[test]
+fn a_gif_that_is_asked_for_has_fewer_colours_and_says_how_far_they_are_off() {
+    let place = Place::new();
+    let (mut exact, mut reduced) = (0, 0);
+    let of_data = names().into_iter().filter(|name| name.ends_with("gif"));
+    for name in of_data.clone() {
+        place.file(format!("in/{name}"), std::fs::read(data(&name)).unwrap());
+    }
+    let mut ramp = b"P6 96 64 255\n".to_vec();
+    ramp.extend(
+        (0..96 * 64_u32).flat_map(|at| [at % 96, at / 96, at % 96 * (at / 96) / 40].map(|v| v as u8)),
+    );
+    place.file("ramp.ppm", ramp);
+    place.run("ramp.ppm --out in --format gif --strength 0").exits(0).says("GIF with fewer colours");
+    for name in of_data.chain(["ramp.gif".to_owned()]) {
+        let ran = place.run(&format!(
+            "in/{name} --out out/{name} --format gif --method clahe --tiles 3x2 --clip-limit 3"
+        ));
+        ran.exits(0);
+        let (layout, pixels, count) = frames(&place.path(format!("in/{name}")));
+        let (written, found, again) = frames(&place.path(format!("out/{name}")));
+        let expected = frame_by_frame(&layout, pixels, count);
+        assert_eq!((again, written), (count, layout), "{name}");
+        if fits_gif(&layout, &expected, count) {
+            exact += 1;
+            assert!(rgba(&written, &found) == rgba(&layout, &expected), "{name}");
+            assert!(!ran.stderr().contains("fewer colours"), "{name}");
+        } else {
+            reduced += 1;
+            let of_colours = |pixels: &[u8]| -> Vec<u8> {
+                pixels.chunks_exact(layout.pixel_bytes()).flat_map(|pixel| pixel[..3].to_vec()).collect()
+            };
+            let (before, after) = (of_colours(&expected), of_colours(&found));
+            let differences: Vec<u64> =
+                before.iter().zip(&after).map(|(before, after)| before.abs_diff(*after).into()).collect();
+            let mean = (differences.iter().sum::<u64>() * 100).div_ceil(differences.len() as u64);
+            let most = differences.iter().max().unwrap();
+            ran.says(&format!("{}.{:02} levels on average and {most} at most", mean / 100, mean % 100));
+            assert!(mean < 300, "{name}: {mean}");
+        }
+    }
+    assert!(exact > 0 && reduced > 0, "{exact} {reduced}");
 }
 
 /// Returns whether frames have at most 256 colours each, and no half-transparent pixels.
@@ -114,7 +199,9 @@ fn frames_are_shown_as_long_and_as_often_as_before() {
             .collect();
         (delays, contents(b"acTL")[0][..8].to_vec())
     };
+    place.run("c --out e --method clahe").exits(0);
     let expected = (vec![0.04, 0.07, 0.11], vec![0, 0, 0, 3, 0, 0, 0, 3]);
+    assert_eq!(controls("e/a.png"), expected, "a GIF with CLAHE");
     assert_eq!(controls("a/a.png"), expected);
     assert_eq!(controls("d/a.png"), expected, "through WebP and GIF");
 }
@@ -140,16 +227,13 @@ fn what_has_no_place_for_frames_is_refused_with_a_remedy() {
         .exits(1)
         .says("TIFF cannot hold the 5 frames of a GIF; write it as PNG");
     place
-        .run("a.gif --out out --method clahe")
+        .run("histogram a.gif --method clahe --equalized")
         .exits(1)
-        .says("whose 5 frames are one picture; use --method global");
-    let mut colours = b"P6 32 16 255\n".to_vec();
-    colours.extend((0..512_u16).flat_map(|n| [n.to_le_bytes()[0], (n >> 8) as u8 * 200, 7]));
-    place.file("b.ppm", &colours);
-    place
-        .run("b.ppm --out out --format gif")
-        .exits(1)
-        .says("GIF cannot hold more than 256 colours in a frame");
+        .says("the 5 frames of an animation are counted as one picture, and CLAHE does each by itself");
+    let mut half = b"P7\nWIDTH 2\nHEIGHT 1\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n".to_vec();
+    half.extend([1, 2, 3, 128, 4, 5, 6, 255]);
+    place.file("b.pam", &half);
+    place.run("b.pam --out out --format gif").exits(1).says("GIF cannot hold half-transparent pixels");
     assert!(place.tree("out").is_empty());
 }
 

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::harness::project;
+use equalize::clahe::equalize_volume_on;
 use equalize::{
-    Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Scratch, Strength, Tiles, equalize,
-    equalize_gray8,
+    Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Scratch, Sequential, Strength, Tiles,
+    equalize, equalize_gray8,
 };
 
 /// Returns the folder of the golden files: the committed one, or the one that HISTEQD_GOLDEN names (from `make.py SOURCES OUT`).
@@ -109,6 +110,38 @@ fn every_case_gives_its_bytes() {
     }
     assert!(done > 200, "only {done} cases");
     assert!(wrong.is_empty(), "{} of {done} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_volume_gives_its_bytes() {
+    let cases = fs::read_to_string(project().join("tests/golden/volumes.tsv")).unwrap();
+    let mut done = 0;
+    for case in cases.lines().skip(1) {
+        let fields: Vec<_> = case.split('\t').collect();
+        let number = |at: usize| fields[at].parse::<u32>().unwrap();
+        let (width, height, pages) = (number(0), number(1), number(2));
+        let depth = if number(3) == 8 { Depth::Eight } else { Depth::Sixteen };
+        let layout = Layout { width, height, pixel: Pixel::Gray, depth };
+        let tiles = Tiles::Boxes { x: number(5), y: number(6), z: number(7) };
+        let clip_limit = ClipLimit::Times(fields[4].parse().unwrap());
+        let operation = Operation::new(Method::Clahe(Clahe { clip_limit, tiles }));
+        // The voxels are those of `volumes.py`. A picture below the other is what the hash is of.
+        let stacked = Layout { height: height * pages, ..layout };
+        let mut volume = Picture { layout: stacked, words: vec![0; stacked.bytes().div_ceil(2) as usize] };
+        let plane = u64::from(width * height);
+        for at in 0..plane * u64::from(pages) {
+            let noise = (at * 2_654_435_761 % (1 << 32)) >> 16;
+            let value = (noise / 4 + at % plane * 40_000 / plane + at / plane * 500) % 65_536;
+            match depth {
+                Depth::Eight => volume.pixels_mut()[at as usize] = (value >> 8) as u8,
+                Depth::Sixteen => volume.words[at as usize] = value as u16,
+            }
+        }
+        assert!(equalize_volume_on(&Sequential, volume.pixels_mut(), &layout, pages as usize, &operation));
+        assert_eq!(volume.hash(), fields[8], "{case}");
+        done += 1;
+    }
+    assert!(done > 10, "only {done} cases");
 }
 
 #[test]

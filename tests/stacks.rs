@@ -103,13 +103,13 @@ impl Storage {
 }
 
 /// A tag with a text.
-type Text = (u16, String);
+pub(crate) type Text = (u16, String);
 
-const DESCRIPTION: u16 = 270;
+pub(crate) const DESCRIPTION: u16 = 270;
 const PAGE_NAME: u16 = 285;
 
 /// Returns a TIFF of these pages, each with the texts that `texts` gives it.
-fn tiff(pages: &[Page], storage: Storage, texts: impl Fn(usize) -> Vec<Text>) -> Vec<u8> {
+pub(crate) fn tiff(pages: &[Page], storage: Storage, texts: impl Fn(usize) -> Vec<Text>) -> Vec<u8> {
     tiff_stating(pages, storage, texts, &[])
 }
 

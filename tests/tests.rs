@@ -31,4 +31,5 @@ mod settle_model;
 mod split;
 mod stacks;
 mod together;
+mod volumes;
 mod watch;

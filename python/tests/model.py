@@ -111,3 +111,57 @@ def through(picture, rule, color="luma", strength=1.0, mask=None, number=None):
     """A picture of `number` levels sent through the tables that `rule` makes of its counts."""
     tables = [weaken(rule(c), strength) for c in counts(picture, color, mask, number)]
     return send(picture, tables, color, number)
+
+
+def mirrored(length, extra):
+    """The indices of a padded axis: reflected without repeating the end, back and forth if need be."""
+    at = np.arange(length + extra) % max(2 * length - 2, 1)
+    return np.where(at < length, at, 2 * length - 2 - at)
+
+
+def table_clahe(counts, clip, scale):
+    """The table of a tile: peaks cut, what is cut off spread over all levels in one pass, and summed up."""
+    top = len(counts)
+    if clip:
+        excess = int(np.maximum(counts - clip, 0).sum())
+        counts = np.minimum(counts, clip) + excess // top
+        residual = excess % top
+        if residual:
+            counts[np.arange(0, top, max(top // residual, 1))[:residual]] += 1
+    return np.clip(np.rint(np.cumsum(counts).astype(np.float32) * scale), 0, top - 1)
+
+
+def between(size, side, tiles):
+    """For each place along an axis the weight of the second of its two tiles, and both."""
+    at = np.arange(size, dtype=np.float32) * np.float32(np.float32(1) / np.float32(side)) - np.float32(0.5)
+    low = np.floor(at)
+    return (at - low).astype(np.float32), low.astype(int).clip(0, tiles - 1), (low.astype(int) + 1).clip(0, tiles - 1)
+
+
+def clahe_volume(volume, clip_limit, x, y, z):
+    """CLAHE of a stack (pages, height, width): tiles are boxes; neighbours are blended along the stack last."""
+    top, one = levels(volume.dtype), np.float32(1)
+    pages, height, width = volume.shape
+    fits = width % x == 0 and height % y == 0
+    extra = [0 if pages % z == 0 else z - pages % z, 0 if fits else y - height % y, 0 if fits else x - width % x]
+    padded = volume[np.ix_(*(mirrored(length, more) for length, more in zip(volume.shape, extra)))]
+    depth, rows, columns = padded.shape[0] // z, padded.shape[1] // y, padded.shape[2] // x
+    area = depth * rows * columns
+    clip = max(1, int(float(clip_limit) * area / top)) if clip_limit > 0 else 0
+    scale = np.float32(np.float32(top - 1) / np.float32(area))
+    tables = np.zeros((z, y, x, top), volume.dtype)
+    for k, j, i in np.ndindex(z, y, x):
+        box = padded[k * depth : (k + 1) * depth, j * rows : (j + 1) * rows, i * columns : (i + 1) * columns]
+        tables[k, j, i] = table_clahe(np.bincount(box.ravel(), minlength=top).astype(np.int64), clip, scale)
+    (xa, x1, x2), (ya, y1, y2) = between(width, columns, x), between(height, rows, y)
+    out = np.empty_like(volume)
+    for page, (za, z1, z2) in enumerate(zip(*between(pages, depth, z))):
+
+        def plane(k):
+            at = lambda j, i: tables[k, j[:, None], i[None, :], volume[page]].astype(np.float32)
+            upper, lower = (at(j, x1) * (one - xa) + at(j, x2) * xa for j in (y1, y2))
+            return upper * (one - ya)[:, None] + lower * ya[:, None]
+
+        value = plane(z1) if z1 == z2 else plane(z1) * (one - za) + plane(z2) * za
+        out[page] = np.clip(np.rint(value), 0, top - 1)
+    return out

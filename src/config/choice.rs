@@ -148,13 +148,15 @@ impl fmt::Display for DepthChoice {
     }
 }
 
-/// CLAHE's grid of tiles, at least one across and one down.
+/// CLAHE's grid of tiles, at least one in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Tiles across.
     pub x: u32,
     /// Tiles down.
     pub y: u32,
+    /// Tiles along a stack, if they are boxes.
+    pub z: Option<u32>,
 }
 
 impl Grid {
@@ -170,19 +172,22 @@ impl Grid {
 impl FromStr for Grid {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let sides = text.split_once(['x', 'X']).map(|(x, y)| (Self::tiles(x), Self::tiles(y)));
-        match sides {
-            Some((Some(x), Some(y))) => Ok(Self { x, y }),
-            _ => {
-                Err(format!("{text:?} is not a grid of tiles such as 8x8, with 1 to {} each way", Self::MAX))
-            }
+        let sides: Vec<_> = text.split(['x', 'X']).map(Self::tiles).collect();
+        match sides[..] {
+            [Some(x), Some(y)] => Ok(Self { x, y, z: None }),
+            [Some(x), Some(y), z @ Some(_)] => Ok(Self { x, y, z }),
+            _ => Err(format!(
+                "{text:?} is not a grid of tiles such as 8x8, or 8x8x4 for stacks, with 1 to {} each way",
+                Self::MAX
+            )),
         }
     }
 }
 
 impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.x, self.y)
+        write!(f, "{}x{}", self.x, self.y)?;
+        self.z.map_or(Ok(()), |z| write!(f, "x{z}"))
     }
 }
 
@@ -389,9 +394,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_are_two_numbers_or_a_size() {
-        assert_eq!("8x4".parse(), Ok(Grid { x: 8, y: 4 }));
-        for text in ["8", "8x", "0x8", "8x1025", "axb", "8x8x8"] {
+    fn tiles_are_two_or_three_numbers_or_a_size() {
+        assert_eq!("8x4".parse(), Ok(Grid { x: 8, y: 4, z: None }));
+        assert_eq!("8x4x2".parse(), Ok(Grid { x: 8, y: 4, z: Some(2) }));
+        assert_eq!(Grid { x: 8, y: 4, z: Some(1) }.to_string(), "8x4x1");
+        for text in ["8", "8x", "0x8", "8x1025", "axb", "8x8x0", "8x8x8x8", "8x8x"] {
             assert!(text.parse::<Grid>().is_err(), "{text}");
         }
         assert_eq!("32".parse(), Ok(TileSize::Pixels(32)));

@@ -61,7 +61,8 @@ fn clip_limit(resolved: &Written) -> equalize::ClipLimit {
 
 fn tiles(resolved: &Written) -> Tiles {
     match (key(resolved.tile_size), key(resolved.tiles)) {
-        (TileSize::Off, Grid { x, y }) => Tiles::Grid { x, y },
+        (TileSize::Off, Grid { x, y, z: None }) => Tiles::Grid { x, y },
+        (TileSize::Off, Grid { x, y, z: Some(z) }) => Tiles::Boxes { x, y, z },
         (TileSize::Pixels(side), _) => Tiles::Pixels(side),
     }
 }

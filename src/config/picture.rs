@@ -74,6 +74,7 @@ impl PictureSettings {
             window: key(resolved.window.clone()).into(),
             levels: key(resolved.levels).into(),
             no_data: Option::from(key(resolved.no_data.clone())).map(|NoData(value)| value),
+            adds_colours: key(resolved.method) == MethodName::Clahe,
             splits: key(resolved.frames) == FramesChoice::Split,
             segmentations: key(resolved.segmentations),
             derivation: None,

@@ -35,6 +35,9 @@ fn check_split(run: &Kind) -> Result<(), String> {
 /// Refuses `--together` where pictures have no LUT, or no end, and `--frames split` where an output has to be one file.
 pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     let together = key(resolved.together);
+    if run.split_channels && key(resolved.tiles).z.is_some() {
+        return Err("--tiles with three numbers and --split-channels exclude each other".to_owned());
+    }
     if key(resolved.frames) == FramesChoice::Split {
         check_split(run)?;
     }

@@ -75,10 +75,11 @@ pub struct Written {
     #[serde(with = "as_text")]
     pub clip_limit: Option<OrAuto<ClipLimit>>,
 
-    /// With clahe: how many tiles, across and down [default: 8x8]
+    /// With clahe: how many tiles, across and down, and along stacks if they are boxes [default: 8x8]
     ///
-    /// Each from 1 to 1024.
-    #[arg(long, value_name = "XxY", help_heading = "Picture", conflicts_with = "tile_size")]
+    /// Each from 1 to 1024. With three numbers, such as 8x8x4, the pages of a file are the slices of a volume (a z-stack as TIFF, a scan as
+    /// DICOM of several frames), and tiles are boxes: their tables are also blended from page to page.
+    #[arg(long, value_name = "XxY[xZ]", help_heading = "Picture", conflicts_with = "tile_size")]
     #[serde(with = "as_text")]
     pub tiles: Option<Grid>,
 

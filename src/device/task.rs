@@ -24,7 +24,7 @@ use equalize::planes::PLANES;
 use equalize::{ByteOrders, Layout, count};
 use join::Join;
 use lanes::Order;
-pub use picture::{Content, InputFile, Pass, Picture, Processed, QueuedJob};
+pub use picture::{Content, InputFile, Pass, Picture, Processed, QueuedJob, Tables};
 use planes::{luma_of, separate};
 pub(crate) use stack::Done;
 pub use stack::{Page, Stack, StackId};

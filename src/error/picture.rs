@@ -125,6 +125,10 @@ impl PictureError {
                     | Refusal::Outside(_)
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
+                    | Refusal::NoVolume
+                    | Refusal::SeveralVolumes
+                    | Refusal::LargeBoxes
+                    | Refusal::CountedVolume
                     | Refusal::DeepLab
                     | Refusal::Unlike(_)
                     | Refusal::Uncounted { .. }

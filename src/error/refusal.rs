@@ -64,14 +64,33 @@ pub enum Refusal {
     /// It is on the list of files, and in no input folder.
     #[error("it is listed, and lies in no input folder; name the folder that it lies in as INPUT")]
     OutsideInputs,
-    /// It is an animation, whose frames have one histogram, and tiles would lie across them.
+    /// It is an animation, whose frames are counted as one picture, and CLAHE does each by itself.
     #[error(
-        "CLAHE cannot do an animation, whose {frames} frames are one picture; use --method global, or extract the frames first"
+        "the {frames} frames of an animation are counted as one picture, and CLAHE does each by itself; count what `histeqd --method clahe` made of it"
     )]
     Animation {
         /// Its frames.
         frames: usize,
     },
+    /// It is divided into boxes, and is not a stack.
+    #[error(
+        "--tiles with three numbers divides the pages of a stack into boxes, and it is one picture; use two, such as 8x8"
+    )]
+    NoVolume,
+    /// It is divided into boxes, and has several volumes.
+    #[error(
+        "--tiles with three numbers divides a volume into boxes, and its pages are of several channels, times or images; write each into a file of \
+         its own, or use two numbers, such as 8x8"
+    )]
+    SeveralVolumes,
+    /// A box has more pixels than are counted.
+    #[error("--tiles makes boxes of more than 4294967295 pixels; use more tiles")]
+    LargeBoxes,
+    /// It is counted after it is equalized, page by page, and boxes need all of them.
+    #[error(
+        "what boxes of --tiles make of a stack is not counted; count what `histeqd --method clahe` made of it"
+    )]
+    CountedVolume,
     /// It has colours of 16 bits, which have no place in OpenCV's L\*a\*b\* of bytes.
     #[error("--color lab is for colours of 8 bits, and these have 16; --color hue takes both")]
     DeepLab,

@@ -1,5 +1,7 @@
 //! Remarks on pictures that were written: nothing failed, but not everything is as it was.
 
+use std::borrow::Cow;
+
 use codec::Remark as Codec;
 use serde::Serialize;
 
@@ -26,8 +28,14 @@ impl From<Codec> for Remark {
 
 impl Remark {
     /// Returns the remark about one picture.
-    pub(crate) const fn of_one(self) -> &'static str {
-        match self {
+    pub(crate) fn of_one(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Codec(Codec::FewerColours(error)) => {
+                return format!("a GIF holds 256 colours a frame, so others became the nearest of these; they differ by {error}").into();
+            }
+            Self::Codec(Codec::NowPng) => {
+                "a GIF, written as PNG, animated if it is, because CLAHE makes more colours of one and a GIF holds 256 a frame; --format gif reduces them"
+            }
             Self::Codec(Codec::PictureAlone) => {
                 "what is stored behind the photograph (a motion photo's video, an HDR gain map, previews) shows the old contrast and was left out: it is an ordinary still photograph now, and the original keeps them"
             }
@@ -74,6 +82,16 @@ impl Remark {
             Self::NarrowRange => {
                 "its 16-bit levels cover less than a sixth of the range after CLAHE, so it may look black; leave --clip-limit at auto, raise it, or use --method global"
             }
+        })
+    }
+
+    /// Returns the remark about the pictures of both remarks, if these are the same but for numbers.
+    pub(crate) fn joined(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Codec(Codec::FewerColours(one)), Self::Codec(Codec::FewerColours(other))) => {
+                Some(Codec::FewerColours(one.max(other)).into())
+            }
+            _ => None,
         }
     }
 
@@ -155,6 +173,16 @@ impl Remark {
             Self::Codec(Codec::NoValues) => {
                 format!(
                     "{count} picture{plural} of nothing but NaN, infinite, no-data or fully transparent pixels"
+                )
+            }
+            Self::Codec(Codec::NowPng) => {
+                format!(
+                    "{count} GIF{plural} written as PNG, because CLAHE makes more colours of one and a GIF holds 256 a frame; --format gif reduces them"
+                )
+            }
+            Self::Codec(Codec::FewerColours(error)) => {
+                format!(
+                    "{count} GIF{plural} with fewer colours than there were, since a GIF holds 256 a frame; they differ by up to {error}"
                 )
             }
             Self::Codec(Codec::NowRgb) => format!("{count} CMYK picture{plural} written as RGB"),

@@ -191,14 +191,7 @@ impl Summary {
                 *self.skipped.entry(why).or_default() += 1;
             }
             Event::Remade { .. } => self.remade += 1,
-            Event::Remarked { input, remark } => {
-                *self.remarks.entry(remark).or_default() += 1;
-                let named = self.remarked.entry(remark).or_default();
-                named.insert(input);
-                if named.len() > NAMED {
-                    named.pop_last();
-                }
-            }
+            Event::Remarked { input, remark } => self.add_remark(input, remark),
             Event::Failed { input, error, planned } => {
                 self.begun.remove(&input);
                 self.settled += u64::from(planned);
@@ -217,6 +210,20 @@ impl Summary {
             Event::Stopping => self.stopped = true,
         }
         self.left = self.planned.saturating_sub(self.settled);
+    }
+
+    /// Adds a remark about a picture. What differs in numbers alone is one remark, of the greatest.
+    fn add_remark(&mut self, input: PathBuf, remark: Remark) {
+        let alike = self.remarks.keys().find_map(|key| key.joined(remark).map(|joined| (*key, joined)));
+        let (key, joined) = alike.unwrap_or((remark, remark));
+        let count = self.remarks.remove(&key).unwrap_or_default();
+        let mut named = self.remarked.remove(&key).unwrap_or_default();
+        named.insert(input);
+        if named.len() > NAMED {
+            named.pop_last();
+        }
+        self.remarks.insert(joined, count + 1);
+        self.remarked.insert(joined, named);
     }
 
     /// A stop that came when every picture was through stopped nothing.

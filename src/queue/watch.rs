@@ -226,7 +226,7 @@ impl<'a> Watching<'a> {
 
 /// Returns the output of an input with these settings that has this path below its watched folder.
 fn output_of(out: &Path, prefixes: &Prefixes, own: &PictureSettings, input: &Path, below: &Path) -> PathBuf {
-    out.join(output_below(&prefixes.placed(input, below), own.target.format, own.target.splits))
+    out.join(output_below(&prefixes.placed(input, below), &own.target))
 }
 
 /// Returns whether a file has the name or the first bytes of a picture. Workers pass the others over, and they never have an output.

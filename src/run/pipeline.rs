@@ -41,6 +41,7 @@ use load::{Loaded, Loader};
 use niceness::Niceness;
 pub use outlet::{Encoder, Outlet};
 use queue::{Intake, Queues};
+use second_pass::equalize_boxes;
 pub use stacks::Taken;
 
 /// Threads that wait for the disk, so that encoders need not. More gained nothing on a fast disk; a slow one commits what several of them
@@ -193,7 +194,7 @@ impl<'a> Run<'a> {
         let (mut clock, before) = (Clock::start(), thread_time());
         let settings = Arc::clone(&work.job.settings);
         let order = self.order_of(&settings, &work.pass);
-        let loader = Loader { run: self, settings: &settings, order };
+        let loader = Loader { run: self, settings: &settings, order, pages: 1 };
         let loaded = contained(|| loader.load(&mut work, buffer, &mut clock));
         work.let_go_of_input();
         if buffer.capacity() > load::OWN_BUFFER {
@@ -204,7 +205,10 @@ impl<'a> Run<'a> {
             Ok(loaded) => {
                 let way = loaded.way();
                 let Loaded { slots, content, class, decoded, file } = loaded;
-                let order = self.order_of(&settings, &work.pass).with_levels(decoded.levels());
+                let order = self
+                    .order_of(&settings, &work.pass)
+                    .with_levels(decoded.levels())
+                    .of_frames(decoded.frames() as u32);
                 courtesy.lower_for(content, self.machine.devices.have_workers());
                 clock.took(thread_time() - before);
                 let picture = Box::new(Picture { decoded, work, file, class, way, clock });
@@ -278,6 +282,7 @@ impl<'a> Run<'a> {
     fn encode(&self, mut finished: Processed, scratch: &mut Vec<u8>) -> Option<EncodedPicture<'_>> {
         let working = self.machine.cores.work();
         let before = thread_time();
+        equalize_boxes(&mut finished);
         let remark = finished.remark();
         let pixels = finished.picture.decoded.layout.pixels();
         let span = trace_span!("encode").entered();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::{Existing, Settings, TogetherChoice};
-use crate::device::task::{Page, Pass, QueuedJob, StackId};
+use crate::device::task::{Page, Pass, QueuedJob, StackId, Tables};
 use crate::error::Error;
 use crate::fs::input;
 use crate::picture::counts::Counts;
@@ -128,7 +128,7 @@ pub struct PictureCounts<'c> {
     pub layout: Layout,
     /// How many levels it has.
     pub levels: Levels,
-    /// How often each occurs ([`equalize::count::count`]).
+    /// How often each occurs ([`equalize::count::count`]); empty if the boxes of a stack have been counted instead.
     pub counts: &'c [u64],
     /// How its stored values are rescaled, if they are.
     pub rescale: Option<[f64; 2]>,
@@ -184,12 +184,21 @@ impl Group {
             let left_out = counted.into_iter().map(|counted| counted.work).collect();
             return Complete { left_out, ..Complete::default() };
         };
-        let settings = &first.work.job.settings;
-        let luts = Arc::new(Luts::of(&counts, &settings.operation, settings.reference.as_deref()));
+        let tables = tables(&first.work, &counts);
         let second =
-            |Counted { work, parked }| QueuedJob { pass: Pass::Apply(Arc::clone(&luts), parked), ..work };
+            |Counted { work, parked }| QueuedJob { pass: Pass::Apply(tables.clone(), parked), ..work };
         Complete { go_on: counted.into_iter().map(second).collect(), ..Complete::default() }
     }
+}
+
+/// Makes the tables of a group with these counts, one of whose pictures this is.
+fn tables(work: &QueuedJob, counts: &Counts) -> Tables {
+    if let Some(boxes) = work.page.as_ref().and_then(|page| page.stack.boxes()) {
+        boxes.make_tables();
+        return Tables::Boxes(Arc::clone(boxes));
+    }
+    let settings = &work.job.settings;
+    Tables::Luts(Arc::new(Luts::of(counts, &settings.operation, settings.reference.as_deref())))
 }
 
 /// What becomes of pictures when a group is complete.
@@ -246,7 +255,9 @@ impl Groups {
             (None, None) => unreachable!("a file of one page that is for itself is not counted"),
         };
         group.note_rescale(counted.rescale);
-        group.counts.add(&counted.layout, counted.levels, counted.counts);
+        if !counted.counts.is_empty() {
+            group.counts.add(&counted.layout, counted.levels, counted.counts);
+        }
         group.counted.push(Counted { work, parked });
         Self::leave(state, &job, page.as_ref())
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use codec::{Format, names_foreign};
+use codec::{Format, Target, names_foreign};
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     let Some(own) = path.extension().and_then(|extension| extension.to_str()) else { return false };
@@ -22,12 +22,13 @@ pub(crate) fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
-/// Returns the path of an output below the output folder, for an input at the path `below` below its input folder. Without a format, it
-/// is the same path, unless its name is that of a format that is not written. `splits` as for `first_output`.
-pub fn output_below(below: &Path, format: Option<Format>, splits: bool) -> PathBuf {
-    let unwritten = Format::of_name(below).filter(|format| !format.is_written());
-    let format = format.or_else(|| unwritten.map(Format::written));
-    first_output(format.map_or_else(|| below.to_owned(), |format| renamed(below, format)), splits)
+/// Returns the path of an output below the output folder, for an input at the path `below` below its input folder. If the target has no format, it
+/// is the same path, unless its name is that of a format that is written as another.
+pub fn output_below(below: &Path, target: &Target) -> PathBuf {
+    let of_name = Format::of_name(below);
+    let other = of_name.map(|own| target.format_for(own)).filter(|format| of_name != Some(*format));
+    let format = target.format.or(other);
+    first_output(format.map_or_else(|| below.to_owned(), |format| renamed(below, format)), target.splits)
 }
 
 /// Returns the output of a picture that would be called `output`: that of its first page, if each goes into a file of its own (`splits`). It lies
@@ -111,15 +112,24 @@ mod tests {
 
     #[test]
     fn a_name_of_what_is_not_written_becomes_that_of_what_is() {
-        let below = |name: &str| output_below(Path::new(name), None, false);
-        assert_eq!(below("a/b.jxl"), Path::new("a/b.tif"));
-        assert_eq!(below("a/b.webp"), Path::new("a/b.webp"));
-        assert_eq!(output_below(Path::new("a/b.jxl"), Some(Format::Png), false), Path::new("a/b.png"));
+        let below = |name: &str, target: Target| output_below(Path::new(name), &target);
+        let (kept, png) = (Target::AS_STORED, Target { format: Some(Format::Png), ..Target::AS_STORED });
+        assert_eq!(below("a/b.jxl", kept), Path::new("a/b.tif"));
+        assert_eq!(below("a/b.webp", kept), Path::new("a/b.webp"));
+        assert_eq!(below("a/b.jxl", png), Path::new("a/b.png"));
+        let colourful = Target { adds_colours: true, ..kept };
+        assert_eq!(below("a/b.gif", kept), Path::new("a/b.gif"));
+        assert_eq!(below("a/b.gif", colourful), Path::new("a/b.png"));
+        assert_eq!(below("a/b.bmp", colourful), Path::new("a/b.bmp"));
+        let gif = Target { format: Some(Format::Gif), ..colourful };
+        assert_eq!(below("a/b.gif", gif), Path::new("a/b.gif"));
     }
 
     #[test]
     fn pages_are_in_a_folder_of_the_files_name() {
-        let pages = |below: &str, index| page_output(&output_below(Path::new(below), None, true), index);
+        let pages = |below: &str, index| {
+            page_output(&output_below(Path::new(below), &Target { splits: true, ..Target::AS_STORED }), index)
+        };
         assert_eq!(pages("a/scan.tif", 0), Path::new("a/scan/scan-00001.tif"));
         assert_eq!(pages("a/scan.tif", 99_999), Path::new("a/scan/scan-100000.tif"));
         assert_eq!(pages("scan-00001.b", 1), Path::new("scan-00001/scan-00001-00002.b"));

@@ -176,7 +176,7 @@ impl<'a> Rules<'a> {
 
     /// Returns the output of an input with these settings where no other is in the way.
     pub(super) fn usual_output(&self, input: &Path, below: &Path, own: &PictureSettings) -> PathBuf {
-        self.out.join(output_below(&self.prefixes.placed(input, below), own.target.format, own.target.splits))
+        self.out.join(output_below(&self.prefixes.placed(input, below), &own.target))
     }
 
     /// Returns what holds for the picture of an input now.

@@ -77,11 +77,6 @@ pub(super) fn stacked(frame: Layout, frames: usize) -> Result<Layout, CodecError
     Ok(Layout { height, ..frame })
 }
 
-/// Returns the layout of one of some frames that lie below each other.
-pub(super) fn frame_of(stacked: &Layout, frames: usize) -> Layout {
-    Layout { height: stacked.height / frames.max(1) as u32, ..*stacked }
-}
-
 /// Checks that files in the output format may have this many frames.
 pub(super) fn check(frames: usize, format: Format, output: Format) -> Result<(), CodecError> {
     if frames == 1 || output.has_frames() {
@@ -284,6 +279,6 @@ mod tests {
         let frame = Layout { width: 2, height: 70_000, pixel: Pixel::Rgb, depth: Depth::Eight };
         assert_eq!(stacked(frame, 3).unwrap().height, 210_000);
         assert!(stacked(frame, 70_000).is_err());
-        assert_eq!(frame_of(&stacked(frame, 3).unwrap(), 3), frame);
+        assert_eq!(stacked(frame, 3).unwrap().frame(3), frame);
     }
 }

@@ -14,8 +14,11 @@ use super::{CodecError, Format, Native as AnyNative, Payload};
 use equalize::{Depth, Layout, Pixel};
 
 mod blocks;
+mod colours;
 mod write;
 
+pub use colours::QuantizationError;
+pub(super) use colours::reduce;
 pub(super) use write::{encode, encoder_bytes};
 
 /// What is remembered of a GIF for writing it back.

@@ -108,6 +108,7 @@ pub use cores::{Core, Cores};
 pub use error::{CodecError, Limit};
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
+pub use gif::QuantizationError;
 use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
 pub use input::{waited_for_files, waiting_for_file};
@@ -161,6 +162,8 @@ pub struct Decoded {
     uncounted: Option<Uncounted>,
     /// The level of pixels without data, as it is in the slot.
     no_data: Option<u16>,
+    /// How far colours are from what they were, where there had to be fewer.
+    quantized: Option<QuantizationError>,
     /// Bytes of the file that were in memory.
     file_bytes: u64,
 }
@@ -175,7 +178,7 @@ impl Decoded {
             _ if self.restored().is_some() => 0,
             (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
             _ => {
-                let frame = animation::frame_of(&target.layout_for(self.layout), self.frames());
+                let frame = target.layout_for(self.frame_layout());
                 encoder_bytes(to, &frame) + self.animation().map_or(0, Animation::bytes)
             }
         };
@@ -191,11 +194,16 @@ impl Decoded {
         self.animation().map_or(1, Animation::frames)
     }
 
+    /// Returns the layout of a frame: that of the pixels, unless it is an animation.
+    pub(crate) fn frame_layout(&self) -> Layout {
+        self.layout.frame(self.frames() as u32)
+    }
+
     /// Has the frames of an animation be written as pictures of their own: what this says then holds for each of them, whose pixels still lie below
     /// each other in the slot, after [`Decoded::reduce_depth`]. Returns how many there are.
     pub fn separate_frames(&mut self) -> usize {
         let frames = self.frames();
-        self.layout = animation::frame_of(&self.layout, frames);
+        self.layout = self.frame_layout();
         match &mut self.native {
             Native::Png(native) => native.animation = None,
             Native::WebP(native) => native.animation = None,
@@ -331,7 +339,7 @@ pub fn encode(
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let format = target.format_for(decoded.format);
-    format.check(&animation::frame_of(&decoded.layout, decoded.frames()))?;
+    format.check(&decoded.frame_layout())?;
     guard(
         format,
         |reason| CodecError::encoder(format, reason),

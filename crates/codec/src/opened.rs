@@ -67,7 +67,7 @@ impl Opened<'_> {
 
     /// Returns the layout of one frame of the output.
     fn written_frame(&self) -> Layout {
-        animation::frame_of(&self.written, self.frames())
+        self.written.frame(self.frames() as u32)
     }
 
     /// Returns the bytes that the samples take in the file that a [`PageWriter`](super::PageWriter) writes, if that is known before they are
@@ -266,6 +266,7 @@ impl Opened<'_> {
             scale,
             uncounted,
             no_data,
+            quantized: None,
             file_bytes: self.file_bytes,
         })
     }
@@ -304,6 +305,7 @@ impl Opened<'_> {
                     scale: Scale::default(),
                     uncounted: None,
                     no_data: None,
+                    quantized: None,
                     file_bytes,
                 })
             }

@@ -75,6 +75,15 @@ impl Pages {
         matches!(self.source, Source::TiffBands(_))
     }
 
+    /// Returns whether the pages are the slices of one volume, in their order, as far as the file tells: not those of several channels or times.
+    pub fn are_volume(&self) -> bool {
+        match &self.source {
+            Source::Tiff(stack) => stack.is_volume(),
+            Source::TiffBands(_) => false,
+            Source::Dicom(_) => true,
+        }
+    }
+
     /// Returns what writes the pages into one file.
     pub fn writer(&self) -> PageWriter {
         let writer = match (&self.source, self.output) {

@@ -10,7 +10,7 @@ use ::png::{
     Transformations, Unit,
 };
 
-use super::animation::{self, Animation};
+use super::animation::Animation;
 use super::decode::{Decode, Describe, Wanted};
 use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
@@ -191,7 +191,7 @@ fn write(
     cores: &Cores,
     out: impl Write,
 ) -> Result<(), EncodingError> {
-    let layout = &animation::frame_of(&decoded.layout, decoded.frames());
+    let layout = &decoded.frame_layout();
     let mut info = Info::with_size(layout.width, layout.height);
     (info.color_type, info.bit_depth) = colour_type(layout);
     let native = if let AnyNative::Png(native) = &decoded.native { Some(native) } else { None };

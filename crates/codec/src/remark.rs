@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::mapped::Mapped;
 use super::tiff::exif_has_resolution;
-use super::{Decoded, Format, Metadata, Native, Other, Target, jpeg};
+use super::{Decoded, Format, Metadata, Native, Other, QuantizationError, Target, jpeg};
 
 /// Something worth telling about a picture that was written: nothing failed, but not everything is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -45,6 +45,11 @@ pub enum Remark {
     NowRgb,
     /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
+    /// A GIF was written as PNG, because it may have more colours than a GIF holds.
+    NowPng,
+    /// Frames of a GIF have fewer colours than they should.
+    #[serde(untagged)]
+    FewerColours(QuantizationError),
 }
 
 impl Decoded {
@@ -77,13 +82,11 @@ impl Decoded {
                 ]
             }
             Native::WebP(webp) => vec![(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless)],
+            Native::Gif(_) => vec![(target.format.is_none() && to == Format::Png).then_some(Remark::NowPng)],
             Native::Other(other) => vec![other.lost_channel.then_some(Remark::WithoutChannel)],
-            Native::Png(_)
-            | Native::Pnm(_)
-            | Native::Pfm(_)
-            | Native::Bmp(_)
-            | Native::Gif(_)
-            | Native::Dicom(_) => Vec::new(),
+            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::Dicom(_) => {
+                Vec::new()
+            }
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
@@ -95,8 +98,9 @@ impl Decoded {
             Native::Tiff(tiff) => tiff.had_inks,
             native => matches!(native, Native::Other(Other { had_inks: true, .. })),
         };
+        let fewer = self.quantized.map(Remark::FewerColours);
         let rgb = had_inks.then_some(Remark::NowRgb);
-        of_its_kind.into_iter().chain([without, nowhere, levels, rgb, invisible]).flatten().collect()
+        of_its_kind.into_iter().chain([without, nowhere, levels, rgb, fewer, invisible]).flatten().collect()
     }
 
     /// Returns whether the picture has metadata that it does not keep in a format.

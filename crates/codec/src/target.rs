@@ -111,7 +111,8 @@ pub struct Derivation {
 /// What to write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// The output format; `None` for the source's, or for [`Format::written`] if that is never written.
+    /// The output format; `None` for the source's, or for [`Format::written`] if that is never written, or for PNG if it is a GIF that
+    /// [`Target::adds_colours`].
     pub format: Option<Format>,
     /// Quality of JPEG output.
     pub jpeg_quality: JpegQuality,
@@ -132,6 +133,8 @@ pub struct Target {
     pub levels: LevelCount,
     /// The value of samples that are none. Pixels all of whose colours have it do not count, and stay as they are.
     pub no_data: Option<f64>,
+    /// Whether pictures may get more colours than they have, so that a GIF is no longer one unless that is asked for.
+    pub adds_colours: bool,
     /// Whether each page of a file goes into a file of its own.
     pub splits: bool,
     /// Whether DICOM's segmentations are taken as pictures of their labels.
@@ -153,14 +156,19 @@ impl Target {
         window: None,
         levels: LevelCount::Full,
         no_data: None,
+        adds_colours: false,
         splits: false,
         segmentations: false,
         derivation: None,
     };
 
     /// Returns the format of the output of a source in this format.
-    pub(crate) fn format_for(&self, source: Format) -> Format {
-        self.format.unwrap_or(source.written())
+    pub fn format_for(&self, source: Format) -> Format {
+        match self.format {
+            Some(format) => format,
+            None if self.adds_colours && source == Format::Gif => Format::Png,
+            None => source.written(),
+        }
     }
 }
 

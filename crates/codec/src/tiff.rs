@@ -51,6 +51,7 @@ mod strips;
 mod tags;
 mod tiles;
 mod values;
+mod volume;
 mod write;
 mod zstd;
 

@@ -7,7 +7,8 @@
 //!
 //! It works in place, and in one of two ways, whichever is faster: with LUTs (`dense`), or, where tiles have few pixels, without them
 //! (`sparse`). So its time grows with the number of pixels, however small the tiles are. `bands` has the order in which both go through the
-//! picture, and the pieces that threads share; `survey` finds out which levels occur where, and `slots` numbers them.
+//! picture, and the pieces that threads share; `survey` finds out which levels occur where, and `slots` numbers them. `volume` does stacks of
+//! pictures, whose tiles are boxes.
 
 mod bands;
 mod dense;
@@ -16,6 +17,7 @@ mod slots;
 mod sparse;
 mod survey;
 mod tiles;
+mod volume;
 
 use super::clip::{ClipLimit, Clipping, LevelsInUse};
 use super::colour::Plane;
@@ -34,6 +36,7 @@ use sparse::{SlotRow, Sorting};
 use survey::{Interval, Survey, marked};
 use tiles::Axis;
 pub use tiles::{Between, Clahe, Geometry, Tiles, reflect};
+pub use volume::{BoxTables, Part, Volume, equalize_volume_on};
 
 /// Bytes of tables that are kept from picture to picture.
 const TABLES_KEPT: usize = 8 << 20;
@@ -201,12 +204,12 @@ fn look<S: Sample, E: Executor>(
 }
 
 /// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
-pub fn fill_lut<S: Level>(counts: &[u64], clipping: &Clipping, scale: f32, lut: &mut [S]) {
+pub fn fill_lut<S: Level, C: Copy + Into<u64>>(counts: &[C], clipping: &Clipping, scale: f32, lut: &mut [S]) {
     let clip = clipping.most.unwrap_or(u64::MAX);
-    let spread = clipping.spread(counts.iter().map(|&count| count.saturating_sub(clip)).sum());
+    let spread = clipping.spread(counts.iter().map(|&count| count.into().saturating_sub(clip)).sum());
     let mut running = 0;
     for ((level, entry), &count) in (0..).zip(lut).zip(counts) {
-        running += count.min(clip);
+        running += count.into().min(clip);
         *entry = quantize((running + spread.up_to::<u64>(level)) as f32 * scale);
     }
 }

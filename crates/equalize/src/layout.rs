@@ -92,6 +92,13 @@ impl Layout {
         self.pixel.channels() * self.depth.bytes()
     }
 
+    /// Returns the layout of one of so many frames of one height that lie below each other.
+    #[must_use]
+    pub const fn frame(&self, frames: u32) -> Self {
+        let frames = if frames == 0 { 1 } else { frames };
+        Self { height: self.height / frames, ..*self }
+    }
+
     /// Returns the bytes of the whole picture. Saturates instead of overflowing; the decoding limits reject such sizes.
     pub const fn bytes(&self) -> u64 {
         self.pixels().saturating_mul(self.pixel_bytes() as u64)

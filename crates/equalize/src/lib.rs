@@ -86,6 +86,11 @@ impl Method {
         }
     }
 
+    /// Returns whether tiles are boxes, which have pixels of several pages of a stack ([`clahe::Volume`]).
+    pub const fn has_boxes(self) -> bool {
+        matches!(self, Self::Clahe(Clahe { tiles: Tiles::Boxes { .. }, .. }))
+    }
+
     /// Returns whether the method has a reference, whose counts [`equalize_like`] takes.
     pub const fn has_reference(self) -> bool {
         matches!(self, Self::Match)

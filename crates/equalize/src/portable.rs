@@ -111,6 +111,43 @@ pub(crate) fn blend_portable<S: Level>(
     }
 }
 
+/// Replaces each value with an interpolation of its entries in the LUTs of the eight boxes around it: of the four in front, and the four behind, as
+/// [`crate::Sample::blend`] does, and then from front to back by the second of the weights.
+#[inline(always)]
+pub(crate) fn blend_boxes<S: Level>(
+    values: &mut [S],
+    [front, back]: [&Corners<'_, S>; 2],
+    right_weights: &[f32],
+    (bottom_weight, back_weight): (f32, f32),
+) {
+    let corners = [front.top, front.bottom, back.top, back.bottom];
+    for (values, rights) in values.chunks_mut(STEP).zip(right_weights.chunks(STEP)) {
+        let mut found = [[[S::zeroed(); STEP]; 2]; 4];
+        for (found, luts) in found.iter_mut().zip(corners) {
+            for (found, lut) in found.iter_mut().zip(luts) {
+                for (found, value) in found.iter_mut().zip(&*values) {
+                    *found = lut[value.level()];
+                }
+            }
+        }
+        let mut weights = [0.0; STEP];
+        weights[..rights.len()].copy_from_slice(rights);
+        let mut sides = [[0.0; STEP]; 4];
+        for (side, [left, right]) in sides.iter_mut().zip(&found) {
+            for (((side, left), right), weight) in side.iter_mut().zip(left).zip(right).zip(weights) {
+                *side = left.level() as f32 * (1.0 - weight) + right.level() as f32 * weight;
+            }
+        }
+        let mut results = [S::zeroed(); STEP];
+        for (at, result) in results.iter_mut().enumerate() {
+            let front = sides[0][at] * (1.0 - bottom_weight) + sides[1][at] * bottom_weight;
+            let back = sides[2][at] * (1.0 - bottom_weight) + sides[3][at] * bottom_weight;
+            *result = quantize(front * (1.0 - back_weight) + back * back_weight);
+        }
+        values.copy_from_slice(&results[..values.len()]);
+    }
+}
+
 /// The entries of one level in the LUTs of four corners: those above and those below, the left one in the lower half of each word.
 pub(crate) type Quad = [u32; 2];
 

@@ -146,10 +146,17 @@ pub trait Lane {
         let ByteOrders { from, to } = byte_orders;
         match order {
             Order::Equalize(operation) => self.equalize(pixels, layout, byte_orders, operation, given),
+            Order::EqualizeFrames { operation, frames } => {
+                let frame = layout.frame(*frames);
+                pixels
+                    .chunks_exact_mut(frame.bytes() as usize)
+                    .try_for_each(|pixels| self.equalize(pixels, &frame, byte_orders, operation, &[]))
+            }
             Order::Apply(operation) => {
                 let luts = bytemuck::cast_slice(given);
                 self.apply(pixels, layout, byte_orders, operation, luts)
             }
+            Order::Nothing => Ok(()),
             Order::Count { equalize: None } => self.count(pixels, layout, from, counts),
             Order::Count { equalize: Some(operation) } => {
                 let (before, after) = counts.split_at_mut(counts.len() / 2);

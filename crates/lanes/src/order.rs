@@ -11,9 +11,18 @@ use equalize::{Layout, Levels, Method, Operation, count};
 pub enum Order {
     /// Equalizes the pixels in place.
     Equalize(Operation),
+    /// Equalizes in place each of some frames of one height, which lie below each other. The method has no reference.
+    EqualizeFrames {
+        /// How.
+        operation: Operation,
+        /// How many there are.
+        frames: u32,
+    },
     /// Sends the pixels in place through the LUTs that lie behind them, one for each plane that the operation equalizes
     /// ([`equalize::apply`]). They were made for the operation, and its strength is in them.
     Apply(Operation),
+    /// Leaves the pixels as they are: what is done to them needs other pages of their stack, and the main process does it.
+    Nothing,
     /// Counts the pixels, and leaves the counts after them in the slot.
     Count {
         /// If set, how to equalize the pixels in place afterwards; they are then counted again.
@@ -46,7 +55,8 @@ impl Order {
     pub const fn needs_pixels_alone(&self) -> bool {
         match self {
             Self::Equalize(operation) => !operation.method.has_reference(),
-            Self::Apply(_) | Self::Count { .. } => false,
+            Self::EqualizeFrames { .. } => true,
+            Self::Apply(_) | Self::Nothing | Self::Count { .. } => false,
         }
     }
 
@@ -57,7 +67,10 @@ impl Order {
                 Method::Clahe(clahe) => Geometry::new(layout, &clahe).scratch_bytes(layout),
                 Method::Global | Method::Stretch(_) | Method::Match => 0,
             },
-            Self::Apply(_) | Self::Count { equalize: None } => 0,
+            Self::EqualizeFrames { operation, frames } => {
+                Self::Equalize(*operation).scratch_bytes(&layout.frame(*frames))
+            }
+            Self::Apply(_) | Self::Nothing | Self::Count { equalize: None } => 0,
         }
     }
 
@@ -95,7 +108,10 @@ impl Order {
     /// Returns how the pixels are changed, if they are.
     pub const fn operation(&self) -> Option<Operation> {
         match *self {
-            Self::Equalize(operation) | Self::Apply(operation) => Some(operation),
+            Self::Equalize(operation) | Self::EqualizeFrames { operation, .. } | Self::Apply(operation) => {
+                Some(operation)
+            }
+            Self::Nothing => None,
             Self::Count { equalize } => equalize,
         }
     }
@@ -106,8 +122,32 @@ impl Order {
         let with = |operation| Operation { levels, ..operation };
         match self {
             Self::Equalize(operation) => Self::Equalize(with(operation)),
+            Self::EqualizeFrames { operation, frames } => {
+                Self::EqualizeFrames { operation: with(operation), frames }
+            }
             Self::Apply(operation) => Self::Apply(with(operation)),
+            Self::Nothing => Self::Nothing,
             Self::Count { equalize } => Self::Count { equalize: equalize.map(with) },
+        }
+    }
+
+    /// Returns the same order for a picture of so many frames, which lie below each other. All have one histogram, but for CLAHE, whose tiles lie in
+    /// one frame.
+    #[must_use]
+    pub const fn of_frames(self, frames: u32) -> Self {
+        match self {
+            Self::Equalize(operation @ Operation { method: Method::Clahe(_), .. }) if frames > 1 => {
+                Self::EqualizeFrames { operation, frames }
+            }
+            order => order,
+        }
+    }
+
+    /// Returns the order for each of the parts of a picture that are equalized by themselves, and their layout.
+    pub(crate) const fn of_a_part(self, layout: &Layout) -> (Self, Layout) {
+        match self {
+            Self::EqualizeFrames { operation, frames } => (Self::Equalize(operation), layout.frame(frames)),
+            order => (order, *layout),
         }
     }
 
@@ -119,7 +159,7 @@ impl Order {
     /// Returns how many counts a lane leaves in the slot.
     fn counts(&self, layout: &Layout) -> usize {
         match self {
-            Self::Equalize(_) | Self::Apply(_) => 0,
+            Self::Equalize(_) | Self::EqualizeFrames { .. } | Self::Apply(_) | Self::Nothing => 0,
             Self::Count { equalize } => count::length(layout) * (1 + usize::from(equalize.is_some())),
         }
     }
@@ -133,7 +173,7 @@ impl Order {
             Self::Apply(operation) => {
                 operation.planes(layout.pixel) * layout.depth.levels() * layout.depth.bytes()
             }
-            Self::Count { equalize: None } => 0,
+            Self::EqualizeFrames { .. } | Self::Nothing | Self::Count { equalize: None } => 0,
         }
     }
 }
@@ -146,7 +186,8 @@ fn start(layout: &Layout) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use equalize::{Colour, Depth, Pixel};
+    use crate::{CpuLane, Lane};
+    use equalize::{ByteOrders, Clahe, ClipLimit, Colour, Depth, Pixel, Scratch, Tiles, equalize};
 
     const ODD: Layout = Layout { width: 67, height: 1, pixel: Pixel::Rgb, depth: Depth::Eight };
 
@@ -156,6 +197,25 @@ mod tests {
         let mut slot = [0; 67 * 3];
         assert_eq!(order.slot_bytes(&ODD), 67 * 3);
         assert_eq!(order.parts(&mut slot, &ODD).1.len(), 0);
+    }
+
+    #[test]
+    fn frames_are_equalized_by_themselves_if_the_method_has_tiles() {
+        let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 3, y: 2 } };
+        let (clahe, global) = (Operation::new(Method::Clahe(clahe)), Operation::new(Method::Global));
+        assert_eq!(Order::Equalize(global).of_frames(7), Order::Equalize(global));
+        assert_eq!(Order::Equalize(clahe).of_frames(1), Order::Equalize(clahe));
+        let stacked = Layout { width: 31, height: 7 * 23, ..ODD };
+        let order = Order::Equalize(clahe).of_frames(7);
+        assert_eq!(order.of_a_part(&stacked), (Order::Equalize(clahe), Layout { height: 23, ..stacked }));
+        assert_eq!((order.slot_bytes(&stacked), order.needs_pixels_alone()), (stacked.bytes(), true));
+        let mut pixels: Vec<u8> = (0..stacked.bytes()).map(|at| (at * at >> 5) as u8).collect();
+        let (mut expected, mut scratch) = (pixels.clone(), Scratch::default());
+        for frame in expected.chunks_exact_mut(31 * 23 * 3) {
+            equalize(frame, &Layout { height: 23, ..stacked }, &clahe, &mut scratch);
+        }
+        CpuLane::default().carry_out(&mut pixels, &stacked, ByteOrders::NATIVE, &order).unwrap();
+        assert!(pixels == expected);
     }
 
     #[test]

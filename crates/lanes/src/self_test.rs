@@ -38,6 +38,7 @@ impl Checked {
         byte_orders: ByteOrders,
         order: &Order,
     ) -> Result<(), LaneError> {
+        let (order, layout) = &order.of_a_part(layout);
         let mut checked = self.lock();
         // A large picture may be processed in chunks, which go through the kernels for small ones.
         for small in [Layout { width: SIZE.0, height: SIZE.1, ..*layout }, alike(layout, order)] {
@@ -59,7 +60,8 @@ impl Checked {
 
     /// Returns whether pictures of this kind have passed the check.
     pub fn has(&self, layout: &Layout, byte_orders: ByteOrders, order: &Order) -> bool {
-        self.lock().contains(&(alike(layout, order), byte_orders, *order))
+        let (order, layout) = order.of_a_part(layout);
+        self.lock().contains(&(alike(&layout, &order), byte_orders, order))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kind>> {

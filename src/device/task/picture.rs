@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use super::stack::Page;
+use crate::picture::boxes::StackBoxes;
 use crate::picture::luts::Luts;
 use crate::picture::remark::Remark;
 use crate::progress::timings::Clock;
@@ -23,8 +24,17 @@ pub enum Pass {
     Only,
     /// To be counted, with others that will have the same LUTs.
     Count,
-    /// To be given these LUTs. Its pixels may still be in memory.
-    Apply(Arc<Luts>, Option<ParkedId>),
+    /// To be changed by these tables. Its pixels may still be in memory.
+    Apply(Tables, Option<ParkedId>),
+}
+
+/// Tables that were made of the counts of several pictures.
+#[derive(Clone, Debug)]
+pub enum Tables {
+    /// LUTs for each picture.
+    Luts(Arc<Luts>),
+    /// Those of the boxes of a stack.
+    Boxes(Arc<StackBoxes>),
 }
 
 /// A job in the pipeline, with its history so far.
@@ -153,7 +163,13 @@ impl Processed {
 
     /// Returns what is worth telling about what the device made of the picture, before it is encoded.
     pub(crate) fn remark(&self) -> Option<Remark> {
-        let Order::Equalize(Operation { method: Method::Clahe(_), .. }) = self.order else { return None };
+        let is_adaptive = match &self.picture.work.pass {
+            Pass::Apply(Tables::Boxes(_), _) => true,
+            _ => matches!(self.order, Order::Equalize(Operation { method: Method::Clahe(_), .. })),
+        };
+        if !is_adaptive {
+            return None;
+        }
         if self.content != Content::Pixels {
             return None;
         }

@@ -1,7 +1,8 @@
 //! A file of several pages, each of which goes through the pipeline like a picture. All of them make one output, or none does.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::picture::boxes::StackBoxes;
 use crate::picture::remark::Remark;
 use crate::progress::timings::Times;
 use crate::slot::schedule::DeviceId;
@@ -22,7 +23,7 @@ impl Page {
         let writer = pages.writer();
         let state = StackState { opened: 0, counted: 0, written: 0, is_over: false, done: Done::default() };
         let state = Mutex::new(state);
-        Self { stack: Arc::new(Stack { pages, writer, state }), index: 0 }
+        Self { stack: Arc::new(Stack { pages, writer, boxes: OnceLock::new(), state }), index: 0 }
     }
 
     /// Tells that the page has its slot, and the bytes that its samples will take in the output if that is known. Returns the page that is to
@@ -46,6 +47,8 @@ pub struct Stack {
     pub pages: Pages,
     /// What writes them.
     pub writer: PageWriter,
+    /// The boxes that it is divided into, if it is, once a page has been counted.
+    boxes: OnceLock<Arc<StackBoxes>>,
     state: Mutex<StackState>,
 }
 
@@ -76,6 +79,19 @@ impl Stack {
     /// Returns what tells it from other stacks that are under way.
     pub fn id(self: &Arc<Self>) -> StackId {
         StackId(Arc::as_ptr(self) as usize)
+    }
+
+    /// Returns the boxes that it is divided into, if a page has been counted.
+    pub(crate) fn boxes(&self) -> Option<&Arc<StackBoxes>> {
+        self.boxes.get()
+    }
+
+    /// Returns the boxes that it is divided into. The page that is counted first makes them.
+    pub(crate) fn boxes_or(&self, make: impl FnOnce() -> Option<StackBoxes>) -> Option<&Arc<StackBoxes>> {
+        match self.boxes.get() {
+            Some(boxes) => Some(boxes),
+            None => make().map(|boxes| self.boxes.get_or_init(|| Arc::new(boxes))),
+        }
     }
 
     /// Gives up the file. Returns whether that is news.

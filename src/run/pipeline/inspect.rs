@@ -64,7 +64,7 @@ impl Run<'_> {
         while let Some(mut job) = next().filter(|_| !self.stop.asked()) {
             let settings = Arc::clone(&job.settings);
             let order = self.order_of(&settings, &Pass::Only);
-            let loader = Loader { run: self, settings: &settings, order };
+            let loader = Loader { run: self, settings: &settings, order, pages: 1 };
             let result = contained(|| loader.read_header(&mut job, &mut buffer));
             if let Some(object) = &job.object {
                 object.let_go();

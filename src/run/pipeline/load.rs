@@ -6,7 +6,7 @@ use std::mem;
 use super::masks::mask_of;
 use super::{Purpose, Run};
 use crate::config::{JpegChoice, PictureSettings, Settings};
-use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob};
+use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
 use crate::fs::stamp::Stamp;
@@ -19,8 +19,9 @@ use crate::slot::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
-use equalize::{Colour, Method, planes};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened, Pages};
+use equalize::clahe::Volume;
+use equalize::{Colour, Layout, Method, Operation, planes};
 use lanes::Order;
 use tracing::trace_span;
 
@@ -113,6 +114,8 @@ pub(super) struct Loader<'r> {
     pub(super) settings: &'r PictureSettings,
     /// What devices do with them.
     pub(super) order: Order,
+    /// How many pages their file has.
+    pub(super) pages: usize,
 }
 
 /// What is known of a picture that waits for others, beside its pixels.
@@ -167,7 +170,11 @@ impl Loader<'_> {
 
     /// Notes what the picture is going to take, for those who decide whether GPUs start.
     fn foresee(&self, opened: &Opened<'_>) {
-        let (Order::Equalize(operation) | Order::Apply(operation)) = self.order else { return };
+        let (Order::Equalize(operation) | Order::EqualizeFrames { operation, .. } | Order::Apply(operation)) =
+            self.order
+        else {
+            return;
+        };
         let (layout, format) = (opened.layout(), opened.format());
         let is_compressed = self.compressed(opened).is_some();
         let least = match is_compressed {
@@ -208,7 +215,33 @@ impl Loader<'_> {
 
     /// Bytes that decoder and lane need beside the slot.
     fn bytes_aside(&self, opened: &Opened<'_>) -> u64 {
-        opened.heap_bytes() + self.order.scratch_bytes(&opened.layout())
+        opened.heap_bytes() + self.scratch_bytes(&opened.layout())
+    }
+
+    /// Bytes that lanes need for a picture beside its slot, and the tables of the boxes that its stack is divided into.
+    fn scratch_bytes(&self, layout: &Layout) -> u64 {
+        let boxes = match self.order {
+            Order::Nothing => Volume::new(layout, self.pages, &self.settings.operation),
+            _ => None,
+        };
+        self.order.scratch_bytes(layout) + boxes.map_or(0, |boxes| boxes.table_bytes())
+    }
+
+    /// Checks that the pages of a file are a volume, if it is to be divided into boxes.
+    fn check_pages(&self, opened: &Opened<'_>, pages: Option<&Pages>) -> Result<(), Refusal> {
+        let operation = &self.settings.operation;
+        if !operation.method.has_boxes() || self.order == (Order::Count { equalize: None }) {
+            return Ok(());
+        }
+        match pages {
+            _ if self.order != Order::Nothing => Err(Refusal::CountedVolume),
+            None => Err(Refusal::NoVolume),
+            Some(pages) if !pages.are_volume() => Err(Refusal::SeveralVolumes),
+            Some(pages) if Volume::new(&opened.layout(), pages.len(), operation).is_none() => {
+                Err(Refusal::LargeBoxes)
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
@@ -225,9 +258,12 @@ impl Loader<'_> {
         if self.order.operation().is_some_and(|operation| !operation.can_equalize(&opened.layout())) {
             return Err(Refusal::DeepLab);
         }
-        let is_adaptive =
-            self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
-        if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
+        match self.order {
+            Order::Count { equalize: Some(Operation { method: Method::Clahe(_), .. }) } if frames > 1 => {
+                Err(Refusal::Animation { frames })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
@@ -256,9 +292,13 @@ impl Loader<'_> {
             let (limits, target) = (&self.run.settings.limits, &self.settings.target);
             let (mut file, _) = open_input(job, limits, &self.run.settings.roots)?;
             let opened = codec::open_within(held, &mut file, buffer, limits, target);
-            let opened = self.masked(opened.map_err(|why| self.with_memory(why))?, job, 0, held)?;
-            self.check_order(&opened)?;
-            let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
+            let mut opened = self.masked(opened.map_err(|why| self.with_memory(why))?, job, 0, held)?;
+            let pages = opened.take_pages();
+            self.check_pages(&opened, pages.as_ref())?;
+            let order = self.order.of_frames(opened.frames() as u32);
+            let this = Self { order, pages: pages.map_or(1, |pages| pages.len()), ..*self };
+            this.check_order(&opened)?;
+            let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
             Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
         })
     }
@@ -306,11 +346,13 @@ impl Loader<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        if let Pass::Apply(luts, parked) = &mut work.pass
+        let pages = pages_of(work);
+        if let Pass::Apply(tables, parked) = &mut work.pass
             && let Some((content, pixels)) = parked.take().and_then(|id| self.run.machine.pool.unpark(id))
             && let Ok(picture) = content.downcast()
         {
-            return self.load_parked(*picture, pixels, luts, &work.attempts, clock);
+            let this = Self { pages, ..*self };
+            return this.load_parked(*picture, pixels, tables, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
         let (limits, target) = (&self.run.settings.limits, &self.settings.target);
@@ -326,7 +368,11 @@ impl Loader<'_> {
             None => codec::open_within(held, &mut file, buffer, limits, target),
         };
         let mut opened = opened.map_err(|why| self.with_memory(why))?;
-        if let Some(pages) = opened.take_pages() {
+        let pages = opened.take_pages();
+        if work.page.is_none() {
+            self.check_pages(&opened, pages.as_ref())?;
+        }
+        if let Some(pages) = pages {
             self.run.machine.rates.expect(pages.len() - 1);
             if pages.are_bands() && matches!(work.pass, Pass::Only) {
                 work.pass = Pass::Count;
@@ -339,7 +385,9 @@ impl Loader<'_> {
             // It is all of its group.
             work.pass = Pass::Only;
         }
-        let this = Self { order: self.run.order_of(self.settings, &work.pass), ..*self };
+        let order = self.run.order_of(self.settings, &work.pass).of_frames(opened.frames() as u32);
+        let pages = pages_of(work);
+        let this = Self { order, pages, ..*self };
         this.load_opened(opened, held, work, known, working, clock)
     }
 
@@ -388,11 +436,21 @@ impl Loader<'_> {
             }
             EmptySlots::Pixels(slots) => self.decode(opened, slots, Content::Pixels)?,
         };
-        if let Pass::Apply(luts, _) = &work.pass {
-            self.give_luts(&mut slots.whole, &decoded, luts)?;
+        if let Pass::Apply(tables, _) = &work.pass {
+            self.give_tables(&mut slots.whole, &decoded, tables)?;
         }
         clock.mark(Stage::Decode);
         Ok(Loaded { slots, content, class, decoded, file })
+    }
+
+    /// Puts the LUTs for a picture behind its pixels, if its tables are such.
+    fn give_tables(&self, slot: &mut Slot, decoded: &Decoded, tables: &Tables) -> Result<(), PictureError> {
+        match tables {
+            Tables::Luts(luts) => self.give_luts(slot, decoded, luts),
+            Tables::Boxes(boxes) if boxes.is_of(&decoded.layout, decoded.levels()) => Ok(()),
+            // Its pages were of one kind, so its file is another one now.
+            Tables::Boxes(_) => Err(PictureError::Changed),
+        }
     }
 
     /// Puts the LUTs for a picture behind its pixels.
@@ -415,18 +473,18 @@ impl Loader<'_> {
         &self,
         picture: ParkedPicture,
         pixels: Unparked,
-        luts: &Luts,
+        tables: &Tables,
         attempts: &Attempts,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
         let ParkedPicture { decoded, class, file } = picture;
         let machine = self.run.machine;
         let layout = decoded.layout;
-        let aside = decoded.heap_bytes(&self.settings.target) + self.order.scratch_bytes(&layout);
+        let aside = decoded.heap_bytes(&self.settings.target) + self.scratch_bytes(&layout);
         let request = Request { attempts, worth: machine.rates.worth(class) };
         let mut slot = machine.pool.take_parked(pixels, self.order.slot_bytes(&layout), aside, request)?;
         clock.mark(Stage::Slot);
-        self.give_luts(&mut slot, &decoded, luts)?;
+        self.give_tables(&mut slot, &decoded, tables)?;
         clock.mark(Stage::Decode);
         Ok(Loaded { slots: slot.into(), content: Content::Pixels, class, decoded, file })
     }
@@ -455,8 +513,8 @@ impl Loader<'_> {
 
     /// Decodes a picture into its slots, as this content.
     fn decode(&self, opened: Opened<'_>, mut slots: Slots, content: Content) -> Result<Filled, PictureError> {
-        // The CPU's lanes would convert byte orders no faster than the codecs do.
-        let is_for_worker = !slots.whole.memory().is_private();
+        // The CPU's lanes would convert byte orders no faster than the codecs do, and this process does not convert any.
+        let is_for_worker = !slots.whole.memory().is_private() && self.order != Order::Nothing;
         let opened = if is_for_worker { opened.keep_byte_orders() } else { opened };
         let workspace = slots.whole.workspace(opened.workspace());
         slots.whole.begin_at(self.lead(&opened));
@@ -466,10 +524,15 @@ impl Loader<'_> {
             _ => opened.decode(slot, workspace, &self.run.machine.cores)?,
         };
         self.give(slots.whole.bytes_mut(), &decoded)?;
-        let scratch = self.order.scratch_bytes(&decoded.layout);
+        let scratch = self.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok((slots, content, decoded))
     }
+}
+
+/// Returns how many pages the file of a job has, as far as is known.
+fn pages_of(work: &QueuedJob) -> usize {
+    work.page.as_ref().map_or(1, |page| page.stack.pages.len())
 }
 
 /// Keeps the pixels of a picture that waits for others in memory, if there is room.

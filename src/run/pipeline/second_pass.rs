@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::load::park;
 use super::{Purpose, Run};
 use crate::config::{PictureSettings, TogetherChoice};
-use crate::device::task::{Pass, Processed, QueuedJob};
+use crate::device::task::{Page, Pass, Picture, Processed, QueuedJob, Tables};
 use crate::error::PictureError;
+use crate::picture::boxes::StackBoxes;
 use crate::run::together::{Complete, PictureCounts};
 use lanes::Order;
 
@@ -15,7 +16,8 @@ impl Run<'_> {
     pub(super) fn first_pass(&self, settings: &PictureSettings) -> Pass {
         match (self.purpose, &settings.luts, settings.together) {
             (Purpose::Count { .. }, ..) => Pass::Only,
-            (Purpose::Equalize, Some(luts), _) => Pass::Apply(Arc::clone(luts), None),
+            (Purpose::Equalize, Some(luts), _) => Pass::Apply(Tables::Luts(Arc::clone(luts)), None),
+            (Purpose::Equalize, None, _) if settings.operation.method.has_boxes() => Pass::Count,
             (Purpose::Equalize, None, TogetherChoice::Page) => Pass::Only,
             (Purpose::Equalize, None, _) => Pass::Count,
         }
@@ -26,6 +28,7 @@ impl Run<'_> {
         let operation = settings.operation;
         match (self.purpose, pass) {
             (Purpose::Count { equalized }, _) => Order::Count { equalize: equalized.then_some(operation) },
+            (Purpose::Equalize, _) if operation.method.has_boxes() => Order::Nothing,
             (Purpose::Equalize, Pass::Only) => Order::Equalize(operation),
             (Purpose::Equalize, Pass::Count) => Order::Count { equalize: None },
             (Purpose::Equalize, Pass::Apply(..)) => Order::Apply(operation),
@@ -38,6 +41,9 @@ impl Run<'_> {
         let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
         if picture.decoded.has_own_range() {
             return self.fail_work(picture.work, PictureError::OwnRange);
+        }
+        if order == Order::Nothing && !count_boxes(&picture, slot.bytes_mut()) {
+            return self.fail_work(picture.work, PictureError::PagesDiffer);
         }
         let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
         if let Some(page) = &picture.work.page {
@@ -68,5 +74,26 @@ impl Run<'_> {
         complete.go_on.into_iter().for_each(QueuedJob::queue_again);
         complete.refused.into_iter().for_each(|work| self.fail_work(work, PictureError::OtherRescale));
         complete.left_out.iter().for_each(|work| self.outlet.miss(&work.job));
+    }
+}
+
+/// Adds a page to the counts of the boxes of its stack; returns whether it is like the others.
+fn count_boxes(picture: &Picture, slot: &[u8]) -> bool {
+    let Picture { decoded, work, .. } = picture;
+    let (layout, levels) = (decoded.layout, decoded.levels());
+    let Some(Page { stack, index }) = &work.page else { return false };
+    let operation = &work.job.settings.operation;
+    let boxes = stack.boxes_or(|| StackBoxes::new(&layout, levels, stack.pages.len(), operation));
+    let Some(boxes) = boxes.filter(|boxes| boxes.is_of(&layout, levels)) else { return false };
+    boxes.count(*index, &slot[..layout.bytes() as usize]);
+    true
+}
+
+/// Equalizes a page of a stack whose boxes have been counted.
+pub(super) fn equalize_boxes(finished: &mut Processed) {
+    let Picture { decoded, work, .. } = &*finished.picture;
+    if let (Pass::Apply(Tables::Boxes(boxes), _), Some(page)) = (&work.pass, &work.page) {
+        let bytes = decoded.layout.bytes() as usize;
+        boxes.equalize(page.index, &mut finished.slot.bytes_mut()[..bytes]);
     }
 }

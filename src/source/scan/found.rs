@@ -34,7 +34,7 @@ impl Found {
         match &settings.naming {
             Naming::Mirror => {
                 let below = prefixes.placed(&self.input, &self.below);
-                settings.out.join(output_below(&below, target.format, target.splits))
+                settings.out.join(output_below(&below, target))
             }
             Naming::Pattern(pattern) => patterned(pattern, &self.below),
             Naming::File(file) => first_output(file.clone(), target.splits),

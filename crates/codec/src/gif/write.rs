@@ -7,7 +7,6 @@ use std::io::{BufWriter, Seek, Write};
 
 use ::gif::{DisposalMethod, Encoder, EncodingError, Frame, Repeat};
 
-use crate::animation;
 use crate::{CodecError, Decoded, Format, pixels_of};
 use equalize::Layout;
 
@@ -18,8 +17,7 @@ pub(crate) fn encoder_bytes(frame: &Layout) -> u64 {
 
 /// Writes the frames in `slot`, each of which has at most 256 colours.
 pub(crate) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Result<u64, CodecError> {
-    let frames = decoded.frames();
-    let frame = animation::frame_of(&decoded.layout, frames);
+    let frame = decoded.frame_layout();
     let [width, height] =
         [frame.width, frame.height].map(|side| u16::try_from(side).expect("checked when it was opened"));
     let start = out.stream_position()?;
@@ -38,12 +36,7 @@ pub(crate) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Resu
     let pixels = pixels_of(&decoded.layout, slot);
     let mut frames = pixels.chunks_exact(frame.bytes() as usize).enumerate().peekable();
     while let Some((number, pixels)) = frames.next() {
-        let mut indexed = Indexed::default();
-        pixels.chunks_exact(frame.pixel_bytes()).try_for_each(|pixel| indexed.add(pixel))?;
-        // Pillow and ffmpeg clear the place of a frame to the background's colour unless it has a transparent index.
-        if frames.peek().is_some_and(|(_, next)| has_holes(next, &frame)) {
-            indexed.transparent_index()?;
-        }
+        let indexed = Indexed::of(pixels, frames.peek().map(|(_, next)| *next), &frame)?;
         let frame = Frame {
             delay: decoded.animation().map_or(0, |animation| animation.delays[number].hundredths()),
             dispose,
@@ -68,9 +61,20 @@ fn has_holes(pixels: &[u8], layout: &Layout) -> bool {
         && pixels.chunks_exact(layout.pixel_bytes()).any(|pixel| pixel.last() == Some(&0))
 }
 
+/// Returns a pixel of one to four channels as RGBA.
+pub(super) fn rgba(pixel: &[u8]) -> [u8; 4] {
+    match *pixel {
+        [gray] => [gray, gray, gray, 255],
+        [gray, alpha] => [gray, gray, gray, alpha],
+        [red, green, blue] => [red, green, blue, 255],
+        [red, green, blue, alpha] => [red, green, blue, alpha],
+        _ => unreachable!("8-bit pixels have one to four channels"),
+    }
+}
+
 /// A frame as indices of its colours.
 #[derive(Default)]
-struct Indexed {
+pub(super) struct Indexed {
     indices: Vec<u8>,
     palette: Vec<u8>,
     transparent: Option<u8>,
@@ -80,15 +84,21 @@ struct Indexed {
 }
 
 impl Indexed {
-    /// Adds a pixel of one to four channels.
-    fn add(&mut self, pixel: &[u8]) -> Result<(), CodecError> {
-        let rgba = match *pixel {
-            [gray] => [gray, gray, gray, 255],
-            [gray, alpha] => [gray, gray, gray, alpha],
-            [red, green, blue] => [red, green, blue, 255],
-            [red, green, blue, alpha] => [red, green, blue, alpha],
-            _ => unreachable!("8-bit pixels have one to four channels"),
-        };
+    /// Returns the frame of these pixels, which is shown before the `next` one.
+    ///
+    /// # Errors
+    /// [`CodecError::CannotRepresent`] if it has too many colours, or half-transparent pixels.
+    pub(super) fn of(pixels: &[u8], next: Option<&[u8]>, frame: &Layout) -> Result<Self, CodecError> {
+        let mut indexed = Self::default();
+        pixels.chunks_exact(frame.pixel_bytes()).try_for_each(|pixel| indexed.add(rgba(pixel)))?;
+        // Pillow and ffmpeg clear the place of a frame to the background's colour unless it has a transparent index.
+        if next.is_some_and(|next| has_holes(next, frame)) {
+            indexed.transparent_index()?;
+        }
+        Ok(indexed)
+    }
+
+    fn add(&mut self, rgba: [u8; 4]) -> Result<(), CodecError> {
         let index = match self.last {
             Some((last, index)) if last == rgba => index,
             _ => self.index_of(rgba)?,
@@ -130,7 +140,11 @@ fn too_many() -> CodecError {
 }
 
 fn cannot(what: &str) -> CodecError {
-    CodecError::cannot_represent(Format::Gif, what, "write it as PNG or WebP (--format png), animated or not")
+    CodecError::cannot_represent(
+        Format::Gif,
+        what,
+        "write it as PNG or WebP (--format png), animated or not; --format gif reduces colours, and tells by how much they change",
+    )
 }
 
 fn encode_error(error: EncodingError) -> CodecError {

@@ -10,6 +10,9 @@ use serde::Deserialize;
 pub(super) struct Series {
     /// The sizes of the array that the samples of all pictures are.
     pub(super) shape: Vec<u64>,
+    /// What its dimensions are, a letter each.
+    #[serde(default)]
+    pub(super) axes: String,
     /// Whether pictures follow the first one without a page of their own.
     #[serde(default)]
     pub(super) truncated: bool,
@@ -136,12 +139,12 @@ fn is_one_channel(xml: &str, size: &str, samples: &str) -> bool {
 }
 
 /// Returns the elements with what follows each, without the `<` that begins them.
-fn elements(xml: &str) -> impl Iterator<Item = &str> {
+pub(super) fn elements(xml: &str) -> impl Iterator<Item = &str> {
     xml.split_inclusive('<')
 }
 
 /// Returns whether an element, without the `<` that begins it, has this name, in any namespace.
-fn is_of(element: &str, name: &str) -> bool {
+pub(super) fn is_of(element: &str, name: &str) -> bool {
     let full = element.split(|c: char| c.is_ascii_whitespace() || c == '/').next().unwrap_or_default();
     full.rsplit(':').next() == Some(name)
 }

@@ -18,7 +18,7 @@ use super::method::Method;
 use super::strips::STRIP;
 use super::values::FirstPage;
 use super::write::{Samples, Written};
-use super::{Parts, arrangement, imagej, malformed, pages, tags};
+use super::{Parts, arrangement, imagej, malformed, pages, tags, volume};
 use crate::cores::Cores;
 use crate::reader::Reader;
 
@@ -73,6 +73,8 @@ pub(crate) struct Stack {
     big: bool,
     /// The bytes of the first directory.
     directory_bytes: u64,
+    /// Whether the pages are the slices of one volume.
+    is_volume: bool,
     first_page: FirstPage,
 }
 
@@ -93,13 +95,19 @@ impl Stack {
         }
         let big = header.form.big;
         let directory_bytes = ifd::written_bytes(&directory.borrowed(), Form::written(big));
-        let stack = Self { directories: places, joined, big, directory_bytes, first_page };
+        let is_volume = volume::is_one(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
+        let stack = Self { directories: places, joined, big, directory_bytes, is_volume, first_page };
         Ok((stack.count() > 1).then_some(stack))
     }
 
     /// Returns the number of pages.
     pub(crate) fn count(&self) -> usize {
         if self.joined > 1 { self.joined as usize } else { self.directories.len() }
+    }
+
+    /// Returns whether the pages are the slices of one volume, as far as the file tells.
+    pub(crate) const fn is_volume(&self) -> bool {
+        self.is_volume
     }
 
     /// Returns where a page is.

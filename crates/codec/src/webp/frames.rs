@@ -213,7 +213,7 @@ pub(super) fn encode(
     const EXIF: u8 = 0x08;
     const XMP: u8 = 0x04;
     const ANIMATED: u8 = 0x02;
-    let frame = animation::frame_of(&decoded.layout, animation.frames());
+    let frame = decoded.frame_layout();
     let sides = [frame.width, frame.height].map(|side| short(side - 1)).concat();
     let icc = decoded.metadata.icc_in(Format::WebP, frame.pixel);
     let (exif, xmp) = (decoded.metadata.exif.as_deref(), decoded.metadata.xmp.as_deref());

@@ -26,6 +26,16 @@ pub enum Tiles {
         /// Tiles down; 0 counts as 1.
         y: u32,
     },
+    /// A fixed number of tiles in each direction of a stack of pictures, which are boxes ([`Volume`](super::Volume)). A picture by itself has the
+    /// tiles of a grid, which is the same.
+    Boxes {
+        /// Tiles across; 0 counts as 1.
+        x: u32,
+        /// Tiles down; 0 counts as 1.
+        y: u32,
+        /// Tiles along the stack; 0 counts as 1.
+        z: u32,
+    },
     /// Tiles as close as possible to squares with sides of this many pixels; 0 counts as 1.
     Pixels(u32),
 }
@@ -34,12 +44,20 @@ impl Tiles {
     /// Returns the number of tiles across and down a picture of this size.
     pub fn grid(self, width: u32, height: u32) -> (u32, u32) {
         match self {
-            Self::Grid { x, y } => (x.max(1), y.max(1)),
+            Self::Grid { x, y } | Self::Boxes { x, y, .. } => (x.max(1), y.max(1)),
             Self::Pixels(side) => {
                 let side = u64::from(side.max(1));
                 let along = |length: u32| ((u64::from(length) + side / 2) / side).max(1) as u32;
                 (along(width), along(height))
             }
+        }
+    }
+
+    /// Returns the number of tiles along a stack, in which pictures by themselves have one.
+    pub fn layers(self) -> u32 {
+        match self {
+            Self::Grid { .. } | Self::Pixels(_) => 1,
+            Self::Boxes { z, .. } => z.max(1),
         }
     }
 }
@@ -88,7 +106,7 @@ impl Geometry {
 
 /// Returns how many of `tiles` tiles of `side` pixels the pixels along `length` take values from. A grid finer than the picture has many
 /// more, all in the padding.
-fn tiles_used(length: u32, side: usize, tiles: u32) -> usize {
+pub(super) fn tiles_used(length: u32, side: usize, tiles: u32) -> usize {
     let last = length as usize - 1;
     let covered = last / side;
     Between::new(last, side, tiles as usize).second.max(covered) + 1

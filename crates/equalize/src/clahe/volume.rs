@@ -1,0 +1,310 @@
+//! CLAHE of stacks of pictures: tiles are boxes, and a voxel is interpolated between the LUTs of the eight boxes whose centres surround it, along the
+//! stack last.
+//!
+//! A plane is divided and padded as one picture is, and the stack by itself: unless the layers of boxes divide its pages, it is padded behind the
+//! last one by reflection. The clip limit is one of a box's pixels. So with one layer and one page the result is that of the picture.
+//!
+//! Pages are counted one by one, in any order, and each part of a page by itself; once all are, tables are made, and pages are equalized one by
+//! one. So no two pages need to be in memory.
+
+use super::fill_lut;
+use super::plane::{PaddedPlane, Rows, Shape};
+use super::tiles::{Axis, Between, Geometry, reflect, tiles_used};
+use crate::clip::{Clipping, LevelsInUse};
+use crate::colour::Plane;
+use crate::executor::{Executor, Team};
+use crate::layout::{Depth, Layout};
+use crate::portable::{Corners, blend_boxes};
+use crate::sample::Sample;
+use crate::simd;
+use crate::{Clahe, Method, Operation};
+
+/// The boxes of a stack of pictures of one layout.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    layout: Layout,
+    operation: Operation,
+    clahe: Clahe,
+    plane: Geometry,
+    pages: usize,
+    /// The layers of boxes that pages take values from.
+    layers: usize,
+    /// The pages that a box has, with padding.
+    depth: usize,
+}
+
+/// A part of a page that is counted by itself: what a row of boxes has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The number of the row of boxes, below [`Volume::rows`].
+    pub row: usize,
+    /// How often the page is in the boxes: more than once if it pads the stack.
+    pub times: u32,
+}
+
+/// The LUTs of all boxes.
+#[derive(Debug)]
+pub enum BoxTables {
+    /// Of 8 bits.
+    Eight(Tables<u8>),
+    /// Of 16 bits.
+    Sixteen(Tables<u16>),
+}
+
+/// The LUTs of boxes, for samples of one depth.
+#[derive(Debug)]
+pub struct Tables<S> {
+    /// One after the other: layer by layer, of each plane after plane, row by row.
+    luts: Vec<S>,
+    /// For each plane that is equalized, whether it is changed.
+    changes: Vec<bool>,
+}
+
+impl Volume {
+    /// Returns the boxes of so many pages. `None` if the method is not CLAHE, there are no pages, or a box has more pixels than can be counted
+    /// (2³² and more).
+    pub fn new(layout: &Layout, pages: usize, operation: &Operation) -> Option<Self> {
+        let Method::Clahe(clahe) = operation.method else { return None };
+        let all_layers = (clahe.tiles.layers() as usize).max(1);
+        if pages == 0 {
+            return None;
+        }
+        let depth = pages / all_layers + usize::from(!pages.is_multiple_of(all_layers));
+        let layers = tiles_used(u32::try_from(pages).ok()?, depth, u32::try_from(all_layers).ok()?);
+        let plane = Geometry::new(layout, &clahe);
+        let volume = Self { layout: *layout, operation: *operation, clahe, plane, pages, layers, depth };
+        u32::try_from(volume.area()).is_ok().then_some(volume)
+    }
+
+    /// Returns the pixels of a box.
+    const fn area(&self) -> u64 {
+        self.plane.area().saturating_mul(self.depth as u64)
+    }
+
+    fn planes(&self) -> &'static [Plane] {
+        self.operation.to_equalize(self.layout.pixel)
+    }
+
+    /// Returns the number of rows of boxes, each of which is counted by itself.
+    pub fn rows(&self) -> usize {
+        self.layers * self.planes().len() * self.plane.rows
+    }
+
+    /// Returns how many counts a row of boxes has.
+    pub const fn row_counts(&self) -> usize {
+        self.plane.columns * self.layout.depth.levels()
+    }
+
+    /// Returns the bytes of the counts of all boxes, and of their LUTs.
+    pub fn table_bytes(&self) -> u64 {
+        let entries = self.rows() as u64 * self.row_counts() as u64;
+        entries * (size_of::<u32>() + self.layout.depth.bytes()) as u64
+    }
+
+    /// Returns the parts of a page that are counted.
+    pub fn parts(&self, page: usize) -> impl Iterator<Item = Part> {
+        let rows = self.planes().len() * self.plane.rows;
+        (0..self.layers).flat_map(move |layer| {
+            let padded = layer * self.depth..(layer + 1) * self.depth;
+            let times = padded.filter(|&at| reflect(at, self.pages) == page).count() as u32;
+            let first = layer * rows;
+            (first..first + if times > 0 { rows } else { 0 }).map(move |row| Part { row, times })
+        })
+    }
+
+    /// Adds the levels of a part of a page to the counts of its row of boxes.
+    ///
+    /// # Panics
+    /// If the length of `pixels` or `counts` is another, or `pixels` holds 16-bit samples at an odd address.
+    pub fn count(&self, pixels: &[u8], part: Part, counts: &mut [u32]) {
+        assert_eq!(pixels.len() as u64, self.layout.bytes(), "the pixels of this layout");
+        assert_eq!(counts.len(), self.row_counts(), "counts of a row of boxes");
+        match self.layout.depth {
+            Depth::Eight => self.count_samples(pixels, part, counts),
+            Depth::Sixteen => self.count_samples::<u16>(bytemuck::cast_slice(pixels), part, counts),
+        }
+    }
+
+    fn count_samples<S: Sample>(&self, samples: &[S], part: Part, counts: &mut [u32]) {
+        let Geometry { rows, tile_width, tile_height, .. } = self.plane;
+        let plane = self.planes()[part.row / rows % self.planes().len()];
+        let plane = PaddedPlane { shape: self.shape(plane), samples, padding: &[] };
+        let mut buffer = Vec::new();
+        let top = part.row % rows * tile_height;
+        for y in (top..top + tile_height).map(|y| reflect(y, self.layout.height as usize)) {
+            for (column, counts) in counts.chunks_exact_mut(S::LEVELS).enumerate() {
+                let across = column * tile_width..(column + 1) * tile_width;
+                for value in plane.values(y, across, &mut buffer) {
+                    counts[value.level()] += part.times;
+                }
+            }
+        }
+    }
+
+    fn shape(&self, plane: Plane) -> Shape {
+        Shape {
+            width: self.layout.width as usize,
+            height: self.layout.height as usize,
+            pixel: self.layout.pixel,
+            plane,
+            relight: self.operation.relight(self.layout.depth),
+        }
+    }
+
+    /// Makes the LUTs of all boxes, once all pages are counted, of the counts of each row of boxes.
+    ///
+    /// # Panics
+    /// If there are not [`Volume::rows`] rows of [`Volume::row_counts`] counts.
+    pub fn tables<C: AsRef<[u32]>>(&self, rows: &[C]) -> BoxTables {
+        assert_eq!(rows.len(), self.rows(), "all rows of boxes");
+        match self.layout.depth {
+            Depth::Eight => BoxTables::Eight(self.tables_of(rows)),
+            Depth::Sixteen => BoxTables::Sixteen(self.tables_of(rows)),
+        }
+    }
+
+    fn tables_of<S: Sample, C: AsRef<[u32]>>(&self, rows: &[C]) -> Tables<S> {
+        let planes = self.planes().len();
+        let of_plane = |plane: usize| {
+            let all = rows.chunks_exact(self.plane.rows).skip(plane).step_by(planes);
+            self.clipping(all.flatten().map(AsRef::as_ref))
+        };
+        let clippings: Vec<Option<Clipping>> = (0..planes).map(of_plane).collect();
+        let levels = self.operation.levels.number(self.layout.depth);
+        let scale = (levels - 1) as f32 / self.area() as f32;
+        let mut luts = vec![S::zeroed(); self.rows() * self.row_counts()];
+        let of_rows = luts.chunks_exact_mut(self.row_counts()).zip(rows).enumerate();
+        for (row, (luts, counts)) in of_rows {
+            let Some(clipping) = &clippings[row / self.plane.rows % planes] else { continue };
+            let of_boxes = counts.as_ref().chunks_exact(S::LEVELS);
+            for (lut, counts) in luts.chunks_exact_mut(S::LEVELS).zip(of_boxes) {
+                fill_lut(&counts[..levels], clipping, scale, &mut lut[..levels]);
+            }
+        }
+        Tables { luts, changes: clippings.iter().map(Option::is_some).collect() }
+    }
+
+    /// Returns what is done to the boxes of a plane with the counts of these rows; nothing if the plane stays as it is.
+    fn clipping<'c>(&self, rows: impl Iterator<Item = &'c [u32]>) -> Option<Clipping> {
+        let levels = self.operation.levels.number(self.layout.depth);
+        if !self.clahe.clip_limit.needs_levels(levels) {
+            return Some(Clipping::new(self.clahe.clip_limit, self.area(), levels));
+        }
+        let mut occurs = vec![false; levels];
+        for counts in rows.flat_map(|row| row.chunks_exact(self.layout.depth.levels())) {
+            occurs.iter_mut().zip(counts).for_each(|(occurs, &count)| *occurs |= count > 0);
+        }
+        Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
+    }
+
+    /// Equalizes a page, in place.
+    ///
+    /// # Panics
+    /// If the length of `pixels` is another, if it holds 16-bit samples at an odd address, or the tables are of another volume.
+    pub fn equalize_page(&self, page: usize, pixels: &mut [u8], tables: &BoxTables) {
+        assert_eq!(pixels.len() as u64, self.layout.bytes(), "the pixels of this layout");
+        match tables {
+            BoxTables::Eight(tables) => self.equalize_samples(page, pixels, tables),
+            BoxTables::Sixteen(tables) => {
+                self.equalize_samples::<u16>(page, bytemuck::cast_slice_mut(pixels), tables);
+            }
+        }
+    }
+
+    fn equalize_samples<S: Sample>(&self, page: usize, samples: &mut [S], tables: &Tables<S>) {
+        let Geometry { columns, rows, tile_width, tile_height, .. } = self.plane;
+        let (mut across, mut down) = (Axis::default(), Axis::default());
+        across.set(self.layout.width as usize, tile_width, columns);
+        down.set(self.layout.height as usize, tile_height, rows);
+        let along = Between::new(page, self.depth, self.layers);
+        let mut buffers = Rows::default();
+        for (number, &plane) in self.planes().iter().enumerate() {
+            if !tables.changes[number] {
+                continue;
+            }
+            let shape = self.shape(plane);
+            let stride = shape.samples(shape.width);
+            let layers = [along.first, along.second]
+                .map(|layer| self.luts_of(tables, layer * self.planes().len() + number));
+            for band in &down.runs {
+                let boxes = layers.map(|luts| {
+                    [band.first, band.second].map(|row| &luts[row * self.row_counts()..][..self.row_counts()])
+                });
+                for y in band.pixels.clone() {
+                    let row = &mut samples[y * stride..(y + 1) * stride];
+                    let weights = (&across, down.weights[y], &along);
+                    shape.change(row, self.operation.strength, &mut buffers, |values| {
+                        blend_row(values, boxes, weights);
+                    });
+                }
+            }
+        }
+        let highest = S::from_level(self.operation.levels.number(self.layout.depth) as u32 - 1);
+        if self.operation.may_exceed_levels(&self.layout) {
+            crate::levels::clamp_samples(samples, self.layout.pixel, highest);
+        }
+    }
+
+    /// Returns the LUTs of the boxes of one layer for one plane.
+    fn luts_of<'t, S>(&self, tables: &'t Tables<S>, layer_and_plane: usize) -> &'t [S] {
+        let length = self.plane.rows * self.row_counts();
+        &tables.luts[layer_and_plane * length..][..length]
+    }
+}
+
+/// Interpolates a row of values between the LUTs of two layers, of each of which there are two rows of boxes.
+fn blend_row<S: Sample>(
+    values: &mut [S],
+    boxes: [[&[S]; 2]; 2],
+    (across, below, along): (&Axis, f32, &Between),
+) {
+    for run in &across.runs {
+        let values = &mut values[run.pixels.clone()];
+        let weights = &across.weights[run.pixels.clone()];
+        let [front, back] = boxes.map(|[top, bottom]| {
+            let [top, bottom] = [top, bottom]
+                .map(|row| [run.first, run.second].map(|column| &row[column * S::LEVELS..][..S::LEVELS]));
+            Corners { top, bottom }
+        });
+        if along.first == along.second {
+            S::blend(values, &front, weights, below);
+        } else {
+            simd::vectorized!(blend_boxes(values, [&front, &back], weights, (below, along.weight)));
+        }
+    }
+}
+
+/// Equalizes a stack of pictures of one layout, one behind the other in `pixels`, in place, with the threads of an [`Executor`].
+///
+/// Returns whether it did: not if [`Volume::new`] has no boxes for it.
+///
+/// # Panics
+/// If the length of `pixels` is not that of so many pictures, or if it holds 16-bit samples at an odd address.
+pub fn equalize_volume_on(
+    executor: &impl Executor,
+    pixels: &mut [u8],
+    layout: &Layout,
+    pages: usize,
+    operation: &Operation,
+) -> bool {
+    let Some(volume) = Volume::new(layout, pages, operation) else { return false };
+    let bytes = layout.bytes() as usize;
+    assert_eq!(pixels.len(), bytes * pages, "the pixels of all pages");
+    let team = Team::new(executor, pixels.len() / layout.depth.bytes());
+    let mut rows = vec![vec![0; volume.row_counts()]; volume.rows()];
+    let source = &*pixels;
+    team.for_each(rows.iter_mut().enumerate().collect(), |(number, counts): (usize, &mut Vec<u32>)| {
+        for (page, pixels) in source.chunks_exact(bytes).enumerate() {
+            volume
+                .parts(page)
+                .filter(|part| part.row == number)
+                .for_each(|part| volume.count(pixels, part, counts));
+        }
+    });
+    let tables = volume.tables(&rows);
+    drop(rows);
+    team.for_each(pixels.chunks_exact_mut(bytes).enumerate().collect(), |(page, pixels)| {
+        volume.equalize_page(page, pixels, &tables);
+    });
+    true
+}
