@@ -185,7 +185,14 @@ fn every_kind_of_tiff_comes_out_as_it_would_as_a_whole_and_keeps_its_tiles() {
             }
         }
     }
-    for settings in ["", "--color per-channel --strength 0.5", "--color hue", "--method stretch"] {
+    let settings = [
+        "",
+        "--color per-channel --strength 0.5",
+        "--color hue --method stretch",
+        "--method clahe",
+        "--method clahe --tiles 3x5 --clip-limit auto --color per-channel",
+    ];
+    for settings in settings {
         place.run(&format!("whole --out expected {settings} --overwrite")).exits(0);
         place.run(&format!("in --out out {LITTLE} {settings} --overwrite")).exits(0);
         place.run(&format!("deep --out out {LITTLE_FOR_DEEP} {settings} --overwrite")).exits(0);

@@ -1,10 +1,38 @@
-//! The boxes that CLAHE divides a stack into, while its pages are counted and when they are equalized.
+//! The boxes that CLAHE divides a stack into, while its pages are counted and when they are equalized; or the tiles of a picture that is read in
+//! bands, which are boxes of one page.
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use equalize::clahe::{BoxTables, Part, Volume};
+use codec::Pages;
+use equalize::clahe::{BoxTables, Extent, Part, Volume};
 use equalize::{Layout, Levels, Operation};
+
+/// What is divided into boxes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Divided {
+    /// A stack of so many pages.
+    Pages(usize),
+    /// A picture of so many rows, in bands.
+    Bands { height: u32 },
+}
+
+impl Divided {
+    pub(crate) fn of(pages: &Pages) -> Self {
+        match pages.height_of_bands() {
+            Some(height) => Self::Bands { height },
+            None => Self::Pages(pages.len()),
+        }
+    }
+
+    /// Returns the boxes, if the operation has any; `layout` is that of a page or band.
+    pub(crate) fn volume(self, layout: &Layout, operation: &Operation) -> Option<Volume> {
+        match self {
+            Self::Pages(pages) => Volume::new(layout, pages, operation),
+            Self::Bands { height } => Volume::new(&Layout { height, ..*layout }, 1, operation),
+        }
+    }
+}
 
 /// The boxes of a stack. Its pages may be counted by several threads at once.
 #[derive(Debug)]
@@ -18,26 +46,35 @@ pub struct StackBoxes {
 }
 
 impl StackBoxes {
-    /// Returns the boxes of a stack of pages of one kind; `None` if the operation has none for it.
-    pub(crate) fn new(layout: &Layout, levels: Levels, pages: usize, operation: &Operation) -> Option<Self> {
-        let volume = Volume::new(layout, pages, &Operation { levels, ..*operation })?;
+    /// Returns the boxes of pages or bands of one kind; `None` if the operation has none for them.
+    pub(crate) fn new(
+        layout: &Layout,
+        levels: Levels,
+        divided: Divided,
+        operation: &Operation,
+    ) -> Option<Self> {
+        let volume = divided.volume(layout, &Operation { levels, ..*operation })?;
         let row = || Mutex::new(vec![0; volume.row_counts()]);
         let rows = (0..volume.rows()).map(|_| row()).collect();
         Some(Self { volume, layout: *layout, levels, rows, tables: OnceLock::new() })
     }
 
-    /// Returns whether pages of this kind are those of the stack.
-    pub(crate) fn is_of(&self, layout: &Layout, levels: Levels) -> bool {
-        self.layout == *layout && self.levels == levels
+    /// Returns whether pages of this kind are those of the stack. Bands differ in their rows.
+    pub(crate) fn is_of(&self, layout: &Layout, levels: Levels, divided: Divided) -> bool {
+        let is_alike = match divided {
+            Divided::Pages(_) => self.layout == *layout,
+            Divided::Bands { .. } => self.layout == Layout { height: self.layout.height, ..*layout },
+        };
+        is_alike && self.levels == levels
     }
 
-    /// Counts a page. Each begins at another row of boxes, so that threads do not wait for each other.
-    pub(crate) fn count(&self, page: usize, pixels: &[u8]) {
-        let mut parts: Vec<Part> = self.volume.parts(page).collect();
-        let first = page % parts.len().max(1);
+    /// Counts a page or band. Each begins at another row of boxes, so that threads do not wait for each other.
+    pub(crate) fn count(&self, extent: Extent, pixels: &[u8]) {
+        let mut parts: Vec<Part> = self.volume.parts(extent).collect();
+        let first = extent.page % parts.len().max(1);
         parts.rotate_left(first);
         for part in parts {
-            self.volume.count(pixels, part, &mut self.row(part.row));
+            self.volume.count(pixels, extent, part, &mut self.row(part.row));
         }
     }
 
@@ -49,10 +86,10 @@ impl StackBoxes {
         });
     }
 
-    /// Equalizes a page, if there are tables.
-    pub(crate) fn equalize(&self, page: usize, pixels: &mut [u8]) {
+    /// Equalizes a page or band, if there are tables.
+    pub(crate) fn equalize(&self, extent: Extent, pixels: &mut [u8]) {
         if let Some(tables) = self.tables.get() {
-            self.volume.equalize_page(page, pixels, tables);
+            self.volume.equalize(extent, pixels, tables);
         }
     }
 

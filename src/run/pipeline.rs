@@ -27,6 +27,7 @@ use crate::device::machine::Machine;
 use crate::device::task::{self, Content, Done, Page, Pass, Picture, Processed, QueuedJob, Task};
 use crate::device::{self, Context};
 use crate::error::{Error, PictureError};
+use crate::picture::boxes::Divided;
 use crate::picture::remark::Remark;
 use crate::progress::timings::{Clock, Load, Stage, thread_time};
 use crate::progress::{Event, Events};
@@ -193,8 +194,8 @@ impl<'a> Run<'a> {
     ) {
         let (mut clock, before) = (Clock::start(), thread_time());
         let settings = Arc::clone(&work.job.settings);
-        let order = self.order_of(&settings, &work.pass);
-        let loader = Loader { run: self, settings: &settings, order, pages: 1 };
+        let order = self.order_of(&settings, &work.pass, work.page.as_ref());
+        let loader = Loader { run: self, settings: &settings, order, divided: Divided::Pages(1) };
         let loaded = contained(|| loader.load(&mut work, buffer, &mut clock));
         work.let_go_of_input();
         if buffer.capacity() > load::OWN_BUFFER {
@@ -206,7 +207,7 @@ impl<'a> Run<'a> {
                 let way = loaded.way();
                 let Loaded { slots, content, class, decoded, file } = loaded;
                 let order = self
-                    .order_of(&settings, &work.pass)
+                    .order_of(&settings, &work.pass, work.page.as_ref())
                     .with_levels(decoded.levels())
                     .of_frames(decoded.frames() as u32);
                 courtesy.lower_for(content, self.machine.devices.have_workers());

@@ -72,7 +72,17 @@ impl Pages {
 
     /// Returns whether they are the bands of one picture.
     pub fn are_bands(&self) -> bool {
-        matches!(self.source, Source::TiffBands(_))
+        self.height_of_bands().is_some()
+    }
+
+    /// Returns how many rows the picture has, if they are its bands.
+    pub fn height_of_bands(&self) -> Option<u32> {
+        if let Source::TiffBands(bands) = &self.source { Some(bands.height()) } else { None }
+    }
+
+    /// Returns the number of the first row of a band in its picture; 0 for a page.
+    pub fn first_row(&self, index: usize) -> u32 {
+        if let Source::TiffBands(bands) = &self.source { bands.first_row(index) } else { 0 }
     }
 
     /// Returns whether the pages are the slices of one volume, in their order, as far as the file tells: not those of several channels or times.

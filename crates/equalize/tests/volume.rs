@@ -1,6 +1,6 @@
 //! CLAHE of volumes against its plain definition: a LUT of all levels for each box of a padded copy, with floats in OpenCV's order.
 
-use histeqd_equalize::clahe::{Volume, equalize_volume_on, fill_lut};
+use histeqd_equalize::clahe::{Extent, Volume, equalize_volume_on, fill_lut};
 use histeqd_equalize::clip::{Clipping, LevelsInUse};
 use histeqd_equalize::{
     Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Sequential, Strength,
@@ -136,19 +136,36 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_pages_does_not_matter(sizes in sizes(), tiles in tiles(), seed: u64) {
+    fn the_order_of_pages_and_of_bands_of_their_rows_does_not_matter(
+        sizes in sizes(),
+        tiles in tiles(),
+        seed: u64,
+        rows_of_a_band in 1_u32..9,
+    ) {
         let operation = operation(tiles, ClipLimit::Times(2.0));
         let layout = layout(sizes, Pixel::Rgb, Depth::Eight);
         let page = layout.bytes() as usize;
         let voxels: Vec<u8> = noise(page * sizes[2], seed).into_iter().map(|level| level as u8).collect();
         let volume = Volume::new(&layout, sizes[2], &operation).unwrap();
         let mut rows = vec![vec![0; volume.row_counts()]; volume.rows()];
-        for (number, pixels) in voxels.chunks_exact(page).enumerate().rev() {
-            volume.parts(number).for_each(|part| volume.count(pixels, part, &mut rows[part.row]));
+        let extents: Vec<Extent> = (0..sizes[2])
+            .flat_map(|page| (0..layout.height).step_by(rows_of_a_band as usize).map(move |row| (page, row)))
+            .map(|(page, first_row)| {
+                Extent { page, first_row, rows: rows_of_a_band.min(layout.height - first_row) }
+            })
+            .collect();
+        let row = page / sizes[1];
+        let place = |Extent { page: number, first_row, rows }: Extent| {
+            let start = number * page + first_row as usize * row;
+            start..start + rows as usize * row
+        };
+        for &extent in extents.iter().rev() {
+            let pixels = &voxels[place(extent)];
+            volume.parts(extent).for_each(|part| volume.count(pixels, extent, part, &mut rows[part.row]));
         }
         let (tables, mut found) = (volume.tables(&rows), voxels.clone());
-        for (number, pixels) in found.chunks_exact_mut(page).enumerate().rev() {
-            volume.equalize_page(number, pixels, &tables);
+        for &extent in extents.iter().rev() {
+            volume.equalize(extent, &mut found[place(extent)], &tables);
         }
         prop_assert_eq!(found, equalized(&voxels, &layout, sizes[2], &operation));
     }

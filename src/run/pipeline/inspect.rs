@@ -8,6 +8,7 @@ use super::load::Loader;
 use super::{Run, contained};
 use crate::device::task::Pass;
 use crate::error::{Error, PictureError};
+use crate::picture::boxes::Divided;
 use crate::picture::remark::Remark;
 use crate::progress::Event;
 use crate::source::Job;
@@ -63,8 +64,8 @@ impl Run<'_> {
         let mut inspected = Vec::new();
         while let Some(mut job) = next().filter(|_| !self.stop.asked()) {
             let settings = Arc::clone(&job.settings);
-            let order = self.order_of(&settings, &Pass::Only);
-            let loader = Loader { run: self, settings: &settings, order, pages: 1 };
+            let order = self.order_of(&settings, &Pass::Only, None);
+            let loader = Loader { run: self, settings: &settings, order, divided: Divided::Pages(1) };
             let result = contained(|| loader.read_header(&mut job, &mut buffer));
             if let Some(object) = &job.object {
                 object.let_go();

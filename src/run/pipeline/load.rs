@@ -10,6 +10,7 @@ use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Ta
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
 use crate::fs::stamp::Stamp;
+use crate::picture::boxes::Divided;
 use crate::picture::kind::kind_of;
 use crate::picture::luts::Luts;
 use crate::progress::timings::{Clock, Stage};
@@ -20,7 +21,6 @@ use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked}
 use crate::source::Job;
 use crate::source::holes::has_holes;
 use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened, Pages};
-use equalize::clahe::Volume;
 use equalize::{Colour, Layout, Method, Operation, planes};
 use lanes::Order;
 use tracing::trace_span;
@@ -114,8 +114,8 @@ pub(super) struct Loader<'r> {
     pub(super) settings: &'r PictureSettings,
     /// What devices do with them.
     pub(super) order: Order,
-    /// How many pages their file has.
-    pub(super) pages: usize,
+    /// What boxes divide, if any do.
+    pub(super) divided: Divided,
 }
 
 /// What is known of a picture that waits for others, beside its pixels.
@@ -129,9 +129,8 @@ impl Loader<'_> {
     /// Returns whether pictures may go through the pipeline in bands: where these have nothing in common but counts.
     fn may_be_cut(&self) -> bool {
         let PictureSettings { operation, masks, .. } = self.settings;
-        let is_by_luts = !matches!(operation.method, Method::Clahe(_)) && operation.colour != Colour::Lab;
         let is_whole = self.run.settings.split_channels || masks.is_some();
-        matches!(self.run.purpose, Purpose::Equalize) && is_by_luts && !is_whole
+        matches!(self.run.purpose, Purpose::Equalize) && operation.colour != Colour::Lab && !is_whole
     }
 
     /// Returns what a device has to know to do the picture alone, if a device may do it.
@@ -221,7 +220,7 @@ impl Loader<'_> {
     /// Bytes that lanes need for a picture beside its slot, and the tables of the boxes that its stack is divided into.
     fn scratch_bytes(&self, layout: &Layout) -> u64 {
         let boxes = match self.order {
-            Order::Nothing => Volume::new(layout, self.pages, &self.settings.operation),
+            Order::Nothing => self.divided.volume(layout, &self.settings.operation),
             _ => None,
         };
         self.order.scratch_bytes(layout) + boxes.map_or(0, |boxes| boxes.table_bytes())
@@ -230,6 +229,10 @@ impl Loader<'_> {
     /// Checks that the pages of a file are a volume, if it is to be divided into boxes.
     fn check_pages(&self, opened: &Opened<'_>, pages: Option<&Pages>) -> Result<(), Refusal> {
         let operation = &self.settings.operation;
+        let has_no_boxes = |pages| Divided::of(pages).volume(&opened.layout(), operation).is_none();
+        if pages.is_some_and(|pages| pages.are_bands() && is_adaptive(operation) && has_no_boxes(pages)) {
+            return Err(Refusal::LargeBoxes);
+        }
         if !operation.method.has_boxes() || self.order == (Order::Count { equalize: None }) {
             return Ok(());
         }
@@ -237,9 +240,7 @@ impl Loader<'_> {
             _ if self.order != Order::Nothing => Err(Refusal::CountedVolume),
             None => Err(Refusal::NoVolume),
             Some(pages) if !pages.are_volume() => Err(Refusal::SeveralVolumes),
-            Some(pages) if Volume::new(&opened.layout(), pages.len(), operation).is_none() => {
-                Err(Refusal::LargeBoxes)
-            }
+            Some(pages) if has_no_boxes(pages) => Err(Refusal::LargeBoxes),
             Some(_) => Ok(()),
         }
     }
@@ -295,8 +296,12 @@ impl Loader<'_> {
             let mut opened = self.masked(opened.map_err(|why| self.with_memory(why))?, job, 0, held)?;
             let pages = opened.take_pages();
             self.check_pages(&opened, pages.as_ref())?;
-            let order = self.order.of_frames(opened.frames() as u32);
-            let this = Self { order, pages: pages.map_or(1, |pages| pages.len()), ..*self };
+            let are_bands = pages.as_ref().is_some_and(Pages::are_bands);
+            let is_adaptive = is_adaptive(&self.settings.operation);
+            let order = if are_bands && is_adaptive { Order::Nothing } else { self.order };
+            let order = order.of_frames(opened.frames() as u32);
+            let divided = pages.as_ref().map_or(Divided::Pages(1), Divided::of);
+            let this = Self { order, divided, ..*self };
             this.check_order(&opened)?;
             let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
             Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
@@ -346,12 +351,12 @@ impl Loader<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        let pages = pages_of(work);
+        let divided = divided_by(work);
         if let Pass::Apply(tables, parked) = &mut work.pass
             && let Some((content, pixels)) = parked.take().and_then(|id| self.run.machine.pool.unpark(id))
             && let Ok(picture) = content.downcast()
         {
-            let this = Self { pages, ..*self };
+            let this = Self { divided, ..*self };
             return this.load_parked(*picture, pixels, tables, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
@@ -385,9 +390,9 @@ impl Loader<'_> {
             // It is all of its group.
             work.pass = Pass::Only;
         }
-        let order = self.run.order_of(self.settings, &work.pass).of_frames(opened.frames() as u32);
-        let pages = pages_of(work);
-        let this = Self { order, pages, ..*self };
+        let order = self.run.order_of(self.settings, &work.pass, work.page.as_ref());
+        let order = order.of_frames(opened.frames() as u32);
+        let this = Self { order, divided: divided_by(work), ..*self };
         this.load_opened(opened, held, work, known, working, clock)
     }
 
@@ -447,7 +452,7 @@ impl Loader<'_> {
     fn give_tables(&self, slot: &mut Slot, decoded: &Decoded, tables: &Tables) -> Result<(), PictureError> {
         match tables {
             Tables::Luts(luts) => self.give_luts(slot, decoded, luts),
-            Tables::Boxes(boxes) if boxes.is_of(&decoded.layout, decoded.levels()) => Ok(()),
+            Tables::Boxes(boxes) if boxes.is_of(&decoded.layout, decoded.levels(), self.divided) => Ok(()),
             // Its pages were of one kind, so its file is another one now.
             Tables::Boxes(_) => Err(PictureError::Changed),
         }
@@ -530,9 +535,14 @@ impl Loader<'_> {
     }
 }
 
-/// Returns how many pages the file of a job has, as far as is known.
-fn pages_of(work: &QueuedJob) -> usize {
-    work.page.as_ref().map_or(1, |page| page.stack.pages.len())
+/// Returns whether tables differ from place to place.
+pub(super) fn is_adaptive(operation: &Operation) -> bool {
+    matches!(operation.method, Method::Clahe(_))
+}
+
+/// Returns what boxes divide of the file of a job, as far as is known.
+fn divided_by(work: &QueuedJob) -> Divided {
+    work.page.as_ref().map_or(Divided::Pages(1), |page| Divided::of(&page.stack.pages))
 }
 
 /// Keeps the pixels of a picture that waits for others in memory, if there is room.

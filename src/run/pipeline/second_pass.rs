@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use super::load::park;
+use super::load::{is_adaptive, park};
 use super::{Purpose, Run};
 use crate::config::{PictureSettings, TogetherChoice};
 use crate::device::task::{Page, Pass, Picture, Processed, QueuedJob, Tables};
 use crate::error::PictureError;
-use crate::picture::boxes::StackBoxes;
+use crate::picture::boxes::{Divided, StackBoxes};
 use crate::run::together::{Complete, PictureCounts};
+use codec::Pages;
+use equalize::Layout;
+use equalize::clahe::Extent;
 use lanes::Order;
 
 impl Run<'_> {
@@ -23,12 +26,17 @@ impl Run<'_> {
         }
     }
 
-    /// Returns what devices do with a picture that has these settings.
-    pub(super) fn order_of(&self, settings: &PictureSettings, pass: &Pass) -> Order {
+    /// Returns what devices do with a picture that has these settings, in this pass; `page` is which of its file it is.
+    pub(super) fn order_of(&self, settings: &PictureSettings, pass: &Pass, page: Option<&Page>) -> Order {
         let operation = settings.operation;
+        let are_bands = page.is_some_and(|page| page.stack.pages.are_bands());
         match (self.purpose, pass) {
             (Purpose::Count { equalized }, _) => Order::Count { equalize: equalized.then_some(operation) },
-            (Purpose::Equalize, _) if operation.method.has_boxes() => Order::Nothing,
+            (Purpose::Equalize, _)
+                if operation.method.has_boxes() || are_bands && is_adaptive(&operation) =>
+            {
+                Order::Nothing
+            }
             (Purpose::Equalize, Pass::Only) => Order::Equalize(operation),
             (Purpose::Equalize, Pass::Count) => Order::Count { equalize: None },
             (Purpose::Equalize, Pass::Apply(..)) => Order::Apply(operation),
@@ -82,18 +90,25 @@ fn count_boxes(picture: &Picture, slot: &[u8]) -> bool {
     let Picture { decoded, work, .. } = picture;
     let (layout, levels) = (decoded.layout, decoded.levels());
     let Some(Page { stack, index }) = &work.page else { return false };
-    let operation = &work.job.settings.operation;
-    let boxes = stack.boxes_or(|| StackBoxes::new(&layout, levels, stack.pages.len(), operation));
-    let Some(boxes) = boxes.filter(|boxes| boxes.is_of(&layout, levels)) else { return false };
-    boxes.count(*index, &slot[..layout.bytes() as usize]);
+    let (operation, divided) = (&work.job.settings.operation, Divided::of(&stack.pages));
+    let boxes = stack.boxes_or(|| StackBoxes::new(&layout, levels, divided, operation));
+    let Some(boxes) = boxes.filter(|boxes| boxes.is_of(&layout, levels, divided)) else { return false };
+    boxes.count(extent_of(&stack.pages, *index, &layout), &slot[..layout.bytes() as usize]);
     true
+}
+
+/// Returns where the pixels of a page or band lie among all of its file.
+fn extent_of(pages: &Pages, index: usize, layout: &Layout) -> Extent {
+    let page = if pages.are_bands() { 0 } else { index };
+    Extent { page, first_row: pages.first_row(index), rows: layout.height }
 }
 
 /// Equalizes a page of a stack whose boxes have been counted.
 pub(super) fn equalize_boxes(finished: &mut Processed) {
     let Picture { decoded, work, .. } = &*finished.picture;
     if let (Pass::Apply(Tables::Boxes(boxes), _), Some(page)) = (&work.pass, &work.page) {
-        let bytes = decoded.layout.bytes() as usize;
-        boxes.equalize(page.index, &mut finished.slot.bytes_mut()[..bytes]);
+        let (layout, bytes) = (decoded.layout, decoded.layout.bytes() as usize);
+        let extent = extent_of(&page.stack.pages, page.index, &layout);
+        boxes.equalize(extent, &mut finished.slot.bytes_mut()[..bytes]);
     }
 }

@@ -40,9 +40,19 @@ impl Bands {
         self.height.div_ceil(self.rows) as usize
     }
 
+    /// Returns the rows of the picture.
+    pub(crate) fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// Returns the number of the first row of a band.
+    pub(crate) fn first_row(&self, index: usize) -> u32 {
+        index as u32 * self.rows
+    }
+
     /// Returns where a band is.
     pub(crate) fn place(&self, index: usize) -> Place {
-        let first = index as u32 * self.rows;
+        let first = self.first_row(index);
         let count = self.rows.min(self.height - first);
         Place { directory: self.directory, part: Part::Rows { first, count }, first_page: self.first_page }
     }

@@ -4,8 +4,8 @@
 //! A plane is divided and padded as one picture is, and the stack by itself: unless the layers of boxes divide its pages, it is padded behind the
 //! last one by reflection. The clip limit is one of a box's pixels. So with one layer and one page the result is that of the picture.
 //!
-//! Pages are counted one by one, in any order, and each part of a page by itself; once all are, tables are made, and pages are equalized one by
-//! one. So no two pages need to be in memory.
+//! Pages, or bands of their rows, are counted one by one, in any order, and each part of one by itself; once all are, tables are made, and they
+//! are equalized one by one. So no two pages need to be in memory, nor all rows of one.
 
 use super::fill_lut;
 use super::plane::{PaddedPlane, Rows, Shape};
@@ -33,7 +33,18 @@ pub struct Volume {
     depth: usize,
 }
 
-/// A part of a page that is counted by itself: what a row of boxes has of it.
+/// Where pixels lie in a stack: rows of a page, in their whole width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The number of the page.
+    pub page: usize,
+    /// The first row, and how many there are.
+    pub first_row: u32,
+    /// How many rows there are.
+    pub rows: u32,
+}
+
+/// A part of an extent that is counted by itself: what a row of boxes has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The number of the row of boxes, below [`Volume::rows`].
@@ -101,37 +112,52 @@ impl Volume {
         entries * (size_of::<u32>() + self.layout.depth.bytes()) as u64
     }
 
-    /// Returns the parts of a page that are counted.
-    pub fn parts(&self, page: usize) -> impl Iterator<Item = Part> {
+    /// Returns all rows of a page.
+    pub fn page(&self, page: usize) -> Extent {
+        Extent { page, first_row: 0, rows: self.layout.height }
+    }
+
+    /// Returns the parts of an extent that are counted.
+    pub fn parts(&self, extent: Extent) -> impl Iterator<Item = Part> {
         let rows = self.planes().len() * self.plane.rows;
         (0..self.layers).flat_map(move |layer| {
             let padded = layer * self.depth..(layer + 1) * self.depth;
-            let times = padded.filter(|&at| reflect(at, self.pages) == page).count() as u32;
-            let first = layer * rows;
-            (first..first + if times > 0 { rows } else { 0 }).map(move |row| Part { row, times })
+            let times = padded.filter(|&at| reflect(at, self.pages) == extent.page).count() as u32;
+            let all = layer * rows..(layer + usize::from(times > 0)) * rows;
+            let counted = all.filter(move |&row| self.rows_of(row, extent).next().is_some());
+            counted.map(move |row| Part { row, times })
         })
     }
 
-    /// Adds the levels of a part of a page to the counts of its row of boxes.
+    /// Returns the rows of pixels that a row of boxes has of an extent, as often as it has them, with their numbers there.
+    fn rows_of(&self, row: usize, extent: Extent) -> impl Iterator<Item = usize> {
+        let Geometry { rows, tile_height, .. } = self.plane;
+        let top = row % rows * tile_height;
+        let height = self.layout.height as usize;
+        let own = extent.first_row as usize..(extent.first_row + extent.rows) as usize;
+        let padded = (top..top + tile_height).map(move |y| reflect(y, height));
+        padded.filter(move |y| own.contains(y)).map(move |y| y - extent.first_row as usize)
+    }
+
+    /// Adds the levels of a part of an extent, which has these pixels, to the counts of its row of boxes.
     ///
     /// # Panics
     /// If the length of `pixels` or `counts` is another, or `pixels` holds 16-bit samples at an odd address.
-    pub fn count(&self, pixels: &[u8], part: Part, counts: &mut [u32]) {
-        assert_eq!(pixels.len() as u64, self.layout.bytes(), "the pixels of this layout");
+    pub fn count(&self, pixels: &[u8], extent: Extent, part: Part, counts: &mut [u32]) {
+        assert_eq!(pixels.len() as u64, self.layout_of(extent).bytes(), "the pixels of these rows");
         assert_eq!(counts.len(), self.row_counts(), "counts of a row of boxes");
         match self.layout.depth {
-            Depth::Eight => self.count_samples(pixels, part, counts),
-            Depth::Sixteen => self.count_samples::<u16>(bytemuck::cast_slice(pixels), part, counts),
+            Depth::Eight => self.count_samples(pixels, extent, part, counts),
+            Depth::Sixteen => self.count_samples::<u16>(bytemuck::cast_slice(pixels), extent, part, counts),
         }
     }
 
-    fn count_samples<S: Sample>(&self, samples: &[S], part: Part, counts: &mut [u32]) {
-        let Geometry { rows, tile_width, tile_height, .. } = self.plane;
+    fn count_samples<S: Sample>(&self, samples: &[S], extent: Extent, part: Part, counts: &mut [u32]) {
+        let Geometry { rows, tile_width, .. } = self.plane;
         let plane = self.planes()[part.row / rows % self.planes().len()];
-        let plane = PaddedPlane { shape: self.shape(plane), samples, padding: &[] };
+        let plane = PaddedPlane { shape: self.shape(plane, extent), samples, padding: &[] };
         let mut buffer = Vec::new();
-        let top = part.row % rows * tile_height;
-        for y in (top..top + tile_height).map(|y| reflect(y, self.layout.height as usize)) {
+        for y in self.rows_of(part.row, extent) {
             for (column, counts) in counts.chunks_exact_mut(S::LEVELS).enumerate() {
                 let across = column * tile_width..(column + 1) * tile_width;
                 for value in plane.values(y, across, &mut buffer) {
@@ -141,10 +167,14 @@ impl Volume {
         }
     }
 
-    fn shape(&self, plane: Plane) -> Shape {
+    const fn layout_of(&self, extent: Extent) -> Layout {
+        Layout { height: extent.rows, ..self.layout }
+    }
+
+    fn shape(&self, plane: Plane, extent: Extent) -> Shape {
         Shape {
             width: self.layout.width as usize,
-            height: self.layout.height as usize,
+            height: extent.rows as usize,
             pixel: self.layout.pixel,
             plane,
             relight: self.operation.relight(self.layout.depth),
@@ -197,32 +227,33 @@ impl Volume {
         Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
     }
 
-    /// Equalizes a page, in place.
+    /// Equalizes an extent, which has these pixels, in place.
     ///
     /// # Panics
     /// If the length of `pixels` is another, if it holds 16-bit samples at an odd address, or the tables are of another volume.
-    pub fn equalize_page(&self, page: usize, pixels: &mut [u8], tables: &BoxTables) {
-        assert_eq!(pixels.len() as u64, self.layout.bytes(), "the pixels of this layout");
+    pub fn equalize(&self, extent: Extent, pixels: &mut [u8], tables: &BoxTables) {
+        assert_eq!(pixels.len() as u64, self.layout_of(extent).bytes(), "the pixels of these rows");
         match tables {
-            BoxTables::Eight(tables) => self.equalize_samples(page, pixels, tables),
+            BoxTables::Eight(tables) => self.equalize_samples(extent, pixels, tables),
             BoxTables::Sixteen(tables) => {
-                self.equalize_samples::<u16>(page, bytemuck::cast_slice_mut(pixels), tables);
+                self.equalize_samples::<u16>(extent, bytemuck::cast_slice_mut(pixels), tables);
             }
         }
     }
 
-    fn equalize_samples<S: Sample>(&self, page: usize, samples: &mut [S], tables: &Tables<S>) {
+    fn equalize_samples<S: Sample>(&self, extent: Extent, samples: &mut [S], tables: &Tables<S>) {
         let Geometry { columns, rows, tile_width, tile_height, .. } = self.plane;
         let (mut across, mut down) = (Axis::default(), Axis::default());
         across.set(self.layout.width as usize, tile_width, columns);
         down.set(self.layout.height as usize, tile_height, rows);
-        let along = Between::new(page, self.depth, self.layers);
+        let along = Between::new(extent.page, self.depth, self.layers);
+        let own = extent.first_row as usize..(extent.first_row + extent.rows) as usize;
         let mut buffers = Rows::default();
         for (number, &plane) in self.planes().iter().enumerate() {
             if !tables.changes[number] {
                 continue;
             }
-            let shape = self.shape(plane);
+            let shape = self.shape(plane, extent);
             let stride = shape.samples(shape.width);
             let layers = [along.first, along.second]
                 .map(|layer| self.luts_of(tables, layer * self.planes().len() + number));
@@ -230,8 +261,8 @@ impl Volume {
                 let boxes = layers.map(|luts| {
                     [band.first, band.second].map(|row| &luts[row * self.row_counts()..][..self.row_counts()])
                 });
-                for y in band.pixels.clone() {
-                    let row = &mut samples[y * stride..(y + 1) * stride];
+                for y in band.pixels.start.max(own.start)..band.pixels.end.min(own.end) {
+                    let row = &mut samples[(y - own.start) * stride..][..stride];
                     let weights = (&across, down.weights[y], &along);
                     shape.change(row, self.operation.strength, &mut buffers, |values| {
                         blend_row(values, boxes, weights);
@@ -295,16 +326,17 @@ pub fn equalize_volume_on(
     let source = &*pixels;
     team.for_each(rows.iter_mut().enumerate().collect(), |(number, counts): (usize, &mut Vec<u32>)| {
         for (page, pixels) in source.chunks_exact(bytes).enumerate() {
+            let extent = volume.page(page);
             volume
-                .parts(page)
+                .parts(extent)
                 .filter(|part| part.row == number)
-                .for_each(|part| volume.count(pixels, part, counts));
+                .for_each(|part| volume.count(pixels, extent, part, counts));
         }
     });
     let tables = volume.tables(&rows);
     drop(rows);
     team.for_each(pixels.chunks_exact_mut(bytes).enumerate().collect(), |(page, pixels)| {
-        volume.equalize_page(page, pixels, &tables);
+        volume.equalize(volume.page(page), pixels, &tables);
     });
     true
 }
