@@ -138,6 +138,19 @@ fn what_a_record_says_of_the_settings_is_the_same_in_every_version() {
 }
 
 #[test]
+fn what_a_folder_cannot_set_its_preset_does_not_set_either() {
+    let below = |run: &str, folder: &str| {
+        let settings = Settings::resolve(parse(run), Request::default()).unwrap();
+        settings.below(&parse(folder)).unwrap().of_outputs().to_owned()
+    };
+    assert_eq!(below("", "preset = 'training'"), "method = \"clahe\"\n", "it leaves JPEGs to the run");
+    let photo = "method = \"clahe\"\nstrength = 0.5\ncolor = \"hue\"\n";
+    assert_eq!(below("preset = 'training'", "preset = 'photo'"), format!("{photo}jpeg = \"cpu\"\n"));
+    assert_eq!(below("preset = 'photo'", "strength = 0.25"), photo.replace("0.5", "0.25"));
+    assert_eq!(below("preset = 'photo'", "preset = 'none'"), "");
+}
+
+#[test]
 fn the_brief_names_the_method_and_what_has_an_effect() {
     let of = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().in_brief();
     assert_eq!(of("tiles = '4x2'"), "method global, strength 1, color luma, format keep, depth keep");
@@ -152,6 +165,10 @@ fn the_brief_names_the_method_and_what_has_an_effect() {
     assert_eq!(
         of("method = 'clahe'\ntile-size = 32\ncolor = 'gray'\nformat = 'png'\ndepth = '8'"),
         "method clahe, strength 1, clip-limit auto, tile-size 32, color gray, format png, depth 8"
+    );
+    assert_eq!(
+        of("preset = 'photo'"),
+        "method clahe, strength 0.5, clip-limit auto, tiles 8x8, color hue, format keep, depth keep"
     );
 }
 
