@@ -61,6 +61,18 @@ fn what_is_printed_is_a_file_that_sets_the_same() {
 }
 
 #[test]
+fn the_documentation_says_what_each_preset_sets() {
+    let printed = Place::new().run("presets").exits(0).stdout();
+    for table in printed.split("\n[").skip(1) {
+        let (name, lines) = table.split_once("]\n").unwrap();
+        let keys = lines.lines().take_while(|line| !line.is_empty());
+        let keys: Vec<_> = keys.map(|line| format!("`{line}`")).collect();
+        let row = format!("| `{name}` | {} |\n", keys.join(", "));
+        assert!(include_str!("../../docs/methods.md").contains(&row), "{row}");
+    }
+}
+
+#[test]
 fn each_layer_goes_over_those_below_it_whichever_there_are() {
     let place = Place::new();
     place.file("in/a.pgm", ramp());
