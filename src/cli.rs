@@ -153,7 +153,7 @@ A folder with the name of a command, such as 'devices', must be written './devic
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd status <OUT>\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
+    override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd presets\n       histeqd status <OUT>\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     subcommand_help_heading = "Commands"

@@ -47,7 +47,7 @@ pub use folder_file::FolderError;
 pub use levels::{LevelsChoice, NoData};
 pub(crate) use local::refuse_url;
 pub use picture::PictureSettings;
-pub use preset::PRESETS;
+pub(crate) use preset::PRESETS;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, Notify, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
@@ -268,11 +268,6 @@ impl Settings {
     /// # Errors
     /// A sentence for the user, about an invalid glob, choices that exclude each other, or a reference that cannot be used.
     pub fn resolve(written: Written, request: Request) -> Result<Self, String> {
-        let as_written = written.clone();
-        Self::resolve_all(written, request).map_err(|why| as_written.naming_preset(why))
-    }
-
-    fn resolve_all(written: Written, request: Request) -> Result<Self, String> {
         let (as_written, written) = (written.clone(), written.resolved());
         if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
             return Err("--jpeg gpu needs a GPU, and --devices cpu uses none".to_owned());
@@ -298,7 +293,7 @@ impl Settings {
             is_streamed: request.naming == Naming::StandardOutput,
             has_objects: request.inputs.iter().any(|input| store::is_url(input)),
         };
-        together::check(&written, &kind)?;
+        together::check(&written, &kind).map_err(|why| as_written.naming_preset(why))?;
         let threads = machine::threads(key(written.threads));
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;
@@ -311,8 +306,9 @@ impl Settings {
         let named = request.roots.clone().unwrap_or_default();
         let for_objects = if storage::is_named(&request) { memory / storage::SHARE } else { 0 };
         let memory = memory - for_objects;
+        let picture = PictureSettings::resolve(&written, &limits, memory, &named);
         Ok(Self {
-            picture: Arc::new(PictureSettings::resolve(&written, &limits, memory, &named)?),
+            picture: Arc::new(picture.map_err(|why| as_written.naming_preset(why))?),
             limits,
             threads: threads.0.get(),
             memory,

@@ -25,7 +25,7 @@ pub(super) enum Role {
     Worker,
     /// How a service does what it watches itself.
     Service,
-    /// What keys are that nobody writes.
+    /// What other keys say that nobody writes.
     Preset,
     /// Anything else.
     Run,

@@ -35,8 +35,7 @@ impl Written {
         Self { preset, ..self.spelled_out() }.over(Self::defaults())
     }
 
-    /// Returns every key with a value: that of the preset or the default if it was not written, and for threads and memory this machine's number instead of
-    /// `auto`.
+    /// Returns the same, with this machine's numbers for threads and memory instead of `auto`.
     #[must_use]
     pub fn resolved(self) -> Self {
         let mut all = self.completed();
@@ -46,8 +45,8 @@ impl Written {
         all
     }
 
-    /// Returns all keys as a configuration file: what was written, and the preset and defaults for the rest. `auto` stays `auto`, so that the file is
-    /// right on other machines too; its value on this machine is in a comment.
+    /// Returns all keys as a configuration file: what was written, and the preset and the defaults for the rest. `auto` stays `auto`, so that
+    /// the file is right on other machines too; its value on this machine is in a comment.
     pub fn explained(self) -> String {
         let all = self.completed();
         let (file, here) = (all.to_toml(), all.resolved().to_toml());
@@ -58,7 +57,7 @@ impl Written {
         lines.collect()
     }
 
-    /// Returns the names of the keys that have another value in `other`. The keys of a preset are not: it is a key itself.
+    /// Returns the names of the keys that have another value in `other`. Of what a preset sets only its name is compared.
     pub fn differing(&self, other: &Self) -> Vec<String> {
         let [these, those] = [self, other].map(|written| table(&written.clone().over(Self::defaults())));
         these.into_iter().filter(|(key, value)| those.get(key) != Some(value)).map(|(key, _)| key).collect()

@@ -3,26 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use clap::ValueEnum;
-
 use super::text::name;
 use super::written::table;
 use super::{Preset, Written};
 
 /// The presets as users read them: a table of keys under the name of each.
-pub const PRESETS: &str = include_str!("../../presets.toml");
+pub(crate) const PRESETS: &str = include_str!("../../presets.toml");
 
 static KEYS: LazyLock<BTreeMap<String, Written>> =
     LazyLock::new(|| toml::from_str(PRESETS).expect("the file that comes with the program can be read"));
 
 impl Preset {
-    /// Returns the presets that set anything, in the order of their flag's help.
-    pub fn all() -> impl Iterator<Item = Self> {
-        Self::value_variants().iter().copied().filter(|preset| *preset != Self::None)
-    }
-
     /// Returns the keys that it sets.
-    pub fn keys(self) -> Written {
+    pub(super) fn keys(self) -> Written {
         KEYS.get(&name(&self)).cloned().unwrap_or_default()
     }
 }
@@ -30,7 +23,7 @@ impl Preset {
 impl Written {
     /// Returns the keys with those of the preset that is chosen below them, and without its name.
     #[must_use]
-    pub fn spelled_out(mut self) -> Self {
+    pub(crate) fn spelled_out(mut self) -> Self {
         let preset = self.preset.take().map(Preset::keys);
         self.over(preset.unwrap_or_default())
     }
@@ -58,7 +51,7 @@ impl Written {
     pub(super) fn naming_preset(&self, why: String) -> String {
         let (own, preset) = (table(self), self.preset.unwrap_or(Preset::None));
         let keys = table(&preset.keys());
-        let named = keys.keys().filter(|key| !own.contains_key(*key) && why.contains(&format!("--{key} ")));
+        let named = keys.keys().filter(|key| !own.contains_key(*key) && why.contains(&format!("--{key}")));
         let named: Vec<_> = named.map(|key| format!("--{key}")).collect();
         match named.as_slice() {
             [] => why,
@@ -69,19 +62,25 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
     use crate::config::{Request, RunKind, Settings};
 
+    fn all() -> impl Iterator<Item = Preset> {
+        Preset::value_variants().iter().copied().filter(|preset| *preset != Preset::None)
+    }
+
     #[test]
     fn every_preset_has_its_keys_and_nothing_else_has() {
-        let named: Vec<String> = Preset::all().map(|preset| name(&preset)).collect();
+        let named: Vec<String> = all().map(|preset| name(&preset)).collect();
         assert!(KEYS.keys().all(|key| named.contains(key)) && KEYS.len() == named.len());
         assert_eq!(Preset::None.keys(), Written::default());
     }
 
     #[test]
     fn every_preset_can_be_used_and_each_of_its_keys_has_an_effect() {
-        for preset in Preset::all() {
+        for preset in all() {
             let keys = preset.keys();
             assert!(keys.differing(&Written::default()).len() == table(&keys).len(), "{preset:?}: a default");
             keys.check_effects(&keys, RunKind::Batch, false).unwrap();
@@ -121,5 +120,6 @@ mod tests {
             format!("{why} (--preset photo sets --method)")
         );
         assert_eq!(refused("preset = 'photo'\nmethod = 'clahe'\ntogether = 'file'"), why);
+        assert!(refused("preset = 'xray'\ncolor = 'lab'").ends_with("(--preset xray sets --levels)"));
     }
 }
