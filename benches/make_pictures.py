@@ -84,7 +84,7 @@ def sheet(rows, target, quality=85):
             sheet.paste(one, (GAP + column * (cell_width + GAP), y))
         y += row[0].height + GAP
     sheet.save(target, quality=quality)
-    print(target.relative_to(ROOT), target.stat().st_size, 'bytes')
+    print(target, target.stat().st_size, 'bytes')
 
 
 def before_after(binary, font, scratch):
