@@ -123,10 +123,10 @@ Configuration:
   Flags override the configuration file, which overrides what --preset sets, which
   overrides the defaults. The file is the one named by --config, or
   $XDG_CONFIG_HOME/histeqd/config.toml (by default ~/.config/histeqd/config.toml) if it
-  exists; no other place is searched. Its keys are the long flags under Picture, Output, Selection, Resources and Watching,
-  without the dashes, except --split-channels, which is only a flag, and
-  --deterministic, which is jpeg = \"cpu\". --print-config prints all of them with
-  the values that would be used.
+  exists; no other place is searched. Its keys are the long flags under Picture,
+  Output, Selection, Resources and Watching, without the dashes, except
+  --split-channels, which is only a flag, and --deterministic, which is jpeg = \"cpu\".
+  --print-config prints all of them with the values that would be used.
 
 Units:
   Sizes      512MiB, 4GiB; kB, MB and GB are powers of ten; a bare number is bytes
