@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Draws the pictures of README and of the documentation: histeqd's outputs beside its inputs, with their histograms.
 
-usage: benches/make_pictures.py [HISTEQD]        needs: pip install numpy pillow; HISTEQD is target/release/histeqd by default
+usage: benches/make_pictures.py [HISTEQD]        needs: pip install numpy pillow scikit-image; HISTEQD is target/release/histeqd by default
 
-Writes docs/before-after.jpg, docs/photograph.jpg, docs/stretch-match.jpg, docs/measured.jpg and docs/clahe.jpg. docs/rocket.jpg is scikit-image's rocket.jpg (SpaceX,
+Writes docs/before-after.jpg, docs/photograph.jpg, docs/stretch-match.jpg, docs/measured.jpg, docs/presets.jpg and docs/clahe.jpg. docs/rocket.jpg is scikit-image's rocket.jpg (SpaceX,
 CC0) made smaller; docs/landsat.png is a piece of a band of Landsat 8 (USGS, public domain), samples as in geotrellis' lc8-utm-1.tif (Apache-2.0).
+Of scikit-image come a portrait (NASA, public domain), a cup of coffee (Rachel Michetti, CC0) and a page of text (CC0).
 """
 import subprocess, sys, tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 ROOT = Path(__file__).resolve().parent.parent
 INBOX = ROOT / 'examples/inbox'
 CELL, STRIP, GAP, LABEL = 380, 90, 14, 30  # pixels: a picture's width, a histogram's height, between cells, a caption
+SMALL = (208, 136)  # pixels: a picture of the sheet of presets
 PAPER, INK, BARS = (255, 255, 255), (40, 40, 40), (70, 105, 150)
 PICTURES = ['yeast-colonies.jpg', 'microscope/nuclei.tif', 'radiology/abdomen-mr-16bit.pgm']
 # A number counts in all 65,536 levels of a 16-bit picture, so it has to be higher for the same effect.
@@ -50,31 +52,39 @@ def histogram(picture, width):
     return strip.resize((width, STRIP), Image.NEAREST)
 
 
+def plain_cell(picture, caption, font, width, height):
+    """One picture with its caption above."""
+    scale = max(width / picture.width, height / picture.height)
+    size = (round(picture.width * scale), round(picture.height * scale))
+    fitted = picture.convert('RGB').resize(size, Image.LANCZOS)
+    left, top = (fitted.width - width) // 2, (fitted.height - height) // 2
+    whole = Image.new('RGB', (width, LABEL + height), PAPER)
+    ImageDraw.Draw(whole).text((2, 5), caption, INK, font)
+    whole.paste(fitted.crop((left, top, left + width, top + height)), (0, LABEL))
+    return whole
+
+
 def cell(path, caption, font, height):
     """One picture with its caption above and its histogram below."""
     picture = shown(path)
-    scale = max(CELL / picture.width, height / picture.height)
-    size = (round(picture.width * scale), round(picture.height * scale))
-    fitted = picture.convert('RGB').resize(size, Image.LANCZOS)
-    left, top = (fitted.width - CELL) // 2, (fitted.height - height) // 2
     whole = Image.new('RGB', (CELL, LABEL + height + STRIP + 4), PAPER)
-    ImageDraw.Draw(whole).text((2, 5), caption, INK, font)
-    whole.paste(fitted.crop((left, top, left + CELL, top + height)), (0, LABEL))
+    whole.paste(plain_cell(picture, caption, font, CELL, height))
     whole.paste(histogram(picture, CELL), (0, LABEL + height + 4))
     return whole
 
 
-def sheet(rows, target):
+def sheet(rows, target, quality=85):
     """Puts rows of cells together."""
-    width = max(len(row) for row in rows) * (CELL + GAP) + GAP
+    cell_width = rows[0][0].width
+    width = max(len(row) for row in rows) * (cell_width + GAP) + GAP
     sheet = Image.new('RGB', (width, sum(row[0].height + GAP for row in rows) + GAP), PAPER)
     y = GAP
     for row in rows:
         for column, one in enumerate(row):
-            sheet.paste(one, (GAP + column * (CELL + GAP), y))
+            sheet.paste(one, (GAP + column * (cell_width + GAP), y))
         y += row[0].height + GAP
-    sheet.save(target, quality=85)
-    print(target.relative_to(ROOT), target.stat().st_size, 'bytes')
+    sheet.save(target, quality=quality)
+    print(target, target.stat().st_size, 'bytes')
 
 
 def before_after(binary, font, scratch):
@@ -188,6 +198,42 @@ def clahe(binary, font, scratch):
     sheet(rows, ROOT / 'docs/clahe.jpg')
 
 
+def of_presets(scratch):
+    """The pictures of the sheet, with the preset of each."""
+    from skimage import data
+
+    def saved(name, samples):
+        Image.fromarray(samples).save(scratch / name)
+        return scratch / name
+
+    yield saved('portrait.png', data.astronaut()[:340]), 'photo'
+    yield saved('coffee.png', data.coffee()), 'photo'
+    yield ROOT / 'docs/rocket.jpg', 'photo'
+    yield saved('page.png', data.page()), 'scan'
+    # As an old print: black and white have become brown and yellow.
+    yield saved('faded.png', (data.coffee() * [0.6, 0.5, 0.35] + [85, 75, 60]).astype(np.uint8)), 'scan'
+    yield INBOX / 'radiology/abdomen-mr-16bit.pgm', 'xray'
+    yield INBOX / 'microscope/nuclei.tif', 'microscopy'
+    yield ROOT / 'docs/landsat.png', 'satellite'
+
+
+def presets(binary, font, scratch):
+    rows = []
+    for path, preset in of_presets(scratch):
+        last = ['--preset', preset] + (['--no-data', '0'] if preset == 'satellite' else [])
+        others = [['--method', name] for name in ('global', 'clahe', 'stretch')]
+        if preset == 'photo':
+            others[2] = ['--method', 'clahe', '--color', 'hue']
+        cells = [plain_cell(shown(path), 'input', font, *SMALL)]
+        for flags in [*others, last]:
+            caption = ' '.join(flags).replace('--method ', '').replace('--color ', '')
+            out = scratch / f'{path.stem}-{caption}'
+            histeqd(binary, [path], out, flags)
+            cells.append(plain_cell(shown(out / path.name), caption, font, *SMALL))
+        rows.append(cells)
+    sheet(rows, ROOT / 'docs/presets.jpg', quality=72)
+
+
 def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / 'target/release/histeqd')
     font = ImageFont.load_default(17)
@@ -196,6 +242,7 @@ def main():
         photograph(binary, font, Path(scratch))
         stretch_match(binary, font, Path(scratch))
         measured(binary, font, Path(scratch))
+        presets(binary, ImageFont.load_default(14), Path(scratch))
         clahe(binary, font, Path(scratch))
 
 

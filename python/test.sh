@@ -16,7 +16,8 @@ if "$python" -c 'import sys, sysconfig; sys.exit(not sysconfig.get_config_var("P
     ./wheel.sh "$work/wheel" "$python"
 else
     ./wheel.sh "$work/wheel"
-    others+=(opencv-python-headless)
+    others+=(opencv-python-headless albumentations)
+    export NO_ALBUMENTATIONS_UPDATE=1
 fi
 
 "$python" -m venv "$work/clean"

@@ -8,6 +8,7 @@ mod keys;
 mod ledger;
 mod output;
 mod part;
+mod presets;
 #[cfg(feature = "queue")]
 mod queue;
 mod slip;
@@ -35,6 +36,7 @@ use crate::words::without_passwords;
 use config_file::ConfigFile;
 use output::Output;
 pub use part::Part;
+pub use presets::{PresetsCommand, presets};
 #[cfg(feature = "queue")]
 pub(crate) use queue::access;
 #[cfg(feature = "queue")]
@@ -69,7 +71,7 @@ Examples:
   histeqd inbox/ --out done/                   every picture in inbox/
   histeqd photo.jpg --out result.jpg           one picture
   cat a.png | histeqd - --out - > b.png        from standard input to standard output
-  histeqd photos/ --out done/ --method clahe   local contrast; suits photographs better
+  histeqd photos/ --out done/ --preset photo   settings that suit photographs
   histeqd inbox/ --out done/ --format png      all outputs as PNG
   histeqd inbox/ --out done/ --dry-run         list what would be done
   histeqd histogram photo.jpg --plot hist.svg  counts of every channel, and a plot
@@ -84,8 +86,9 @@ Examples:
   Every picture in inbox/, into the same tree in done/:
       histeqd inbox/ --out done/
 
-  Local contrast, which suits most photographs better:
-      histeqd photos/ --out done/ --method clahe
+  Photographs, with settings that suit them; and the same, but stronger:
+      histeqd photos/ --out done/ --preset photo
+      histeqd photos/ --out done/ --preset photo --strength 0.8
 
   All levels evenly over the whole range, but for 1 % at each end; and the look of another picture:
       histeqd plates/ --out done/ --method stretch --clip-low 1 --clip-high 1
@@ -95,7 +98,7 @@ Examples:
       histeqd inbox/ --out done/ --method clahe --clip-limit 2 --tiles 8x8
 
   X-rays of 16 bit, as JPEGs to look at:
-      histeqd xrays/ --out done/ --method clahe --depth 8 --format jpeg
+      histeqd xrays/ --out done/ --preset xray --depth 8 --format jpeg
 
   One picture into a file whose name chooses the format, and one from program to program:
       histeqd xray.tif --out xray.png
@@ -117,13 +120,13 @@ Examples:
       histeqd inbox/ --out done/ --json --quiet | jq .failed
 
 Configuration:
-  Flags override the configuration file, which overrides the defaults. The file is
-  the one named by --config, or $XDG_CONFIG_HOME/histeqd/config.toml (by default
-  ~/.config/histeqd/config.toml) if it exists; no other place is searched. Its keys
-  are the long flags under Picture, Output, Selection, Resources and Watching,
-  without the dashes, except --split-channels, which is only a flag, and
-  --deterministic, which is jpeg = \"cpu\". --print-config prints all of them with
-  the values that would be used.
+  Flags override the configuration file, which overrides what --preset sets, which
+  overrides the defaults. The file is the one named by --config, or
+  $XDG_CONFIG_HOME/histeqd/config.toml (by default ~/.config/histeqd/config.toml) if it
+  exists; no other place is searched. Its keys are the long flags under Picture,
+  Output, Selection, Resources and Watching, without the dashes, except
+  --split-channels, which is only a flag, and --deterministic, which is jpeg = \"cpu\".
+  --print-config prints all of them with the values that would be used.
 
 Units:
   Sizes      512MiB, 4GiB; kB, MB and GB are powers of ten; a bare number is bytes
@@ -150,7 +153,7 @@ A folder with the name of a command, such as 'devices', must be written './devic
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd status <OUT>\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
+    override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd presets\n       histeqd status <OUT>\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     subcommand_help_heading = "Commands"
@@ -279,6 +282,8 @@ pub enum Command {
     Histogram(Box<HistogramCommand>),
     /// List the usable devices, and why a GPU cannot be used
     Devices,
+    /// Print what each preset sets, as a configuration file would
+    Presets(PresetsCommand),
     /// Show what was done for an output folder, how fast, what failed and what is waiting
     Status(StatusCommand),
     /// Have pictures that failed for good tried again
@@ -380,6 +385,7 @@ impl Cli {
             return Err(Error::Usage("--prefix-folder has no effect without an input folder".to_owned()));
         }
         let mut notes = file.without_effect(&written, "the configuration file");
+        notes.extend(written.defaults_over_preset(&flags, &written));
         if self.watch {
             // Folders may say so at any time.
             let left = flags.left_to_folders(&written).into_iter();

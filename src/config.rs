@@ -1,4 +1,5 @@
-//! Settings: flags override the configuration file, which overrides the defaults. They are resolved before anything starts.
+//! Settings: flags override the configuration file, which overrides the preset, which overrides the defaults. They are resolved before
+//! anything starts.
 //!
 //! [`Written`] is the single list of keys. The flags and the file are read into the same type, so that a key has the same name, the same
 //! spelling of its values and the same default wherever it is written.
@@ -20,6 +21,7 @@ mod machine;
 mod method;
 mod outputs;
 mod picture;
+mod preset;
 mod quantity;
 mod service;
 mod service_keys;
@@ -35,7 +37,7 @@ use std::time::Duration;
 
 pub use choice::{
     ClipLimit, Color, DepthChoice, Durability, FormatName, FramesChoice, Grid, InputFile, JpegChoice,
-    LinksChoice, MethodName, Percent, Permissions, PngLevelName, TileSize, Times, TogetherChoice,
+    LinksChoice, MethodName, Percent, Permissions, PngLevelName, Preset, TileSize, Times, TogetherChoice,
 };
 pub use devices::{DeviceChoice, DeviceName};
 pub use effects::RunKind;
@@ -45,6 +47,7 @@ pub use folder_file::FolderError;
 pub use levels::{LevelsChoice, NoData};
 pub(crate) use local::refuse_url;
 pub use picture::PictureSettings;
+pub(crate) use preset::PRESETS;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, Notify, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
@@ -290,7 +293,7 @@ impl Settings {
             is_streamed: request.naming == Naming::StandardOutput,
             has_objects: request.inputs.iter().any(|input| store::is_url(input)),
         };
-        together::check(&written, &kind)?;
+        together::check(&written, &kind).map_err(|why| as_written.naming_preset(why))?;
         let threads = machine::threads(key(written.threads));
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;
@@ -303,8 +306,9 @@ impl Settings {
         let named = request.roots.clone().unwrap_or_default();
         let for_objects = if storage::is_named(&request) { memory / storage::SHARE } else { 0 };
         let memory = memory - for_objects;
+        let picture = PictureSettings::resolve(&written, &limits, memory, &named);
         Ok(Self {
-            picture: Arc::new(PictureSettings::resolve(&written, &limits, memory, &named)?),
+            picture: Arc::new(picture.map_err(|why| as_written.naming_preset(why))?),
             limits,
             threads: threads.0.get(),
             memory,
@@ -356,7 +360,11 @@ impl Settings {
 
     /// Returns the keys that hold below a folder whose files, and those of the folders above it, say this.
     pub(crate) fn written_below(&self, folders: &Written) -> Written {
-        self.flags.clone().over(folders.clone()).over(self.written.clone()).resolved()
+        self.layers_below(folders).over(folder_file::beyond_folders(&self.written)).resolved()
+    }
+
+    fn layers_below(&self, folders: &Written) -> Written {
+        self.flags.clone().over(folders.clone()).over(self.written.clone())
     }
 
     /// Returns what holds for the pictures below such a folder.
@@ -364,6 +372,10 @@ impl Settings {
     /// # Errors
     /// A sentence for the user, about choices that exclude each other.
     pub(crate) fn below(&self, folders: &Written) -> Result<PictureSettings, String> {
+        self.resolve_below(folders).map_err(|why| self.layers_below(folders).naming_preset(why))
+    }
+
+    fn resolve_below(&self, folders: &Written) -> Result<PictureSettings, String> {
         let written = self.written_below(folders);
         let &Self { never_ends: watch, resume, shard, split_channels, is_published, .. } = self;
         let is_streamed = self.naming == Naming::StandardOutput;

@@ -55,6 +55,7 @@ fn run(faults: MakeFaults) -> Result<Exit, Error> {
         Invocation::Publish(settings, place, key) => publish(&settings, &place, key.as_deref()),
         Invocation::Command(Command::Histogram(command)) => count_pictures(*command),
         Invocation::Command(Command::Devices) => print(&device::find::describe()),
+        Invocation::Command(Command::Presets(command)) => print(&cli::presets(&command)),
         #[cfg(feature = "queue")]
         Invocation::Command(Command::Submit(command)) => submit(*command),
         #[cfg(feature = "queue")]

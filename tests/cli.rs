@@ -15,6 +15,7 @@ mod no_data;
 mod outputs;
 mod parts;
 mod prefix;
+mod presets;
 mod record;
 mod report;
 mod signals;

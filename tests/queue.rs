@@ -163,12 +163,14 @@ fn settings_travel_with_the_pictures_and_one_worker_does_all() {
         "--method clahe --clip-limit 3",
         "--format png --strength 0.5",
         "--method match --reference target.pgm",
+        "--preset photo",
+        "--preset training",
     ];
     for (number, settings) in all.iter().enumerate() {
         submit(&place, &queue, &format!("in --out out{number} {settings}")).exits(0);
     }
     // Its own settings of pictures count for nothing.
-    place.file("config.toml", "method = 'stretch'\nformat = 'tiff'\nthreads = 2\n");
+    place.file("config.toml", "preset = 'satellite'\nmethod = 'stretch'\nformat = 'tiff'\nthreads = 2\n");
     work(&place, &queue, "--config config.toml").exits(0);
     for (number, settings) in all.iter().enumerate() {
         expect_as_local(&place, &format!("out{number}"), settings);

@@ -234,8 +234,17 @@ impl Choice for Counting {
 }
 
 /// The keys that say how pictures are equalized before they are counted again.
-const OF_METHODS: [&str; 8] =
-    ["method", "strength", "clip-low", "clip-high", "reference", "clip-limit", "tiles", "tile-size"];
+const OF_METHODS: [&str; 9] = [
+    "preset",
+    "method",
+    "strength",
+    "clip-low",
+    "clip-high",
+    "reference",
+    "clip-limit",
+    "tiles",
+    "tile-size",
+];
 
 /// The keys that say what is counted.
 const OF_COUNTS: [&str; 4] = ["levels", "mask", "no-data", "color"];

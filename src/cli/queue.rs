@@ -194,13 +194,13 @@ impl WorkCommand {
         Style::of(self.quiet, self.verbose)
     }
 
-    /// Returns the keys of this machine, from the command line and the configuration file.
+    /// Returns the keys of this machine, from the command line and the configuration file, with those of its preset.
     ///
     /// # Errors
     /// If the configuration file cannot be used.
     pub fn written(&self) -> Result<Written, Error> {
         let (_, file) = self.config.clone().read()?;
-        Ok(self.keys.written.clone().over(file))
+        Ok(self.keys.written.clone().over(file).spelled_out())
     }
 }
 

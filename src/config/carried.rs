@@ -20,7 +20,7 @@ impl Written {
         picture.keys().to_owned() + overwrite
     }
 
-    /// Returns these keys with those that travel taken from a text that `Written::carried` returned.
+    /// Returns these keys with those that travel taken from a text that `Written::carried` returned, and not from a preset either.
     ///
     /// # Errors
     /// A sentence that says why that text is none.
@@ -31,7 +31,7 @@ impl Written {
         }
         let carried: Self = carried.try_into().map_err(|why: toml::de::Error| why.message().to_owned())?;
         carried.check_carried()?;
-        let mut own = toml::Table::try_from(self).map_err(|why| why.to_string())?;
+        let mut own = toml::Table::try_from(self.clone().spelled_out()).map_err(|why| why.to_string())?;
         own.retain(|key, _| !travels(key));
         Ok(carried.over(own.try_into().map_err(|why: toml::de::Error| why.message().to_owned())?))
     }
@@ -89,7 +89,7 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Request, Settings};
+    use crate::config::{Preset, Request, Settings};
 
     fn parse(text: &str) -> Written {
         toml::from_str(text).unwrap()
@@ -111,12 +111,20 @@ mod tests {
         assert_eq!(used, parse(&format!("{text}threads = 2\nmemory = '1GiB'")));
         assert_eq!(carried(&parse("threads = 2")), "");
         assert_eq!(parse("color = 'gray'").with_carried("").unwrap(), Written::default());
+        assert_eq!(carried(&parse("preset = 'photo'")), carried(&Preset::Photo.keys()));
+        let own = parse("preset = 'training'\nthreads = 2").with_carried(&text).unwrap();
+        assert_eq!(
+            own,
+            parse(&format!("{text}threads = 2\ndurability = 'fast'")),
+            "it says how work is done"
+        );
     }
 
     #[test]
     fn what_does_not_travel_is_refused_on_both_sides() {
         for text in [
             "threads = 7",
+            "preset = 'photo'",
             "state = '/etc'",
             "after = 'delete'",
             "nonsense = 1",

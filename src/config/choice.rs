@@ -23,6 +23,25 @@ pub enum MethodName {
     Clahe,
 }
 
+/// What pictures are of, for which there is a set of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Preset {
+    /// Nothing in particular.
+    None,
+    /// Photographs.
+    Photo,
+    /// Documents and old photographs.
+    Scan,
+    /// X-rays, slices of CT and MR.
+    Xray,
+    /// Pictures of microscopes.
+    Microscopy,
+    /// Satellite scenes.
+    Satellite,
+    /// Pictures to train on.
+    Training,
+}
+
 /// The pictures whose levels are counted together, and that have the same LUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TogetherChoice {

@@ -84,10 +84,10 @@ impl Written {
 
     /// Returns the written keys that have no effect, each with what it needs.
     fn idle(&self, used: &Self, run: RunKind) -> impl Iterator<Item = (&'static str, Need)> {
-        let written = table(self);
+        let (written, used) = (table(self), used.clone().completed());
         KEYS.iter()
             .filter_map(|key| key.need.map(|need| (key.name, need)))
-            .filter(move |(name, need)| !need.is_met(used, run) && written.get(*name).is_some_and(is_set))
+            .filter(move |(name, need)| !need.is_met(&used, run) && written.get(*name).is_some_and(is_set))
     }
 }
 

@@ -64,7 +64,14 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
 
 /// Returns whether a folder may set this key.
 fn is_allowed(name: &str) -> bool {
-    keys::of(Role::Output).any(|key| key.name == name && !key.is_elsewhere)
+    keys::of(Role::Output).chain(keys::of(Role::Preset)).any(|key| key.name == name && !key.is_elsewhere)
+}
+
+/// Returns the keys that a folder cannot set, whatever its preset, as they are in a run with the keys that are `written`.
+pub(super) fn beyond_folders(written: &Written) -> Written {
+    let mut run = table(&written.clone().completed());
+    run.retain(|key, _| !is_allowed(key));
+    run.try_into().expect("keys and values are a table")
 }
 
 /// Returns what has the file's name in a folder.
@@ -89,8 +96,9 @@ mod tests {
         let defaults = table(&Written::defaults());
         for key in keys() {
             let text = format!("# mine\n{key} = {}\n", defaults[&key]);
-            let is_allowed = keys::of(Role::Output).any(|of_outputs| of_outputs.name == key)
-                && !["reference", "lut", "mask", "jpeg"].contains(&key.as_str());
+            let is_allowed = key == "preset"
+                || keys::of(Role::Output).any(|of_outputs| of_outputs.name == key)
+                    && !["reference", "lut", "mask", "jpeg"].contains(&key.as_str());
             let expected = format!(
                 "in/histeqd.toml:2: `{key}` cannot be set by a folder, only by the configuration file or --{key}"
             );

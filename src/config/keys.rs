@@ -25,6 +25,8 @@ pub(super) enum Role {
     Worker,
     /// How a service does what it watches itself.
     Service,
+    /// What other keys say that nobody writes.
+    Preset,
     /// Anything else.
     Run,
 }
@@ -85,7 +87,8 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 52] = [
+pub(super) const KEYS: [Key; 53] = [
+    key("preset", Role::Preset),
     output("method").told(),
     output("strength").told(),
     output("clip-low").told().needs(Method(MethodName::Stretch)),

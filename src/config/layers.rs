@@ -1,4 +1,4 @@
-//! Layers of keys: flags go over the configuration file, which goes over the defaults.
+//! Layers of keys: flags go over the configuration file, which goes over the preset, which goes over the defaults.
 
 use std::sync::LazyLock;
 
@@ -28,21 +28,27 @@ impl Written {
         DEFAULTS.clone()
     }
 
-    /// Returns every key with a value: the default if it was not written, and for threads and memory this machine's number instead of
-    /// `auto`.
+    /// Returns every key with a value: that of the preset if it was not written, or else the default.
+    #[must_use]
+    pub(super) fn completed(self) -> Self {
+        let preset = self.preset;
+        Self { preset, ..self.spelled_out() }.over(Self::defaults())
+    }
+
+    /// Returns the same, with this machine's numbers for threads and memory instead of `auto`.
     #[must_use]
     pub fn resolved(self) -> Self {
-        let mut all = self.over(Self::defaults());
+        let mut all = self.completed();
         let threads = machine::threads(all.threads.unwrap_or(OrAuto::Auto));
         all.threads = Some(OrAuto::Fixed(threads));
         all.memory = all.memory.map(|wanted| OrAuto::Fixed(machine::memory(wanted, threads)));
         all
     }
 
-    /// Returns all keys as a configuration file: what was written, and defaults for the rest. `auto` stays `auto`, so that the file is
-    /// right on other machines too; its value on this machine is in a comment.
+    /// Returns all keys as a configuration file: what was written, and the preset and the defaults for the rest. `auto` stays `auto`, so that
+    /// the file is right on other machines too; its value on this machine is in a comment.
     pub fn explained(self) -> String {
-        let all = self.over(Self::defaults());
+        let all = self.completed();
         let (file, here) = (all.to_toml(), all.resolved().to_toml());
         let lines = file.lines().zip(here.lines()).map(|(line, here)| match here.split_once(" = ") {
             Some((_, value)) if here != line => format!("{line}  # here: {value}\n"),
@@ -51,7 +57,7 @@ impl Written {
         lines.collect()
     }
 
-    /// Returns the names of the keys that have another value in `other`.
+    /// Returns the names of the keys that have another value in `other`. Of what a preset sets only its name is compared.
     pub fn differing(&self, other: &Self) -> Vec<String> {
         let [these, those] = [self, other].map(|written| table(&written.clone().over(Self::defaults())));
         these.into_iter().filter(|(key, value)| those.get(key) != Some(value)).map(|(key, _)| key).collect()

@@ -16,7 +16,7 @@ impl Written {
     /// Returns the keys that decide what outputs look like, as words for people: the most important ones, and those that have another value
     /// than their defaults.
     pub(super) fn in_brief(&self) -> String {
-        let are_sized = matches!(self.tile_size, Some(TileSize::Pixels(_)));
+        let are_sized = matches!(self.clone().completed().tile_size, Some(TileSize::Pixels(_)));
         self.outputs()
             .filter(|(key, _, is_default)| {
                 (key.is_told || !is_default) && !(are_sized && key.name == "tiles")
@@ -29,9 +29,10 @@ impl Written {
     /// Returns the keys that decide what outputs look like and do not belong to another method, each with its value and whether that is the
     /// default.
     fn outputs(&self) -> impl Iterator<Item = (&'static Key, toml::Value, bool)> {
-        let (mut written, defaults) = (table(&self.clone().over(Self::defaults())), table(&Self::defaults()));
-        keys::of(Role::Output).filter(|key| !self.lacks_method(key)).filter_map(move |key| {
-            let value = written.remove(key.name)?;
+        let (all, defaults) = (self.clone().completed(), table(&Self::defaults()));
+        let mut values = table(&all);
+        keys::of(Role::Output).filter(move |key| !all.lacks_method(key)).filter_map(move |key| {
+            let value = values.remove(key.name)?;
             let is_default = defaults.get(key.name) == Some(&value);
             Some((key, value, is_default))
         })

@@ -40,7 +40,7 @@ fn flags_go_over_the_file_and_the_file_over_defaults() {
 
 #[test]
 fn what_is_printed_is_read_back_the_same() {
-    let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+    let text = "preset = 'scan'\nmethod = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                 overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                 links = 'inside'\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                 devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
@@ -112,6 +112,7 @@ fn what_changes_outputs_changes_the_fingerprint_and_nothing_else_does() {
         assert_ne!(of(text), usual, "with {text}, a ledger knows nothing of what was done without");
     }
     assert_ne!(of("method = 'clahe'"), of("method = 'clahe'\nclip-limit = 2"));
+    assert_eq!(of("preset = 'photo'"), of("method = 'clahe'\nstrength = 0.5\ncolor = 'hue'"));
     for text in ["threads = 3", "memory = '1GiB'", "durability = 'fast'", "device-timeout = '5s'"] {
         assert_eq!(of(text), usual, "{text} must not cost any rework");
     }
@@ -138,6 +139,19 @@ fn what_a_record_says_of_the_settings_is_the_same_in_every_version() {
 }
 
 #[test]
+fn what_a_folder_cannot_set_its_preset_does_not_set_either() {
+    let below = |run: &str, folder: &str| {
+        let settings = Settings::resolve(parse(run), Request::default()).unwrap();
+        settings.below(&parse(folder)).unwrap().of_outputs().to_owned()
+    };
+    assert_eq!(below("", "preset = 'training'"), "method = \"clahe\"\n", "it leaves JPEGs to the run");
+    let photo = "method = \"clahe\"\nstrength = 0.5\ncolor = \"hue\"\n";
+    assert_eq!(below("preset = 'training'", "preset = 'photo'"), format!("{photo}jpeg = \"cpu\"\n"));
+    assert_eq!(below("preset = 'photo'", "strength = 0.25"), photo.replace("0.5", "0.25"));
+    assert_eq!(below("preset = 'photo'", "preset = 'none'"), "");
+}
+
+#[test]
 fn the_brief_names_the_method_and_what_has_an_effect() {
     let of = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().in_brief();
     assert_eq!(of("tiles = '4x2'"), "method global, strength 1, color luma, format keep, depth keep");
@@ -152,6 +166,10 @@ fn the_brief_names_the_method_and_what_has_an_effect() {
     assert_eq!(
         of("method = 'clahe'\ntile-size = 32\ncolor = 'gray'\nformat = 'png'\ndepth = '8'"),
         "method clahe, strength 1, clip-limit auto, tile-size 32, color gray, format png, depth 8"
+    );
+    assert_eq!(
+        of("preset = 'photo'"),
+        "method clahe, strength 0.5, clip-limit auto, tiles 8x8, color hue, format keep, depth keep"
     );
 }
 

@@ -12,8 +12,8 @@ use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, Or
 use super::text::{as_name, as_text};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
-    JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, TileSize,
-    Times, TogetherChoice,
+    JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, Preset,
+    TileSize, Times, TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
@@ -27,13 +27,22 @@ use equalize::Strength;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct Written {
+    /// Settings for a kind of picture: photo, scan, xray, microscopy, satellite, training, none [default: none]
+    ///
+    /// A set of the keys below for what the pictures are of, printed by `histeqd presets`: photographs, documents and old photographs, x-rays
+    /// and slices of CT and MR, microscopes' pictures, satellite scenes, or pictures to train on. They hold where no other flag, no
+    /// histeqd.toml and no configuration file says otherwise.
+    #[arg(long, value_name = "NAME", help_heading = "Picture")]
+    #[serde(with = "as_name")]
+    pub preset: Option<Preset>,
+
     /// How contrast is enhanced: global, stretch, match, clahe [default: global]
     ///
     /// "global" is histogram equalization: one table for the whole picture, made from the histogram of the whole
     /// picture. "stretch" spreads the levels over the range without changing how they relate, but for the few that
     /// --clip-low and --clip-high give up. "match" makes the histogram like that of --reference. "clahe" is contrast-limited adaptive histogram equalization: a table for every tile of the picture, with
     /// the contrast limited and the tables blended from tile to tile; with a number as clip limit its results are OpenCV's.
-    /// For photographs "clahe" is the better choice: "global" makes most of them harsh.
+    /// "global" makes most photographs harsh; --preset photo has what suits them.
     #[arg(long, value_name = "METHOD", help_heading = "Picture")]
     #[serde(with = "as_name")]
     pub method: Option<MethodName>,

@@ -236,7 +236,8 @@ impl FolderSettings {
         self.effective.extend(all.filter(|flag| !idle.contains(flag)));
         let used = settings.written_below(layered);
         let idle = own.without_effect(&used, &Shown(path).to_string()).into_iter();
-        self.notes.extend(idle.map(FolderNote::Idle));
+        let covered = own.preset.and_then(|_| settings.written.defaults_over_preset(&settings.flags, &used));
+        self.notes.extend(idle.chain(covered).map(FolderNote::Idle));
     }
 }
 

@@ -7,7 +7,13 @@ fn shells_complete_what_there_is_and_nothing_hidden() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = place.run(&format!("completions {shell}"));
-        script.exits(0).is_silent().prints("clip-limit").prints("per-channel").prints("histogram");
+        script
+            .exits(0)
+            .is_silent()
+            .prints("clip-limit")
+            .prints("per-channel")
+            .prints("histogram")
+            .prints("microscopy");
         assert!(!script.stdout().contains("histeqd process"), "{shell} shows the workers");
         assert!(!script.stdout().contains("subcmd__worker"), "{shell} shows the workers");
     }
@@ -19,7 +25,7 @@ fn every_command_has_a_manual_page() {
     let place = Place::new();
     place.run("man share/man1").exits(0).is_silent();
     let pages = place.tree("share/man1");
-    for command in ["", "-bench", "-devices", "-histogram", "-retry", "-status"] {
+    for command in ["", "-bench", "-devices", "-histogram", "-presets", "-retry", "-status"] {
         assert!(pages.contains(&format!("histeqd{command}.1")), "{command}: {pages:?}");
     }
     assert!(!pages.iter().any(|page| page.contains("worker")), "{pages:?}");
