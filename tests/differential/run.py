@@ -5,7 +5,7 @@
 
 Every picture is written with `--strength 0` and compared with what tifffile, imagecodecs, pydicom, netpbmfile, Pillow and ImageMagick (if it is
 installed) read of the input: that is decoding and encoding. Then it is equalized and compared with the definition, applied to those samples.
-JPEGs are written as PNG, so that nothing is lost; other files in their own format.
+JPEGs are written as PNG, so that nothing is lost; other files in their own format. TIFFs are equalized again with little memory, in bands.
 
 A line a finding: DIFFERS (a fault, exit 1), DISAGREE (the readers do not agree among themselves; histeqd is with some of them or with none), and with
 --verbose also REFUSED (with the reason) and ALONE (no reader took it). known.tsv has what differs for a reason: name, what, reason.
@@ -163,9 +163,21 @@ def check(task):
             wanted = equalized(samples, together, **traits(path))
             why = difference(histeqd(program, path, f'{folder}/b{suffix}'), wanted)
             findings.append(('equalize', 'DIFFERS' if why else 'AGREES', why or ''))
+            if kind(path) == 'tiff':
+                findings += in_bands(program, path, folder, wanted)
         except Exception as error:
             findings.append(('equalize', 'DIFFERS', f'{type(error).__name__}: {error}'))
         return path, findings
+
+
+def in_bands(program, path, folder, wanted):
+    """The finding for a TIFF with so little memory that it is read in bands, if it can be."""
+    memory = max(4 << 20, sum(frame.nbytes for frame in wanted.frames))
+    try:
+        why = difference(histeqd(program, path, f'{folder}/c.tif', '--memory', str(memory)), wanted)
+    except Refused:
+        return []
+    return [('bands', 'DIFFERS' if why else 'AGREES', why or '')]
 
 
 def known():
