@@ -29,8 +29,7 @@ pub(crate) fn of<S: Sample>(shape: &[usize], operation: &Operation) -> PyResult<
 pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, volume: &Volume, threads: usize) {
     let before = batch.before();
     let threads = worthwhile(threads, before.len());
-    let row = || Mutex::new(vec![0; volume.row_counts()]);
-    let rows: Vec<Mutex<Vec<u32>>> = (0..volume.rows()).map(|_| row()).collect();
+    let rows: Vec<_> = (0..volume.rows()).map(|_| Mutex::new(vec![0; volume.row_counts()])).collect();
     share(threads, before.outer_iter().enumerate(), Vec::new, |buffer, (page, slice)| {
         buffer.resize(slice.len(), S::zeroed());
         read(&slice, buffer);

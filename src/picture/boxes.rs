@@ -21,8 +21,7 @@ impl StackBoxes {
     /// Returns the boxes of a stack of pages of one kind; `None` if the operation has none for it.
     pub(crate) fn new(layout: &Layout, levels: Levels, pages: usize, operation: &Operation) -> Option<Self> {
         let volume = Volume::new(layout, pages, &Operation { levels, ..*operation })?;
-        let row = || Mutex::new(vec![0; volume.row_counts()]);
-        let rows = (0..volume.rows()).map(|_| row()).collect();
+        let rows = (0..volume.rows()).map(|_| Mutex::new(vec![0; volume.row_counts()])).collect();
         Some(Self { volume, layout: *layout, levels, rows, tables: OnceLock::new() })
     }
 

@@ -173,11 +173,7 @@ impl Volume {
         team: &Team<'_, E>,
     ) -> Tables<S> {
         let planes = self.planes().len();
-        let of_plane = |plane: usize| {
-            let all = rows.chunks_exact(self.plane.rows).skip(plane).step_by(planes);
-            self.clipping(all.flatten().map(AsRef::as_ref))
-        };
-        let clippings: Vec<Option<Clipping>> = (0..planes).map(of_plane).collect();
+        let clippings: Vec<Option<Clipping>> = (0..planes).map(|plane| self.clipping(plane, rows)).collect();
         let levels = self.operation.levels.number(self.layout.depth);
         let scale = (levels - 1) as f32 / self.area() as f32;
         let mut luts = vec![S::zeroed(); self.rows() * self.row_counts()];
@@ -192,14 +188,15 @@ impl Volume {
         Tables { luts, changes: clippings.iter().map(Option::is_some).collect() }
     }
 
-    /// Returns what is done to the boxes of a plane with the counts of these rows; nothing if the plane stays as it is.
-    fn clipping<'c>(&self, rows: impl Iterator<Item = &'c [u32]>) -> Option<Clipping> {
-        let levels = self.operation.levels.number(self.layout.depth);
-        if !self.clahe.clip_limit.needs_levels(levels) {
-            return Some(Clipping::new(self.clahe.clip_limit, self.area(), levels));
+    /// Returns what is done to the boxes of a plane, by its number; nothing if the plane stays as it is.
+    fn clipping<C: AsRef<[u32]>>(&self, plane: usize, rows: &[C]) -> Option<Clipping> {
+        let (limit, levels) = (self.clahe.clip_limit, self.operation.levels.number(self.layout.depth));
+        if !limit.needs_levels(levels) {
+            return Some(Clipping::new(limit, self.area(), levels));
         }
+        let of_plane = rows.chunks_exact(self.plane.rows).skip(plane).step_by(self.planes().len());
         let mut occurs = vec![false; levels];
-        for counts in rows.flat_map(|row| row.chunks_exact(self.layout.depth.levels())) {
+        for counts in of_plane.flatten().flat_map(|row| row.as_ref().chunks_exact(levels)) {
             occurs.iter_mut().zip(counts).for_each(|(occurs, &count)| *occurs |= count > 0);
         }
         Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
@@ -262,9 +259,10 @@ impl Volume {
 
     /// Returns those of a layer's LUTs between whose boxes the pixels of a band and a run of columns lie.
     fn corners<'t, S: Sample>(&self, luts: &'t [S], band: &Run, run: &Run) -> Corners<'t, S> {
-        let lut =
-            |row: usize, column: usize| &luts[(row * self.plane.columns + column) * S::LEVELS..][..S::LEVELS];
-        let [top, bottom] = [band.first, band.second].map(|row| [lut(row, run.first), lut(row, run.second)]);
+        let [top, bottom] = [band.first, band.second].map(|row| {
+            let row = &luts[row * self.row_counts()..][..self.row_counts()];
+            [run.first, run.second].map(|column| &row[column * S::LEVELS..][..S::LEVELS])
+        });
         Corners { top, bottom }
     }
 }
