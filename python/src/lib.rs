@@ -12,6 +12,7 @@ mod gpu;
 mod pictures;
 mod threads;
 mod views;
+mod volume;
 
 use bytemuck::cast_slice_mut;
 use equalize::{
@@ -55,18 +56,20 @@ impl PyOperation {
         Self::new(Method::Match, color, strength, levels)
     }
 
-    /// A LUT for each tile; no clip limit means automatic, and tiles are a grid or a side.
+    /// A LUT for each tile; no clip limit means automatic, and tiles are a grid, of boxes if it has three sides, or a side.
     #[staticmethod]
     fn clahe(
         clip_limit: Option<f64>,
-        grid: (u32, u32),
+        grid: (u32, u32, Option<u32>),
         side: Option<u32>,
         color: &str,
         strength: u16,
         levels: Option<u32>,
     ) -> PyResult<Self> {
         let clip_limit = clip_limit.map_or(ClipLimit::Auto, ClipLimit::Times);
-        let tiles = side.map_or(Tiles::Grid { x: grid.0, y: grid.1 }, Tiles::Pixels);
+        let (x, y, z) = grid;
+        let of_grid = z.map_or(Tiles::Grid { x, y }, |z| Tiles::Boxes { x, y, z });
+        let tiles = side.map_or(of_grid, Tiles::Pixels);
         Self::new(Method::Clahe(Clahe { clip_limit, tiles }), color, strength, levels)
     }
 }
@@ -221,8 +224,10 @@ fn equalize_pictures(
     ) -> PyResult<()> {
         check_mask(mask, out.shape())?;
         let mask = mask.map(|mask| mask.as_array());
-        with_pair(py, source, out, (operation.levels, threads), |batch| {
-            pictures::equalize(batch, &Task { operation, reference, mask, threads });
+        let volume = volume::of::<S>(out.shape(), &operation)?;
+        with_pair(py, source, out, (operation.levels, threads), |batch| match &volume {
+            Some(volume) => volume::equalize(batch, volume, threads),
+            None => pictures::equalize(batch, &Task { operation, reference, mask, threads }),
         })
     }
     let reference = match &reference {

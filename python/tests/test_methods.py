@@ -129,3 +129,30 @@ def test_auto_is_two_at_8_bit_and_reaches_the_top_at_16():
     twelve = noise((640, 640), np.uint16, high=4095)
     assert histeqd.clahe(twelve).max() > 60_000 > histeqd.clahe(twelve, 2.0, (2, 2)).max()
     np.testing.assert_array_equal(histeqd.clahe(eight, tile_size=16), histeqd.clahe(eight, tiles=(5, 4)))
+
+
+@given(st.tuples(*[st.integers(1, 12)] * 3), st.tuples(*[st.integers(1, 5)] * 3), st.sampled_from(DTYPES), st.floats(0, 9), st.integers(0, 99))
+def test_volumes(shape, tiles, dtype, clip_limit, seed):
+    volume = noise(shape, dtype, seed)
+    expected = model.clahe_volume(volume, clip_limit, *tiles)
+    found = histeqd.clahe(volume, clip_limit, tiles, batch=True)
+    np.testing.assert_array_equal(found, expected)
+    flipped = histeqd.clahe(volume[:, ::-1, ::-1][:, ::-1, ::-1], clip_limit, tiles, batch=True, out=np.zeros((*shape, 2), dtype)[..., 0])
+    np.testing.assert_array_equal(flipped, expected)
+    one = volume[:1]
+    np.testing.assert_array_equal(
+        histeqd.clahe(one, clip_limit, tiles, batch=True), histeqd.clahe(one, clip_limit, tiles[:2], batch=True)
+    )
+
+
+def test_a_volume_is_shared_by_threads_and_has_slices():
+    volume = noise((40, 200, 300), np.uint16)
+    found = histeqd.clahe(volume, 3.0, (8, 8, 4), threads=3)
+    np.testing.assert_array_equal(found, histeqd.clahe(volume, 3.0, (8, 8, 4), threads=1))
+    colours = noise((5, 30, 40, 3), np.uint8)
+    assert histeqd.clahe(colours, 2.0, (2, 2, 2), color="hue").shape == colours.shape
+    assert histeqd.clahe(volume[:0], 2.0, (2, 2, 2), batch=True).shape == (0, 200, 300)
+    with pytest.raises(ValueError, match="tiles: three numbers are for a volume, NHW or NHWC"):
+        histeqd.clahe(volume[0], 2.0, (8, 8, 4))
+    with pytest.raises(TypeError, match="pass .8, 8., for example, or .8, 8, 4. for a volume"):
+        histeqd.clahe(volume, 2.0, (8, 8, 4, 2))

@@ -54,8 +54,7 @@ impl StackBoxes {
         operation: &Operation,
     ) -> Option<Self> {
         let volume = divided.volume(layout, &Operation { levels, ..*operation })?;
-        let row = || Mutex::new(vec![0; volume.row_counts()]);
-        let rows = (0..volume.rows()).map(|_| row()).collect();
+        let rows = (0..volume.rows()).map(|_| Mutex::new(vec![0; volume.row_counts()])).collect();
         Some(Self { volume, layout: *layout, levels, rows, tables: OnceLock::new() })
     }
 

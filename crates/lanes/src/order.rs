@@ -209,7 +209,7 @@ mod tests {
         let order = Order::Equalize(clahe).of_frames(7);
         assert_eq!(order.of_a_part(&stacked), (Order::Equalize(clahe), Layout { height: 23, ..stacked }));
         assert_eq!((order.slot_bytes(&stacked), order.needs_pixels_alone()), (stacked.bytes(), true));
-        let mut pixels: Vec<u8> = (0..stacked.bytes()).map(|at| (at * at >> 5) as u8).collect();
+        let mut pixels: Vec<u8> = (0..stacked.bytes()).map(|at| ((at * at) >> 5) as u8).collect();
         let (mut expected, mut scratch) = (pixels.clone(), Scratch::default());
         for frame in expected.chunks_exact_mut(31 * 23 * 3) {
             equalize(frame, &Layout { height: 23, ..stacked }, &clahe, &mut scratch);

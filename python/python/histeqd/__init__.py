@@ -178,7 +178,7 @@ def match(
 def clahe(
     array: Lent,
     clip_limit: float | Literal["auto"] = "auto",
-    tiles: tuple[int, int] = (8, 8),
+    tiles: tuple[int, int] | tuple[int, int, int] = (8, 8),
     *,
     tile_size: int | None = None,
     color: Color = "luma",
@@ -196,8 +196,9 @@ def clahe(
     clip_limit : float or "auto"
         How high a peak of a tile's histogram may be, as a multiple of the mean over all levels: OpenCV's ``clipLimit``; 0 for no limit. "auto" is 2 for
         ``uint8``, and for ``uint16`` what 2 means there for the levels that occur, as in the command (a number leaves 12-bit samples dark).
-    tiles : (int, int)
-        Tiles across and down, 1 to 1024: OpenCV's ``tileGridSize``.
+    tiles : (int, int) or (int, int, int)
+        Tiles across and down, 1 to 1024: OpenCV's ``tileGridSize``. With a third number a batch is a volume, whose slices its pictures are, and
+        tiles are boxes: so many along the first axis, between which tables are blended too.
     tile_size : int, optional
         The side of about square tiles in pixels, at least 4. It replaces `tiles`.
     color, strength, levels, out, threads, batch
@@ -210,14 +211,11 @@ def clahe(
     """
     auto = isinstance(clip_limit, str) and clip_limit == "auto"
     limit = None if auto else number(clip_limit, 0, 1e6, "clip_limit", 'or "auto"')
-    try:
-        across, down = tiles
-    except (TypeError, ValueError):
-        raise TypeError(f"tiles: is {tiles!r}, not a pair of tiles across and down; pass (8, 8), for example") from None
-    grid = (number(across, 1, 1024, "tiles", whole=True), number(down, 1, 1024, "tiles", whole=True))
+    grid = _grid(tiles)
     side = None if tile_size is None else number(tile_size, 4, 2**32 - 1, "tile_size", whole=True)
     operation = _histeqd.Operation.clahe(limit, grid, side, _color(color), _thousandths(strength), _levels(levels))
-    return _run(array, operation, None, color, levels, None, out, threads, batch)
+    is_volume = grid[2] is not None and side is None
+    return _run(array, operation, None, color, levels, None, out, threads, batch, is_volume)
 
 
 def histogram(
@@ -397,18 +395,33 @@ def apply(
     return result
 
 
-def _run(array, operation, reference, color, levels, mask, out, threads, batch):
+def _run(array, operation, reference, color, levels, mask, out, threads, batch, is_volume=False):
     if _gpu.is_on_gpu(array):
+        _gpu.refuse_volume(is_volume)
         _gpu.refuse_levels(levels)
         _gpu.refuse_color(color)
         return _gpu.equalize(array, operation, reference, mask, out, batch)
     pictures = Pictures(array, batch, "array")
     pictures.check(levels, color)
+    if is_volume and not pictures.is_batch:
+        raise ValueError("tiles: three numbers are for a volume, NHW or NHWC, and this is one picture; pass two")
     mask = as_mask(mask, pictures)
     threads = _threads(threads)
     source, target, result = pictures.into(out)
     _histeqd.equalize_pictures(source, target, operation, mask, reference, threads)
     return result
+
+
+def _grid(tiles):
+    """Return the tiles across and down, and along a volume if they are boxes."""
+    try:
+        across, down, *along = tiles
+    except (TypeError, ValueError):
+        along = [None, None]
+    if len(along) > 1:
+        raise TypeError(f"tiles: is {tiles!r}, not a pair of tiles across and down; pass (8, 8), for example, or (8, 8, 4) for a volume")
+    sides = [number(side, 1, 1024, "tiles", whole=True) for side in (across, down, *along)]
+    return (*sides, None)[:3]
 
 
 def _color(color):

@@ -33,6 +33,12 @@ def refuse_levels(levels):
         )
 
 
+def refuse_volume(is_volume):
+    """Fail if tiles are boxes, which no kernel knows."""
+    if is_volume:
+        raise ValueError("tiles: three numbers are not for arrays in the memory of a GPU; pass the array in the CPU's memory")
+
+
 def refuse_color(color, unknown=("hue", "lab")):
     """Fail if a GPU has no kernel for what is equalized in colours."""
     if color in unknown:

@@ -15,7 +15,7 @@ class Operation:
     @staticmethod
     def clahe(
         clip_limit: Optional[float],
-        grid: tuple[int, int],
+        grid: tuple[int, int, Optional[int]],
         side: Optional[int],
         color: str,
         strength: int,

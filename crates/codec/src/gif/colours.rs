@@ -84,7 +84,6 @@ pub(crate) fn reduce(decoded: &Decoded, mut pixels: &mut [u8]) -> Option<Quantiz
 /// Replaces the colours of the visible pixels of a frame with those of a palette.
 fn quantize(frame: &mut [u8], layout: &Layout, differences: &mut Differences) {
     let channels = layout.pixel.channels();
-    let visible = |pixel: &[u8]| Some(rgba(pixel)).filter(|[.., alpha]| *alpha > 0);
     let sample: Vec<u8> = frame.chunks_exact(channels).filter_map(visible).flatten().collect();
     // One colour is left for transparent pixels.
     let most = if layout.pixel.has_alpha() { 255 } else { 256 };
@@ -109,6 +108,11 @@ fn quantize(frame: &mut [u8], layout: &Layout, differences: &mut Differences) {
     }
 }
 
+/// Returns a pixel as RGBA, unless it is transparent.
+fn visible(pixel: &[u8]) -> Option<[u8; 4]> {
+    Some(rgba(pixel)).filter(|[.., alpha]| *alpha > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -128,7 +132,7 @@ mod tests {
             let colours: HashSet<_> = frame.chunks_exact(channels).collect();
             assert!((2..=most).contains(&colours.len()), "{}", colours.len());
             let differences = || before.iter().zip(&frame).map(|(before, after)| before.abs_diff(*after));
-            assert_eq!(found.sum, differences().map(u64::from).sum());
+            assert_eq!(found.sum, differences().map(u64::from).sum::<u64>());
             assert_eq!(Some(found.most), differences().max());
         }
     }

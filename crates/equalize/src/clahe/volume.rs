@@ -9,10 +9,10 @@
 
 use super::fill_lut;
 use super::plane::{PaddedPlane, Rows, Shape};
-use super::tiles::{Axis, Between, Geometry, reflect, tiles_used};
+use super::tiles::{Axis, Between, Geometry, Run, reflect, tiles_used};
 use crate::clip::{Clipping, LevelsInUse};
 use crate::colour::Plane;
-use crate::executor::{Executor, Team};
+use crate::executor::{Executor, Sequential, Team};
 use crate::layout::{Depth, Layout};
 use crate::portable::{Corners, blend_boxes};
 use crate::sample::Sample;
@@ -185,43 +185,48 @@ impl Volume {
     ///
     /// # Panics
     /// If there are not [`Volume::rows`] rows of [`Volume::row_counts`] counts.
-    pub fn tables<C: AsRef<[u32]>>(&self, rows: &[C]) -> BoxTables {
+    pub fn tables<C: AsRef<[u32]> + Sync>(&self, rows: &[C]) -> BoxTables {
+        self.tables_on(rows, &Team::new(&Sequential, 0))
+    }
+
+    fn tables_on<C: AsRef<[u32]> + Sync, E: Executor>(&self, rows: &[C], team: &Team<'_, E>) -> BoxTables {
         assert_eq!(rows.len(), self.rows(), "all rows of boxes");
         match self.layout.depth {
-            Depth::Eight => BoxTables::Eight(self.tables_of(rows)),
-            Depth::Sixteen => BoxTables::Sixteen(self.tables_of(rows)),
+            Depth::Eight => BoxTables::Eight(self.tables_of(rows, team)),
+            Depth::Sixteen => BoxTables::Sixteen(self.tables_of(rows, team)),
         }
     }
 
-    fn tables_of<S: Sample, C: AsRef<[u32]>>(&self, rows: &[C]) -> Tables<S> {
+    fn tables_of<S: Sample, C: AsRef<[u32]> + Sync, E: Executor>(
+        &self,
+        rows: &[C],
+        team: &Team<'_, E>,
+    ) -> Tables<S> {
         let planes = self.planes().len();
-        let of_plane = |plane: usize| {
-            let all = rows.chunks_exact(self.plane.rows).skip(plane).step_by(planes);
-            self.clipping(all.flatten().map(AsRef::as_ref))
-        };
-        let clippings: Vec<Option<Clipping>> = (0..planes).map(of_plane).collect();
+        let clippings: Vec<Option<Clipping>> = (0..planes).map(|plane| self.clipping(plane, rows)).collect();
         let levels = self.operation.levels.number(self.layout.depth);
         let scale = (levels - 1) as f32 / self.area() as f32;
         let mut luts = vec![S::zeroed(); self.rows() * self.row_counts()];
-        let of_rows = luts.chunks_exact_mut(self.row_counts()).zip(rows).enumerate();
-        for (row, (luts, counts)) in of_rows {
-            let Some(clipping) = &clippings[row / self.plane.rows % planes] else { continue };
+        let of_rows = luts.chunks_exact_mut(self.row_counts()).zip(rows).enumerate().collect();
+        team.for_each(of_rows, |(row, (luts, counts)): (usize, (&mut [S], &C))| {
+            let Some(clipping) = &clippings[row / self.plane.rows % planes] else { return };
             let of_boxes = counts.as_ref().chunks_exact(S::LEVELS);
             for (lut, counts) in luts.chunks_exact_mut(S::LEVELS).zip(of_boxes) {
                 fill_lut(&counts[..levels], clipping, scale, &mut lut[..levels]);
             }
-        }
+        });
         Tables { luts, changes: clippings.iter().map(Option::is_some).collect() }
     }
 
-    /// Returns what is done to the boxes of a plane with the counts of these rows; nothing if the plane stays as it is.
-    fn clipping<'c>(&self, rows: impl Iterator<Item = &'c [u32]>) -> Option<Clipping> {
-        let levels = self.operation.levels.number(self.layout.depth);
-        if !self.clahe.clip_limit.needs_levels(levels) {
-            return Some(Clipping::new(self.clahe.clip_limit, self.area(), levels));
+    /// Returns what is done to the boxes of a plane, by its number; nothing if the plane stays as it is.
+    fn clipping<C: AsRef<[u32]>>(&self, plane: usize, rows: &[C]) -> Option<Clipping> {
+        let (limit, levels) = (self.clahe.clip_limit, self.operation.levels.number(self.layout.depth));
+        if !limit.needs_levels(levels) {
+            return Some(Clipping::new(limit, self.area(), levels));
         }
+        let of_plane = rows.chunks_exact(self.plane.rows).skip(plane).step_by(self.planes().len());
         let mut occurs = vec![false; levels];
-        for counts in rows.flat_map(|row| row.chunks_exact(self.layout.depth.levels())) {
+        for counts in of_plane.flatten().flat_map(|row| row.as_ref().chunks_exact(levels)) {
             occurs.iter_mut().zip(counts).for_each(|(occurs, &count)| *occurs |= count > 0);
         }
         Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
@@ -254,18 +259,19 @@ impl Volume {
                 continue;
             }
             let shape = self.shape(plane, extent);
-            let stride = shape.samples(shape.width);
             let layers = [along.first, along.second]
                 .map(|layer| self.luts_of(tables, layer * self.planes().len() + number));
-            for band in &down.runs {
-                let boxes = layers.map(|luts| {
-                    [band.first, band.second].map(|row| &luts[row * self.row_counts()..][..self.row_counts()])
-                });
+            let places = down.runs.iter().flat_map(|band| across.runs.iter().map(move |run| (band, run)));
+            for (band, run) in places {
+                // The tables of a place stay in cache for all of its rows.
+                let corners = layers.map(|luts| self.corners(luts, band, run));
+                let weights = &across.weights[run.pixels.clone()];
                 for y in band.pixels.start.max(own.start)..band.pixels.end.min(own.end) {
-                    let row = &mut samples[(y - own.start) * stride..][..stride];
-                    let weights = (&across, down.weights[y], &along);
-                    shape.change(row, self.operation.strength, &mut buffers, |values| {
-                        blend_row(values, boxes, weights);
+                    let first = shape.samples((y - own.start) * shape.width + run.pixels.start);
+                    let pixels = &mut samples[first..][..shape.samples(run.pixels.len())];
+                    let weights = (weights, down.weights[y], &along);
+                    shape.change(pixels, self.operation.strength, &mut buffers, |values| {
+                        blend(values, &corners, weights);
                     });
                 }
             }
@@ -281,27 +287,27 @@ impl Volume {
         let length = self.plane.rows * self.row_counts();
         &tables.luts[layer_and_plane * length..][..length]
     }
+
+    /// Returns those of a layer's LUTs between whose boxes the pixels of a band and a run of columns lie.
+    fn corners<'t, S: Sample>(&self, luts: &'t [S], band: &Run, run: &Run) -> Corners<'t, S> {
+        let [top, bottom] = [band.first, band.second].map(|row| {
+            let row = &luts[row * self.row_counts()..][..self.row_counts()];
+            [run.first, run.second].map(|column| &row[column * S::LEVELS..][..S::LEVELS])
+        });
+        Corners { top, bottom }
+    }
 }
 
-/// Interpolates a row of values between the LUTs of two layers, of each of which there are two rows of boxes.
-fn blend_row<S: Sample>(
+/// Interpolates values between the LUTs of two layers.
+fn blend<S: Sample>(
     values: &mut [S],
-    boxes: [[&[S]; 2]; 2],
-    (across, below, along): (&Axis, f32, &Between),
+    [front, back]: &[Corners<'_, S>; 2],
+    (across, below, along): (&[f32], f32, &Between),
 ) {
-    for run in &across.runs {
-        let values = &mut values[run.pixels.clone()];
-        let weights = &across.weights[run.pixels.clone()];
-        let [front, back] = boxes.map(|[top, bottom]| {
-            let [top, bottom] = [top, bottom]
-                .map(|row| [run.first, run.second].map(|column| &row[column * S::LEVELS..][..S::LEVELS]));
-            Corners { top, bottom }
-        });
-        if along.first == along.second {
-            S::blend(values, &front, weights, below);
-        } else {
-            simd::vectorized!(blend_boxes(values, [&front, &back], weights, (below, along.weight)));
-        }
+    if along.first == along.second {
+        S::blend(values, front, across, below);
+    } else {
+        simd::vectorized!(blend_boxes(values, [front, back], across, (below, along.weight)));
     }
 }
 
@@ -333,7 +339,7 @@ pub fn equalize_volume_on(
                 .for_each(|part| volume.count(pixels, extent, part, counts));
         }
     });
-    let tables = volume.tables(&rows);
+    let tables = volume.tables_on(&rows, &team);
     drop(rows);
     team.for_each(pixels.chunks_exact_mut(bytes).enumerate().collect(), |(page, pixels)| {
         volume.equalize(volume.page(page), pixels, &tables);
