@@ -42,7 +42,7 @@ pub use effects::RunKind;
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
 pub use folder_file::FolderError;
-pub use levels::{LevelsChoice, NoData};
+pub use levels::{LevelsChoice, NoData, Shift};
 pub(crate) use local::refuse_url;
 pub use picture::PictureSettings;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};

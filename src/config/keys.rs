@@ -85,7 +85,7 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 52] = [
+pub(super) const KEYS: [Key; 53] = [
     output("method").told(),
     output("strength").told(),
     output("clip-low").told().needs(Method(MethodName::Stretch)),
@@ -100,6 +100,7 @@ pub(super) const KEYS: [Key; 52] = [
     output("range"),
     output("window"),
     output("levels"),
+    output("shift"),
     output("mask").elsewhere(),
     output("mask-keep").needs(Mask),
     output("no-data"),

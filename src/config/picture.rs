@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::layers::key;
 use super::{
     Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, TogetherChoice,
-    Written, method,
+    Written, levels, method,
 };
 use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
@@ -72,7 +72,7 @@ impl PictureSettings {
                 OrAuto::Fixed(range) => Some(range),
             },
             window: key(resolved.window.clone()).into(),
-            levels: key(resolved.levels).into(),
+            levels: levels::count(key(resolved.levels), key(resolved.shift), together)?,
             no_data: Option::from(key(resolved.no_data.clone())).map(|NoData(value)| value),
             splits: key(resolved.frames) == FramesChoice::Split,
             segmentations: key(resolved.segmentations),

@@ -9,7 +9,6 @@ use super::mapping::{Extremes, Mapping};
 use super::{Mapped, Rows};
 use crate::CodecError;
 use crate::cores::Cores;
-use crate::levels::beyond;
 use crate::reader::resize;
 use equalize::{Layout, Level, Pixel};
 
@@ -52,7 +51,7 @@ impl<T: Default> Tool<T> {
         (self.hidden, self.hides) = (Hidden::default(), false);
         for (samples, levels) in self.rows.chunks_exact(row).zip(levels.chunks_exact_mut(row_of_levels)) {
             if let Some(value) = with_values!(with.form.kind, run(with, samples, levels, &mut self.hidden)) {
-                return Err(beyond(value, usize::from(with.form.top()) + 1));
+                return Err(with.form.refusal(value));
             }
             self.hides |= !self.hidden.is_empty();
             match with.most_kept {
