@@ -18,7 +18,7 @@ mod levels;
 mod local;
 mod machine;
 mod method;
-mod outputs;
+pub(crate) mod outputs;
 mod picture;
 mod quantity;
 mod service;

@@ -5,7 +5,8 @@ use std::mem;
 use super::form::{Alpha, Form};
 use super::hidden::Hidden;
 use super::kind::{Value, with_values};
-use super::mapping::{Extremes, Mapping};
+use super::mapping::Mapping;
+use super::survey::{self, Survey};
 use super::{Mapped, Rows};
 use crate::CodecError;
 use crate::cores::Cores;
@@ -16,7 +17,7 @@ use equalize::{Layout, Level, Pixel};
 struct Tool<T> {
     reader: T,
     rows: Vec<u8>,
-    extremes: Extremes,
+    survey: Survey,
     hidden: Hidden,
     /// Whether any pixel was hidden.
     hides: bool,
@@ -25,8 +26,8 @@ struct Tool<T> {
 
 impl<T: Default> Tool<T> {
     fn new() -> Self {
-        let (reader, extremes, hidden) = (T::default(), Extremes::NONE, Hidden::default());
-        Self { reader, rows: Vec::new(), extremes, hidden, hides: false, outcome: Ok(()) }
+        let (reader, survey, hidden) = (T::default(), Survey::default(), Hidden::default());
+        Self { reader, rows: Vec::new(), survey, hidden, hides: false, outcome: Ok(()) }
     }
 
     /// Reads rows of `row` bytes from number `first` on.
@@ -64,45 +65,35 @@ impl<T: Default> Tool<T> {
     }
 }
 
-/// Returns the least and the greatest value of all rows.
-pub(super) fn extremes<R: Rows>(
+/// Returns what is found out of the values of all rows.
+pub(super) fn survey<R: Rows>(
     rows: &R,
     form: &Form,
     layout: &Layout,
     cores: &Cores,
-) -> Result<Extremes, CodecError> {
+) -> Result<Survey, CodecError> {
     let (height, at_once) = (layout.height as usize, rows.at_once());
     let row = layout.width as usize * form.pixel_bytes();
-    let mut all = Extremes::NONE;
+    let (mut all, step) = (Survey::default(), survey::step(form, layout));
     cores.in_order(
         0..height.div_ceil(at_once),
         Tool::new,
         |tool, band| {
             let first = band * at_once;
             tool.outcome = tool.read(rows, first, at_once.min(height - first), row);
-            tool.extremes = with_values!(form.kind, extremes_of(form, &tool.rows));
+            tool.survey = Survey::of_rows(form, &tool.rows, step);
         },
         |tool| {
-            all.join(tool.extremes);
+            all.join(mem::take(&mut tool.survey));
             mem::replace(&mut tool.outcome, Ok(()))
         },
     )?;
     Ok(all)
 }
 
-fn extremes_of<V: Value>(form: &Form, rows: &[u8]) -> Extremes {
-    let mut extremes = Extremes::NONE;
-    for pixel in rows.chunks_exact(form.pixel_bytes()) {
-        for sample in colours_of::<V>(form, pixel).filter(|sample| form.counts(*sample)) {
-            extremes.add(sample);
-        }
-    }
-    extremes
-}
-
 /// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
 #[inline(always)]
-fn colours_of<V: Value>(form: &Form, pixel: &[u8]) -> impl Iterator<Item = f64> {
+pub(super) fn colours_of<V: Value>(form: &Form, pixel: &[u8]) -> impl Iterator<Item = f64> {
     let share = match form.alpha {
         Some(Alpha::Premultiplied) => alpha_of::<V>(form, pixel) / V::OPAQUE,
         _ => 1.0,
