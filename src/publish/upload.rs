@@ -28,7 +28,7 @@ pub struct Upload {
     output: PathBuf,
     url: Url,
     origin: Option<Origin>,
-    recipe: Option<Recipe>,
+    recipe: Option<Box<Recipe>>,
     expected: Expected,
 }
 
@@ -62,7 +62,7 @@ impl Upload {
 
     /// Has the output carry a record of what it was made from, and the recipe if that is for everybody who may read the output.
     pub fn record(&mut self, origin: Origin, recipe: Option<Recipe>) {
-        (self.origin, self.recipe) = (Some(origin), recipe);
+        (self.origin, self.recipe) = (Some(origin), recipe.map(Box::new));
     }
 
     /// Returns the name that it will have.
@@ -86,7 +86,7 @@ impl Upload {
         let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
         let record = self.origin.map(|origin| Record::of_object(&origin, length).text());
         let content_type = self.format().map(Format::media_type);
-        let settings = self.recipe.as_ref().and_then(Recipe::label);
+        let settings = self.recipe.as_ref().and_then(|recipe| recipe.label());
         let labels = Labels { record: record.as_deref(), settings, content_type };
         let begun = Instant::now();
         let (mut failures, mut replaces_another) = (0, false);

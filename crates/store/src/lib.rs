@@ -48,7 +48,6 @@ pub const AT_ONCE: usize = 64;
 pub(crate) const RECORD: &str = "histeqd";
 
 /// The name of the metadata that has the settings. Services take letters alone in it.
-#[cfg(feature = "object-storage")]
 pub(crate) const SETTINGS: &str = "histeqdsettings";
 
 /// What tells one state of an object from another.

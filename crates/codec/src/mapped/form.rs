@@ -1,6 +1,6 @@
 //! How the pixels of a file lie whose samples are no levels, and which of their values are none.
 
-use super::kind::Kind;
+use super::kind::{Kind, Value};
 use crate::levels::beyond;
 use crate::{CodecError, LevelCount};
 use equalize::{Layout, Levels, Pixel};
@@ -118,6 +118,25 @@ impl Form {
     #[inline(always)]
     pub(super) fn counts(&self, value: f64) -> bool {
         value.is_finite() && !self.no_data.is_some_and(|no_data| no_data.has(value))
+    }
+
+    /// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
+    #[inline(always)]
+    pub(super) fn colours_of<V: Value>(&self, pixel: &[u8]) -> impl Iterator<Item = f64> {
+        let share = match self.alpha {
+            Some(Alpha::Premultiplied) => self.alpha_of::<V>(pixel) / V::OPAQUE,
+            _ => 1.0,
+        };
+        let colours = pixel.chunks_exact(size_of::<V>()).take(self.colours);
+        let values = colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value());
+        values.map(move |value| if share == 0.0 { value } else { value / share })
+    }
+
+    /// Returns the value of a pixel's alpha.
+    #[inline(always)]
+    pub(super) fn alpha_of<V: Value>(&self, pixel: &[u8]) -> f64 {
+        let at = self.colours * size_of::<V>();
+        bytemuck::pod_read_unaligned::<V>(&pixel[at..at + size_of::<V>()]).value()
     }
 
     /// Returns the bytes of a pixel in the file.

@@ -5,7 +5,6 @@ use equalize::{Layout, NARROW};
 use super::form::Form;
 use super::kind::{Value, with_values};
 use super::mapping::Extremes;
-use super::to_levels::colours_of;
 use crate::Range;
 
 /// About how many pixels are looked at for how their values are spread.
@@ -59,13 +58,13 @@ impl Survey {
 fn survey<V: Value>(form: &Form, rows: &[u8], step: Option<usize>) -> Survey {
     let mut survey = Survey::default();
     for pixel in rows.chunks_exact(form.pixel_bytes()) {
-        for sample in colours_of::<V>(form, pixel).filter(|sample| form.counts(*sample)) {
+        for sample in form.colours_of::<V>(pixel).filter(|sample| form.counts(*sample)) {
             survey.extremes.add(sample);
         }
     }
     if let Some(step) = step {
         let pixels = rows.chunks_exact(form.pixel_bytes()).step_by(step);
-        let values = pixels.flat_map(|pixel| colours_of::<V>(form, pixel));
+        let values = pixels.flat_map(|pixel| form.colours_of::<V>(pixel));
         survey.some.extend(values.filter(|sample| form.counts(*sample)));
     }
     survey

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::form::{Alpha, Form};
+use super::form::Form;
 use super::hidden::Hidden;
 use super::kind::{Value, with_values};
 use super::mapping::Mapping;
@@ -91,25 +91,6 @@ pub(super) fn survey<R: Rows>(
     Ok(all)
 }
 
-/// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
-#[inline(always)]
-pub(super) fn colours_of<V: Value>(form: &Form, pixel: &[u8]) -> impl Iterator<Item = f64> {
-    let share = match form.alpha {
-        Some(Alpha::Premultiplied) => alpha_of::<V>(form, pixel) / V::OPAQUE,
-        _ => 1.0,
-    };
-    let colours = pixel.chunks_exact(size_of::<V>()).take(form.colours);
-    let values = colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value());
-    values.map(move |value| if share == 0.0 { value } else { value / share })
-}
-
-/// Returns the value of a pixel's alpha.
-#[inline(always)]
-fn alpha_of<V: Value>(form: &Form, pixel: &[u8]) -> f64 {
-    let at = form.colours * size_of::<V>();
-    bytemuck::pod_read_unaligned::<V>(&pixel[at..at + size_of::<V>()]).value()
-}
-
 impl Mapped {
     /// Fills the slot with levels, and keeps what does not become one. Returns whether any pixel is hidden.
     pub(super) fn fill<R: Rows>(
@@ -179,7 +160,7 @@ fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden:
         samples.chunks_exact(form.pixel_bytes()).zip(levels.chunks_exact_mut(pixel.channels() * level))
     {
         let mut stays = None;
-        for (at, value) in colours_of::<V>(form, samples).enumerate() {
+        for (at, value) in form.colours_of::<V>(samples).enumerate() {
             if stays.is_none() && !form.counts(value) {
                 stays = Some(at * size_of::<V>());
             }
@@ -199,7 +180,7 @@ fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden:
                 0
             }
             (None, Some(_)) => {
-                let alpha = alpha_of::<V>(form, samples);
+                let alpha = form.alpha_of::<V>(samples);
                 if alpha == 0.0 {
                     hidden.add_changing(if gray { size_of::<V>() } else { colour_bytes });
                 }
