@@ -26,7 +26,7 @@ use histeqd_queue::Place;
 pub use self::bench::BenchCommand;
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
-pub use self::ledger::{PauseCommand, RetryCommand, StatusCommand};
+pub use self::ledger::{ExplainCommand, PauseCommand, RetryCommand, StatusCommand};
 use crate::config::{JpegChoice, Report, Request, RunKind, Settings, Style, Written, refuse_url};
 use crate::error::Error;
 use crate::fs::paths::Shown;
@@ -153,7 +153,7 @@ A folder with the name of a command, such as 'devices', must be written './devic
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd presets\n       histeqd status <OUT>\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
+    override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd presets\n       histeqd status <OUT>\n       histeqd explain <OUTPUT>...\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     subcommand_help_heading = "Commands"
@@ -286,6 +286,8 @@ pub enum Command {
     Presets(PresetsCommand),
     /// Show what was done for an output folder, how fast, what failed and what is waiting
     Status(StatusCommand),
+    /// Tell with which settings outputs were made
+    Explain(ExplainCommand),
     /// Have pictures that failed for good tried again
     Retry(RetryCommand),
     /// Have a running service begin no more pictures, until `resume`

@@ -11,6 +11,7 @@ mod interrupted;
 mod lock;
 mod open;
 mod prune;
+mod recorded;
 mod report;
 mod schema;
 mod state;
@@ -31,6 +32,7 @@ pub use failures::{FailureSearch, FoundFailures};
 pub use interrupted::MOST_STARTS;
 pub use lock::{Lock, LockError};
 pub use prune::Pruned;
+pub use recorded::Recorded;
 pub use report::{FailedPicture, Report, ServiceReport, folder};
 use state::PictureState;
 

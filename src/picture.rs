@@ -1,5 +1,5 @@
 //! What is said of pictures and written beside them, without their pixels: of which kind they are, what was counted in them, the LUTs made of
-//! that, their masks, and the record on an output.
+//! that, their masks, and the record and the recipe on an output.
 //!
 //! It knows neither slots nor devices nor runs.
 
@@ -9,6 +9,7 @@ pub(crate) mod kind;
 pub mod luts;
 pub mod mask;
 pub(crate) mod preview;
+pub mod recipe;
 pub mod record;
 pub mod reference;
 pub mod remark;

@@ -14,7 +14,7 @@ use histeqd_queue::Place;
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::cli::{Cli, Command, HistogramCommand, Invocation};
-use crate::commands::{bench, pause, retry, status};
+use crate::commands::{bench, explain, pause, retry, status};
 use crate::config::Settings;
 use crate::device::worker;
 use crate::device::worker::MakeFaults;
@@ -69,6 +69,7 @@ fn run(faults: MakeFaults) -> Result<Exit, Error> {
             print(&queue::retry(&command)?)
         }
         Invocation::Command(Command::Status(command)) => print(&status::describe(&command)?),
+        Invocation::Command(Command::Explain(command)) => print(&explain::describe(&command)?),
         Invocation::Command(Command::Retry(command)) => print(&retry::retry(&command)?),
         Invocation::Command(Command::Pause(command)) => print(&pause::pause(&command)?),
         Invocation::Command(Command::Resume(command)) => print(&pause::resume(&command)?),

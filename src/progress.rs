@@ -2,6 +2,7 @@
 
 pub(crate) mod listing;
 mod paint;
+mod remade;
 mod summary;
 pub mod timings;
 pub mod trace;
@@ -21,9 +22,10 @@ use crate::fs::paths::Shown;
 use crate::picture::remark::Remark;
 use crate::progress::timings::{Load, Times};
 use crate::source::stop::Stop;
-use crate::source::{Job, Skip};
-use codec::refused_by_name;
+use crate::source::{Job, Remake, Skip};
+use codec::{Range, refused_by_name};
 pub use paint::painted;
+pub(crate) use remade::Remade;
 pub use summary::{Failure, Summary};
 pub(crate) use summary::{megapixels, pictures};
 
@@ -81,11 +83,15 @@ pub enum Event {
         input: PathBuf,
         /// The remark.
         remark: Remark,
+        /// The `--range` that it recommends, if any.
+        range: Option<Range>,
     },
     /// The output of a picture that is done, or would be in a dry run, was there before and made with other settings.
     Remade {
         /// The file that was read.
         input: PathBuf,
+        /// What is known of the output that was there.
+        remake: Remake,
     },
     /// A file or folder was passed over.
     Skipped {
@@ -337,11 +343,13 @@ fn line(event: &Event, report: Report) -> Option<String> {
         Event::Done { input, output, device, .. } if verbose => {
             Some(format!("done: {} -> {} ({device})", Shown(input), Shown(output)))
         }
-        Event::Remarked { input, remark } if verbose => {
-            Some(format!("note: {}: {}", Shown(input), remark.of_one()))
+        Event::Remarked { input, remark, range } if verbose => {
+            Some(format!("note: {}: {}", Shown(input), remark.of_one_with(*range)))
         }
-        Event::Remade { input } if verbose => {
-            Some(format!("note: {}: its output was of other settings", Shown(input)))
+        Event::Remade { input, remake } if verbose => {
+            let difference = remake.difference.as_ref();
+            let difference = difference.map_or_else(String::new, |difference| format!(": {difference}"));
+            Some(format!("note: {}: its output was of other settings{difference}", Shown(input)))
         }
         Event::Failed { .. }
         | Event::Planned { .. }

@@ -69,7 +69,7 @@ pub fn write(
     let (shown, named) = listed.pictures.split_at(listed.pictures.len().min(SHOWN));
     let drawn = draw(shown, settings);
     let remarks = |picture: &ListedPicture| match listed.remarks.get(&picture.input) {
-        Some(remarks) => remarks.iter().map(|remark| format!("; {}", remark.of_one())).collect(),
+        Some(remarks) => remarks.iter().map(|remark| format!("; {remark}")).collect(),
         None => String::new(),
     };
     let mut text = head(summary, settings);

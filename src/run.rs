@@ -11,7 +11,7 @@ pub mod together;
 use crate::config::{Naming, Settings};
 use crate::device::machine::Machine;
 use crate::error::Error;
-use crate::progress::{Event, Events, Reporter, Summary};
+use crate::progress::{Event, Events, Remade, Reporter, Summary};
 use crate::publish::{self, Publisher};
 use crate::report;
 use crate::source::stop::Stop;
@@ -64,6 +64,8 @@ pub(crate) fn run_into(
     settings.notes.iter().chain(&plan.notes).for_each(|note| events.note(note.clone(), true));
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
+    let remade = Remade::of(&plan.jobs).told(["is made again", "are made again"]);
+    remade.filter(|_| !settings.dry_run).into_iter().for_each(|remade| events.note(remade, false));
     // A plan that is not complete is no plan.
     let jobs = if stop.asked() { Vec::new() } else { announce(plan, &events) };
     let machine = Machine::new(settings.memory, settings.threads);

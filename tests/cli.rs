@@ -4,6 +4,7 @@ mod bench;
 mod configuration;
 mod dry_run;
 mod earlier;
+mod explain;
 pub(crate) mod folder_settings;
 mod generated;
 mod inputs;

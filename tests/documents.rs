@@ -23,6 +23,10 @@ fn every_key_of_json_is_documented() {
             assert!(documented.contains(&format!("`{key}`")), "{key} of `histeqd {arguments}`");
         }
     }
+    let explained = place.run("explain out/a.pgm --json").exits(0).json();
+    for key in explained.as_object().unwrap().keys() {
+        assert!(documented.contains(&format!("`{key}`")), "{key} of `histeqd explain`");
+    }
     let table = place.run("histogram in --format json --bins 1").exits(0).json();
     for key in table[0].as_object().unwrap().keys() {
         assert!(documented.contains(&format!("`{key}`")), "{key} of `histeqd histogram`");

@@ -149,6 +149,29 @@ def test_alpha_may_be_above_the_levels():
     assert histeqd.histogram(ALPHA, color="luma", levels=4096).shape == (4096,)
 
 
+def by_the_command(tmp_path, picture, *flags):
+    """Return what the program makes of a picture with red, green and blue of 16 bits."""
+    height, width, _ = picture.shape
+    (tmp_path / "in.ppm").write_bytes(b"P6\n%d %d\n65535\n" % (width, height) + picture.astype(">u2").tobytes())
+    out = tmp_path / "out.ppm"
+    command = [COMMAND, tmp_path / "in.ppm", "--out", out, "--devices", "cpu", *flags]
+    subprocess.run(command, check=True, capture_output=True)
+    _, _, found = out.read_bytes().partition(b"\n%d %d\n" % (width, height))
+    return np.frombuffer(found.split(b"\n", 1)[1], ">u2").reshape(picture.shape)
+
+
+@pytest.mark.skipif(not COMMAND, reason="HISTEQD_COMMAND does not name the program")
+@pytest.mark.parametrize("shift", [1, 4, 6, 8])
+@pytest.mark.parametrize("color", ["luma", "hue", "per-channel"])
+def test_the_command_takes_levels_from_the_upper_bits(shift, color, tmp_path):
+    levels = 65536 >> shift
+    picture = noise((90, 120, 3), np.uint16, 5, 0, levels - 1)
+    expected = model.through(picture, model.table_equalize, color, 1, None, levels) << shift
+    for flags in (["--levels", "auto"], ["--shift", str(shift)]):
+        found = by_the_command(tmp_path, picture << shift, "--color", color, *flags)
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.skipif(not COMMAND, reason="HISTEQD_COMMAND does not name the program")
 @pytest.mark.parametrize(
     "method, flags",
@@ -156,10 +179,5 @@ def test_alpha_may_be_above_the_levels():
 )
 def test_the_bytes_of_the_command(method, flags, tmp_path):
     picture = noise((90, 120, 3), np.uint16, 5, 100, 3000)
-    (tmp_path / "in.ppm").write_bytes(b"P6\n120 90\n65535\n" + picture.astype(">u2").tobytes())
-    out = tmp_path / "out.ppm"
-    command = [COMMAND, tmp_path / "in.ppm", "--out", out, "--devices", "cpu", "--levels", "4096", *flags]
-    subprocess.run(command, check=True, capture_output=True)
-    header, _, found = out.read_bytes().partition(b"\n120 90\n")
-    found = found.split(b"\n", 1)[1]
-    np.testing.assert_array_equal(method(picture, levels=4096), np.frombuffer(found, ">u2").reshape(picture.shape))
+    found = by_the_command(tmp_path, picture, "--levels", "4096", *flags)
+    np.testing.assert_array_equal(method(picture, levels=4096), found)

@@ -23,6 +23,31 @@ def test_clahe(picture, limit, grid):
     np.testing.assert_array_equal(histeqd.cv2.createCLAHE(limit, grid).apply(picture), expected)
 
 
+@given(pictures((None,), side=90), limits, grids, st.integers(0, 15))
+def test_clahe_of_the_upper_bits(picture, limit, grid, shift):
+    clahe, theirs = histeqd.cv2.createCLAHE(limit, grid), cv2.createCLAHE(limit, grid)
+    if not hasattr(theirs, "setBitShift"):
+        pytest.skip("OpenCV 5 has it")
+    shift = min(shift, 8 * picture.dtype.itemsize - 1)
+    clahe.setBitShift(shift)
+    theirs.setBitShift(shift)
+    assert clahe.getBitShift() == theirs.getBitShift() == shift
+    given, expected = picture.copy(), theirs.apply(picture)
+    np.testing.assert_array_equal(clahe.apply(picture), expected)
+    np.testing.assert_array_equal(picture, given)
+    assert clahe.apply(picture, picture) is picture
+    np.testing.assert_array_equal(picture, expected)
+
+
+def test_a_shift_has_to_leave_two_levels():
+    clahe = histeqd.cv2.createCLAHE()
+    clahe.setBitShift(8)
+    with pytest.raises(ValueError, match="bitShift: is 8, which leaves uint8 fewer than two levels"):
+        clahe.apply(noise((8, 8), np.uint8))
+    with pytest.raises(ValueError, match="bitShift: is 16, not a whole number from 0 to 15"):
+        clahe.setBitShift(16)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(512, 512), (601, 403)])
 def test_clahe_of_larger_pictures(shape, dtype):

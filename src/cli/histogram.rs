@@ -247,7 +247,7 @@ const OF_METHODS: [&str; 9] = [
 ];
 
 /// The keys that say what is counted.
-const OF_COUNTS: [&str; 4] = ["levels", "mask", "no-data", "color"];
+const OF_COUNTS: [&str; 5] = ["levels", "shift", "mask", "no-data", "color"];
 
 /// The keys that say which files are taken, and what they may cost.
 const OF_RUNS: [&str; 8] =

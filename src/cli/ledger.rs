@@ -33,6 +33,20 @@ impl StatusCommand {
     }
 }
 
+/// The arguments of `histeqd explain`.
+#[derive(Debug, Args)]
+pub struct ExplainCommand {
+    /// Outputs, here or in object storage
+    #[arg(value_name = "OUTPUT", required = true)]
+    pub outputs: Vec<PathBuf>,
+    /// The folder of the ledger, if --state named another
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Print a JSON object for each
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The arguments of `histeqd pause` and `histeqd resume`.
 #[derive(Debug, Args)]
 pub struct PauseCommand {

@@ -87,7 +87,7 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 53] = [
+pub(super) const KEYS: [Key; 54] = [
     key("preset", Role::Preset),
     output("method").told(),
     output("strength").told(),
@@ -103,6 +103,7 @@ pub(super) const KEYS: [Key; 53] = [
     output("range"),
     output("window"),
     output("levels"),
+    output("shift"),
     output("mask").elsewhere(),
     output("mask-keep").needs(Mask),
     output("no-data"),

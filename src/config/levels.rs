@@ -1,9 +1,11 @@
-//! `--levels` and `--no-data`: how many levels samples have, and which of them is none.
+//! `--levels`, `--shift` and `--no-data`: how many levels samples have, where these lie in them, and which of them is none.
 
 use std::fmt;
 use std::str::FromStr;
 
 use codec::LevelCount;
+
+use super::TogetherChoice;
 
 /// How many levels samples are taken to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +43,51 @@ impl fmt::Display for LevelsChoice {
     }
 }
 
-impl From<LevelsChoice> for LevelCount {
-    fn from(choice: LevelsChoice) -> Self {
-        match choice {
-            LevelsChoice::Full => Self::Full,
-            LevelsChoice::Auto => Self::Stated,
-            LevelsChoice::Number(number) => Self::Number(number),
+/// How many bits of 16-bit samples are below the levels, which lie in the upper ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shift(u8);
+
+impl FromStr for Shift {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().parse() {
+            Ok(bits @ 0..=15) => Ok(Self(bits)),
+            _ => Err(format!("{text:?} is not a number from 0 to 15")),
         }
     }
+}
+
+impl fmt::Display for Shift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Returns how many levels samples are taken to have, and where. What has one table with others is not looked at by itself.
+///
+/// # Errors
+/// A sentence for the user, about levels for which the upper bits have no room.
+pub(super) fn count(
+    levels: LevelsChoice,
+    Shift(shift): Shift,
+    together: TogetherChoice,
+) -> Result<LevelCount, String> {
+    let room = 1_u32 << (u16::BITS - u32::from(shift));
+    Ok(match levels {
+        LevelsChoice::Number(number) if u32::from(number) > room => {
+            return Err(format!(
+                "above --shift {shift} there is room for {room} levels, not for --levels {number}"
+            ));
+        }
+        LevelsChoice::Number(levels) if shift > 0 => LevelCount::Upper { levels, shift },
+        LevelsChoice::Full | LevelsChoice::Auto if shift > 0 => {
+            LevelCount::Upper { levels: room as u16, shift }
+        }
+        LevelsChoice::Number(number) => LevelCount::Number(number),
+        LevelsChoice::Auto if together == TogetherChoice::Page => LevelCount::Seen,
+        LevelsChoice::Auto => LevelCount::Stated,
+        LevelsChoice::Full => LevelCount::Full,
+    })
 }
 
 /// The value of samples that are none.
@@ -89,6 +128,28 @@ mod tests {
         for text in ["0", "1", "65537", "-5", "12 bits", ""] {
             let why = text.parse::<LevelsChoice>().unwrap_err();
             assert_eq!(why, format!("{text:?} is neither full, auto nor a number from 2 to 65536"));
+        }
+    }
+
+    #[test]
+    fn levels_have_to_fit_above_the_shift() {
+        let of = |levels: &str, shift: &str| {
+            count(levels.parse().unwrap(), shift.parse().unwrap(), TogetherChoice::Page)
+        };
+        assert_eq!(of("full", "0"), Ok(LevelCount::Full));
+        assert_eq!(of("4096", "0"), Ok(LevelCount::Number(4096)));
+        assert_eq!(of("auto", "0"), Ok(LevelCount::Seen));
+        for (levels, shift, number, bits) in
+            [("full", "4", 4096, 4), ("auto", "1", 32_768, 1), ("1000", "4", 1000, 4), ("2", "15", 2, 15)]
+        {
+            assert_eq!(of(levels, shift), Ok(LevelCount::Upper { levels: number, shift: bits }));
+        }
+        let why = of("4097", "4").unwrap_err();
+        assert_eq!(why, "above --shift 4 there is room for 4096 levels, not for --levels 4097");
+        let together = count(LevelsChoice::Auto, Shift(0), TogetherChoice::File);
+        assert_eq!(together, Ok(LevelCount::Stated), "pages of one table have the same levels");
+        for text in ["16", "-1", "4 bits", ""] {
+            assert_eq!(text.parse::<Shift>(), Err(format!("{text:?} is not a number from 0 to 15")));
         }
     }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::layers::key;
 use super::{
     Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, TogetherChoice,
-    Written, method,
+    Written, levels, method,
 };
 use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
 use crate::picture::counts::Counts;
 use crate::picture::luts::Luts;
 use crate::picture::mask::Masks;
+use crate::picture::recipe::Recipe;
 use crate::picture::record::Digest;
 use crate::picture::reference::Reference;
 use codec::{LevelCount, Limits, Target};
@@ -72,7 +73,7 @@ impl PictureSettings {
                 OrAuto::Fixed(range) => Some(range),
             },
             window: key(resolved.window.clone()).into(),
-            levels: key(resolved.levels).into(),
+            levels: levels::count(key(resolved.levels), key(resolved.shift), together)?,
             no_data: Option::from(key(resolved.no_data.clone())).map(|NoData(value)| value),
             adds_colours: key(resolved.method) == MethodName::Clahe,
             splits: key(resolved.frames) == FramesChoice::Split,
@@ -153,6 +154,22 @@ impl PictureSettings {
     /// default is not in it.
     pub fn of_outputs(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the text of settings in a [`PictureSettings::fingerprint`], unless that only has their digest.
+    pub(crate) fn of_fingerprint(fingerprint: &str) -> Option<&str> {
+        let (settings, _) = fingerprint.rsplit_once(" Limits {")?;
+        (!settings.starts_with("masked ")).then_some(settings)
+    }
+
+    /// Returns what is put on an output of a picture with this mask ([`PictureSettings::mask_state`]) for people to read.
+    pub(crate) fn recipe(&self, mask: Option<Digest>) -> Recipe {
+        Recipe::new(&self.text, mask)
+    }
+
+    /// Returns whether they name files, whose paths are nobody's business elsewhere.
+    pub(crate) fn name_files(&self) -> bool {
+        self.reference.is_some() || self.counts.is_some() || self.masks.is_some()
     }
 
     /// Returns the keys that are not left at their defaults, as a configuration file.

@@ -40,7 +40,7 @@ fn flags_go_over_the_file_and_the_file_over_defaults() {
 
 #[test]
 fn what_is_printed_is_read_back_the_same() {
-    let text = "preset = 'scan'\nmethod = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+    let text = "preset = 'scan'\nmethod = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nshift = 4\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                 overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                 links = 'inside'\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                 devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
@@ -97,6 +97,7 @@ fn what_changes_outputs_changes_the_fingerprint_and_nothing_else_does() {
         "frames = 'split'",
         "levels = 'auto'",
         "levels = 4096",
+        "shift = 4",
         "mask = '.'",
         "mask-keep = true",
         "no-data = -9999",

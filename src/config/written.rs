@@ -13,7 +13,7 @@ use super::text::{as_name, as_text};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
     JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, Preset,
-    TileSize, Times, TogetherChoice,
+    Shift, TileSize, Times, TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
@@ -152,12 +152,21 @@ pub struct Written {
     /// How many levels samples have: full, auto, or a number [default: full]
     ///
     /// "full" is 256 or 65536, over which samples of fewer bits are spread. "auto" is what the file says: DICOM's BitsStored, PNG's sBIT,
-    /// PNM's maxval, TIFF's bits, MaxSampleValue or OME-XML, the bits of JPEG XL, JPEG 2000 and JPEGs of 12 bits. A number, such as 4096 for
+    /// PNM's maxval, TIFF's bits, MaxSampleValue or OME-XML, the bits of JPEG XL, JPEG 2000 and JPEGs of 12 bits; where it says nothing, lower bits that are 0
+    /// in all samples of 16 bits are none of the level (see --shift). A number, such as 4096 for
     /// 12-bit data in 16-bit files, holds for pictures that have room for more. The methods count and write so many levels, and a sample above
     /// them is an error. Not of floats and long integers.
     #[arg(long, value_name = "N", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text")]
     pub levels: Option<LevelsChoice>,
+
+    /// How many lower bits of 16-bit samples are none of the level, and 0: 0 to 15 [default: 0]
+    ///
+    /// 4 for 12-bit data in the upper bits of 16, as many cameras write them. The levels above are counted, as many as --levels says or there is
+    /// room for, and come back to where they were. A sample with lower bits that are not 0 is an error. Not of 8 bits, floats and long integers.
+    #[arg(long, value_name = "BITS", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text")]
+    pub shift: Option<Shift>,
 
     /// A folder of masks: pixels that a mask has in black do not count [default: none]
     ///

@@ -68,6 +68,16 @@ impl Record {
         Self::parse(text.get(..length)?)
     }
 
+    /// Returns the record of an object; `None` if there is none that can be understood.
+    pub(crate) fn of_found(object: &store::Found) -> Option<Self> {
+        Self::parse(object.record.as_ref()?.as_bytes())
+    }
+
+    /// Returns the digest of the settings.
+    pub(crate) fn settings(&self) -> Digest {
+        self.settings
+    }
+
     /// Returns whether the output was made from an input in this state.
     pub fn is_from(&self, input: &Stamp) -> bool {
         let same_file = self.inode == input.inode || self.inode == 0 || input.inode == 0;
@@ -96,7 +106,7 @@ impl Record {
     }
 
     /// Accepts exactly what [`Record::text`] returns.
-    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+    fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let mut numbers = text.split(' ').skip(1).map_while(|field| u64::from_str_radix(field, 16).ok());
         let (input, inode) = (Digest::new(numbers.next()?)?, numbers.next()?);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use codec::Remark as Codec;
+use codec::{Range, Remark as Codec};
 use serde::Serialize;
 
 /// Something worth telling about a picture that was written.
@@ -24,6 +24,11 @@ impl From<Codec> for Remark {
     fn from(remark: Codec) -> Self {
         Self::Codec(remark)
     }
+}
+
+/// Returns the advice to spread levels over this range.
+pub(crate) fn recommended(range: Range) -> String {
+    format!("--range {range} (about from percentile 0.1 to 99.9) gives these all levels")
 }
 
 impl Remark {
@@ -73,6 +78,9 @@ impl Remark {
             Self::Codec(Codec::NowLevels) => {
                 "its measured values (signed, floating-point or longer than 16 bits) were written as brightness from 0 up, spread between its least and greatest value or over --range: it is to be looked at, and not to be measured in (Hounsfield units, temperatures, reflectances); --format keep keeps the values of TIFFs and DICOM files"
             }
+            Self::Codec(Codec::StretchedRange) => {
+                "all but a few of its values lie in less than a sixth of their range, so that they have few levels"
+            }
             Self::Codec(Codec::NowRgb) => "its inks (CMYK) became red, green and blue",
             Self::Codec(Codec::NowLossless) => "a lossy WebP, written losslessly and larger",
             Self::WithHoles => {
@@ -93,6 +101,19 @@ impl Remark {
             }
             _ => None,
         }
+    }
+
+    /// Returns the remark about one picture, with the `--range` that it recommends.
+    pub(crate) fn of_one_with(self, range: Option<Range>) -> String {
+        match range {
+            None => self.of_one().into_owned(),
+            Some(range) => format!("{}; {}", self.of_one(), recommended(range)),
+        }
+    }
+
+    /// Returns whether it recommends a range of values.
+    pub(crate) const fn recommends_range(self) -> bool {
+        matches!(self, Self::Codec(Codec::StretchedRange))
     }
 
     /// Returns whether the pictures are to be named with it. What a user wrote for a folder is no news of a picture.
@@ -183,6 +204,12 @@ impl Remark {
             Self::Codec(Codec::FewerColours(error)) => {
                 format!(
                     "{count} GIF{plural} with fewer colours than there were, since a GIF holds 256 a frame; they differ by up to {error}"
+                )
+            }
+            Self::Codec(Codec::StretchedRange) => {
+                let their = if count == 1 { "its" } else { "their" };
+                format!(
+                    "{count} picture{plural} with all but a few values in less than a sixth of {their} range, which these (hot pixels) stretch, so that the others have few levels"
                 )
             }
             Self::Codec(Codec::NowRgb) => format!("{count} CMYK picture{plural} written as RGB"),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Event;
-use crate::picture::remark::Remark;
 
 /// The most pictures that are named.
 const MOST: usize = 10_000;
@@ -25,7 +24,7 @@ pub(crate) struct ListedPicture {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) pictures: Vec<ListedPicture>,
-    pub(crate) remarks: HashMap<PathBuf, Vec<Remark>>,
+    pub(crate) remarks: HashMap<PathBuf, Vec<String>>,
 }
 
 impl Listing {
@@ -44,8 +43,8 @@ impl Listing {
                     device: Arc::clone(device),
                 });
             }
-            Event::Remarked { input, remark } if remark.names_pictures() => {
-                self.remarks.entry(input.clone()).or_default().push(*remark);
+            Event::Remarked { input, remark, range } if remark.names_pictures() => {
+                self.remarks.entry(input.clone()).or_default().push(remark.of_one_with(*range));
             }
             _ => {}
         }

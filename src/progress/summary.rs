@@ -11,13 +11,15 @@ use serde::Serialize;
 use super::Event;
 use super::listing::Listing;
 use super::paint::painted;
+use super::remade::Remade;
 use crate::config::{Report, Style};
 use crate::error::Exit;
 use crate::fs::paths::{self, Shown};
-use crate::picture::remark::Remark;
+use crate::picture::remark::{Remark, recommended};
 use crate::progress::timings::Timings;
 use crate::selection::{Purpose, Reserved};
 use crate::source::Skip;
+use codec::Range;
 
 /// The most reasons for failures that are listed. `--verbose` and JSON have every failure.
 const LISTED: usize = 20;
@@ -56,8 +58,12 @@ pub struct Summary {
     /// The first of these pictures, by remark.
     #[serde(skip)]
     pub(crate) remarked: BTreeMap<Remark, BTreeSet<PathBuf>>,
+    /// The range of all values but the few that stretch it, of the pictures where few do.
+    #[serde(skip)]
+    pub(crate) inner_range: Option<Range>,
     /// Outputs of other settings that were made again, or would be in a dry run.
-    pub remade: u64,
+    #[serde(flatten)]
+    pub(crate) remade: Remade,
     /// Failures, in the order in which they happened.
     pub failed: Vec<Failure>,
     /// Pictures that were not done because the run was stopped, by the user or because no output can be made.
@@ -141,7 +147,8 @@ impl Summary {
             left_out: BTreeMap::new(),
             remarks: BTreeMap::new(),
             remarked: BTreeMap::new(),
-            remade: 0,
+            inner_range: None,
+            remade: Remade::default(),
             failed: Vec::new(),
             left: 0,
             stopped: false,
@@ -190,8 +197,11 @@ impl Summary {
                 }
                 *self.skipped.entry(why).or_default() += 1;
             }
-            Event::Remade { .. } => self.remade += 1,
-            Event::Remarked { input, remark } => self.add_remark(input, remark),
+            Event::Remade { remake, .. } => self.remade.add(remake),
+            Event::Remarked { input, remark, range } => {
+                self.inner_range = Range::of_all([self.inner_range, range]);
+                self.add_remark(input, remark);
+            }
             Event::Failed { input, error, planned } => {
                 self.begun.remove(&input);
                 self.settled += u64::from(planned);
@@ -313,6 +323,13 @@ impl Summary {
                 if self.commas { "; give --include once per glob, not a list with commas" } else { "" };
             return writeln!(text, "Nothing to do: no files found{left}{repeat}");
         }
+        let verbs = match self.would {
+            Some(_) => ["would be made again"; 2],
+            None => ["was made again", "were made again"],
+        };
+        if let Some(remade) = self.remade.told(verbs) {
+            writeln!(text, "Note: {remade}")?;
+        }
         match &self.would {
             Some(would) => writeln!(text, "Would do: {}", pictures(would.len() as u64))?,
             None => self.write_done(text)?,
@@ -326,19 +343,13 @@ impl Summary {
         }
         for (remark, count) in &self.remarks {
             write!(text, "Note: {}", remark.of(*count))?;
+            if let Some(range) = self.inner_range.filter(|_| remark.recommends_range()) {
+                write!(text, "; {}", recommended(range))?;
+            }
             if let Some(inputs) = self.remarked.get(remark).filter(|_| remark.names_pictures()) {
                 write!(text, ": {}", names(inputs.iter().map(PathBuf::as_path), *count as usize))?;
             }
             writeln!(text)?;
-        }
-        if self.remade > 0 {
-            let outputs = if self.remade == 1 { "output" } else { "outputs" };
-            let made = match self.would {
-                Some(_) => "would be made again",
-                None if self.remade == 1 => "was made again",
-                None => "were made again",
-            };
-            writeln!(text, "Note: {} {outputs} of other settings {made}", self.remade)?;
         }
         if !self.failed.is_empty() {
             let failed = if self.would.is_some() { "Would fail" } else { "Failed" };

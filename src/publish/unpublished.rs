@@ -12,6 +12,7 @@ use crate::config::Durability;
 use crate::fs::beneath::Folder;
 use crate::fs::paths::Identity;
 use crate::fs::rename::{At, rename_new};
+use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
 
 /// An output that has not appeared yet. Dropping it leaves nothing behind.
@@ -19,7 +20,7 @@ use crate::picture::record::{Origin, Record};
 pub struct Unpublished<'a> {
     hidden: Hidden<'a>,
     file: File,
-    origin: Option<Origin>,
+    origin: Option<(Origin, Recipe)>,
     /// Whether it reaches the disk before it appears, whatever the publisher does with others.
     is_durable: bool,
     /// Its modification time, if that is not to be when it was written.
@@ -43,9 +44,9 @@ impl<'a> Unpublished<'a> {
         &mut self.file
     }
 
-    /// Has the output carry a record of what it was made from.
-    pub fn record(&mut self, origin: Origin) {
-        self.origin = Some(origin);
+    /// Has the output carry a record of what it was made from, and the recipe.
+    pub fn record(&mut self, origin: Origin, recipe: Recipe) {
+        self.origin = Some((origin, recipe));
     }
 
     /// Has the output replace no file: it then cannot be published once there is one of its name.
@@ -99,8 +100,9 @@ impl<'a> Unpublished<'a> {
             self.file.set_permissions(permissions.clone())?;
         }
         let metadata = self.file.metadata()?;
-        if let Some(origin) = &self.origin {
+        if let Some((origin, recipe)) = &self.origin {
             Record::new(origin, &metadata).put_on(&self.file);
+            recipe.put_on(&self.file);
         }
         if self.is_durable || self.hidden.publisher.durability == Durability::Full {
             self.file.sync_all()?;

@@ -11,6 +11,7 @@ use codec::Format;
 use store::{Bucket, Expected, Found, Labels, Url, Version, unnamed_file, unnamed_folder};
 
 use super::{PublishError, Published};
+use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
 
 /// How often something else at the place of an output is looked at, and replaced if it is another's.
@@ -27,6 +28,7 @@ pub struct Upload {
     output: PathBuf,
     url: Url,
     origin: Option<Origin>,
+    recipe: Option<Box<Recipe>>,
     expected: Expected,
 }
 
@@ -39,7 +41,15 @@ impl Upload {
         let url = Url::parse(output).map_err(|why| PublishError::of_store(output, why))?;
         let file = Self::spill()?;
         let expected = replaced.map_or(Expected::Nothing, Expected::State);
-        Ok(Self { file, bucket: bucket.clone(), output: output.to_owned(), url, origin: None, expected })
+        Ok(Self {
+            file,
+            bucket: bucket.clone(),
+            output: output.to_owned(),
+            url,
+            origin: None,
+            recipe: None,
+            expected,
+        })
     }
 
     /// Creates a file without a name for what cannot be written to an output yet.
@@ -50,9 +60,9 @@ impl Upload {
         unnamed_file().map_err(|source| PublishError::new(&unnamed_folder(), source))
     }
 
-    /// Has the output carry a record of what it was made from.
-    pub fn record(&mut self, origin: Origin) {
-        self.origin = Some(origin);
+    /// Has the output carry a record of what it was made from, and the recipe if that is for everybody who may read the output.
+    pub fn record(&mut self, origin: Origin, recipe: Option<Recipe>) {
+        (self.origin, self.recipe) = (Some(origin), recipe.map(Box::new));
     }
 
     /// Returns the name that it will have.
@@ -76,7 +86,8 @@ impl Upload {
         let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
         let record = self.origin.map(|origin| Record::of_object(&origin, length).text());
         let content_type = self.format().map(Format::media_type);
-        let labels = Labels { record: record.as_deref(), content_type };
+        let settings = self.recipe.as_ref().and_then(|recipe| recipe.label());
+        let labels = Labels { record: record.as_deref(), settings, content_type };
         let begun = Instant::now();
         let (mut failures, mut replaces_another) = (0, false);
         loop {
@@ -109,14 +120,14 @@ impl Upload {
 
     /// Returns whether what was found is this output, made from the same input with the same settings.
     fn is_in(&self, found: &Found, length: u64) -> bool {
-        self.origin.zip(record_of(found)).is_some_and(|(origin, record)| {
+        self.origin.zip(Record::of_found(found)).is_some_and(|(origin, record)| {
             record == Record::of_object(&origin, length) && found.entry.size == length
         })
     }
 
     /// Returns whether what was found was made from the same input with other settings.
     fn is_of_other_settings(&self, found: &Found) -> bool {
-        self.origin.zip(record_of(found)).is_some_and(|(origin, record)| {
+        self.origin.zip(Record::of_found(found)).is_some_and(|(origin, record)| {
             record.is_from(&origin.input) && !record.has_settings(origin.settings)
         })
     }
@@ -124,8 +135,4 @@ impl Upload {
     fn failed(&self, why: store::Error) -> PublishError {
         PublishError::of_store(&self.output, why)
     }
-}
-
-fn record_of(found: &Found) -> Option<Record> {
-    Record::parse(found.record.as_ref()?.as_bytes())
 }

@@ -167,7 +167,9 @@ impl BegunMessages {
             Event::Failed { input, error, planned: true } => {
                 self.ended(&input, Some(Failure::of(&error, are_there())));
             }
-            Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
+            Event::Remarked { input, remark, range } => {
+                debug!("note: {}: {}", Shown(&input), remark.of_one_with(range));
+            }
             Event::Device { .. }
             | Event::Planned { .. }
             | Event::Would { .. }

@@ -35,7 +35,7 @@ use crate::publish::{Pending, Published};
 use crate::run::together::Groups;
 use crate::slot::Slots;
 use crate::source::stop::Stop;
-use crate::source::{Job, Workload};
+use crate::source::{Job, Remake, Workload};
 use codec::{self, CodecError};
 use lanes::Order;
 use load::{Loaded, Loader};
@@ -318,6 +318,7 @@ impl<'a> Run<'a> {
             Ok(Taken::Whole(Some(_)) | Taken::Page) => finished.picture.remarks(remark),
             _ => Vec::new(),
         };
+        let inner_range = finished.picture.decoded.inner_range();
         let Processed { slot, picture, devices, .. } = finished;
         let Picture { decoded, work, file, class, way, clock } = *picture;
         // The frames of an animation may have been separated.
@@ -326,7 +327,7 @@ impl<'a> Run<'a> {
         // Its metadata count as long as the slot is taken.
         drop(decoded);
         drop(slot);
-        let mut done = Done { pixels, devices, remarks, times: clock.times() };
+        let mut done = Done { pixels, devices, remarks, inner_range, times: clock.times() };
         if let Some(page) = &work.page {
             done = page.stack.add(done);
             if page.stack.is_over() {
@@ -384,10 +385,11 @@ impl<'a> Run<'a> {
                 let output = folder.unwrap_or(output);
                 clock.mark(Stage::Publish);
                 for remark in done.remarks {
-                    self.events.tell(Event::Remarked { input: input.clone(), remark });
+                    let range = done.inner_range.filter(|_| remark.recommends_range());
+                    self.events.tell(Event::Remarked { input: input.clone(), remark, range });
                 }
-                if remakes || replaces_another {
-                    self.events.tell(Event::Remade { input: input.clone() });
+                if let Some(remake) = remakes.or_else(|| replaces_another.then(Remake::default)) {
+                    self.events.tell(Event::Remade { input: input.clone(), remake });
                 }
                 let (pixels, times) = (done.pixels, clock.times());
                 let device = self.machine.devices.names(&done.devices);

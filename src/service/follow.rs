@@ -196,7 +196,9 @@ fn hear(event: Event, heard: &mut Heard) {
             heard.failed.insert(input, error.in_service());
         }
         Event::Skipped { input, why: Skip::NotAPicture | Skip::Object(_), .. } => heard.over.push(input),
-        Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
+        Event::Remarked { input, remark, range } => {
+            debug!("note: {}: {}", Shown(&input), remark.of_one_with(range));
+        }
         _ => {}
     }
 }

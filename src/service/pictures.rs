@@ -163,7 +163,7 @@ impl Pictures {
             bytes: candidate.stamp.size,
             lasting_inodes: candidate.stamp.inode != 0,
             stamp: Some(candidate.stamp),
-            remakes: false,
+            remakes: None,
             replaces,
             spooled: None,
             object: None,

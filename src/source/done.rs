@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::config::Times;
 use crate::fs::stamp::{Stamp, ctime_ns, mtime_ns};
+use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Record};
 
 /// An input, as far as it decides whether its output is up to date.
@@ -72,7 +73,7 @@ impl Standing {
 
     /// Returns what an output in object storage is to an input in this state, with these settings.
     pub(super) fn of_object(output: &store::Found, input: &InputState, settings: Digest) -> Self {
-        let record = output.record.as_ref().and_then(|record| Record::parse(record.as_bytes()));
+        let record = Record::of_found(output);
         let store::Entry { size, version, .. } = &output.entry;
         Self::judge(record, version.modified_ns, |record| record.is_of_length(*size), input, settings)
     }
@@ -93,6 +94,14 @@ impl Standing {
             Some(record) if record.has_settings(settings) || !is_untouched(&record) => Self::Done,
             Some(_) => Self::OtherSettings,
         }
+    }
+}
+
+/// Returns the recipe of an output, which is in object storage if it was `found` there; `None` if it is not known.
+pub(super) fn recipe_of(output: &Path, found: Option<&store::Found>) -> Option<Recipe> {
+    match found {
+        None => Recipe::of(output, &Record::of(output)?),
+        Some(found) => Recipe::of_found(found, &Record::of_found(found)?),
     }
 }
 

@@ -38,8 +38,8 @@ pub struct Job {
     pub lasting_inodes: bool,
     /// The state of the input when it was taken, if known. No output of another state is published.
     pub stamp: Option<Stamp>,
-    /// Whether its output is there already, and was made with other settings.
-    pub remakes: bool,
+    /// What is known of its output if that is there already, and was made with other settings.
+    pub remakes: Option<Remake>,
     /// Whether its output may take the place of a file.
     pub replaces: bool,
     /// The input's content, if it came from standard input.
@@ -48,6 +48,13 @@ pub struct Job {
     pub object: Option<Arc<Object>>,
     /// What its output replaces in object storage, if that is known.
     pub replaced: Option<Version>,
+}
+
+/// An output that is made again, with other settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remake {
+    /// By which flags these differ from those that it was made with, in words, if they are known.
+    pub difference: Option<String>,
 }
 
 #[cfg(test)]
@@ -64,7 +71,7 @@ impl Job {
             bytes,
             lasting_inodes: true,
             stamp: None,
-            remakes: false,
+            remakes: None,
             replaces: true,
             spooled: None,
             object: None,

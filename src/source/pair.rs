@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use store::{Found, Object};
 
-use super::done::{InputState, Standing};
-use super::job::Job;
+use super::done::{InputState, Standing, recipe_of};
+use super::job::{Job, Remake};
 use super::stdin::Spooled;
-use crate::config::{Existing, PictureSettings, Settings};
+use crate::config::{Existing, PictureSettings, Settings, outputs};
 
 /// An input and its output.
 pub(super) struct Pair {
@@ -40,9 +40,15 @@ impl Pair {
             (Existing::Skip, None) if store::is_url(&output) => Standing::ToDo,
             (Existing::Skip, None) => Standing::of(&output, &state, digest, settings.times),
         };
-        if standing == Standing::Done {
-            return Err(input);
-        }
+        let remakes = match standing {
+            Standing::Done => return Err(input),
+            Standing::ToDo => None,
+            Standing::OtherSettings => {
+                let (before, now) = (recipe_of(&output, stored.as_ref()), own.recipe(mask));
+                let difference = before.and_then(|before| outputs::difference(before.text(), now.text()));
+                Some(Remake { difference })
+            }
+        };
         Ok(Job {
             number,
             settings: own,
@@ -53,7 +59,7 @@ impl Pair {
             bytes: state.stamp.size,
             lasting_inodes: state.stamp.inode != 0,
             stamp: None,
-            remakes: standing == Standing::OtherSettings,
+            remakes,
             replaces: true,
             spooled,
             object,

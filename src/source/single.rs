@@ -87,7 +87,7 @@ impl<'s> Objects<'s> {
     /// Returns whether there is an object at the place of an output that histeqd did not write.
     pub fn is_of_others(&self, output: &Path) -> bool {
         self.at(output).ok().flatten().is_some_and(|(_, there)| {
-            let record = there.record.as_deref().and_then(|text| Record::parse(text.as_bytes()));
+            let record = Record::of_found(&there);
             !record.is_some_and(|record| record.is_of_length(there.entry.size))
         })
     }

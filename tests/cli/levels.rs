@@ -112,6 +112,34 @@ fn floats_are_spread_over_their_own_range_or_a_given_one() {
 }
 
 #[test]
+fn a_few_values_that_stretch_the_range_of_floats_are_told_with_a_range_that_mends_it() {
+    let place = Place::new();
+    let floats = |hot: [f32; 2]| {
+        let shades = (0..4094_u16).map(|at| 10.0 + f32::from(at) / 512.0);
+        let samples: Vec<u8> = shades.chain(hot).flat_map(f32::to_le_bytes).collect();
+        [&b"Pf\n64 64\n-1.0\n"[..], &samples].concat()
+    };
+    place.file("in/a.pfm", floats([1e6, -40.0]));
+    place.file("in/b.pfm", floats([12.0, 13.0]));
+    let advice = "--range 10..17.99 (about from percentile 0.1 to 99.9) gives these all levels";
+    let ran = place.run("in --out done -v");
+    ran.exits(0).says(&format!(
+        "Note: 1 picture with all but a few values in less than a sixth of its range, which these (hot pixels) stretch, so that the others have few levels; {advice}: in/a.pfm\n"
+    ));
+    ran.says(&format!("note: in/a.pfm: all but a few of its values lie in less than a sixth of their range, so that they have few levels; {advice}\n"));
+    let json = place.run("in --out json --json --quiet").exits(0).json();
+    assert_eq!(json["remarks"], serde_json::json!({ "stretched-range": 1 }));
+    let ran = place.run("in --out mended --range 10..17.99");
+    assert!(!ran.exits(0).stderr().contains("Note:"), "{}", ran.stderr());
+    let levels = |folder: &str| {
+        let file = place.read(format!("{folder}/a.pfm"));
+        let samples = &file[file.len() - 4 * 4096..];
+        samples.chunks_exact(4).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    assert!(levels("done") < 10 && levels("mended") > 4000, "{} {}", levels("done"), levels("mended"));
+}
+
+#[test]
 fn what_becomes_levels_in_another_format_is_told() {
     let place = Place::new();
     place.file("a.pfm", pfm([-2.0, 0.0, 1.0, 6.0, 7.0]));

@@ -68,6 +68,55 @@ fn eight_bits_in_samples_of_sixteen_get_the_levels_of_eight() {
 }
 
 #[test]
+fn levels_in_the_upper_bits_are_counted_without_the_lower_ones_and_go_back_there() {
+    let (place, samples) = (Place::new(), natural(4096));
+    let upper: Vec<u16> = samples.iter().map(|sample| sample << 4).collect();
+    place.file("low/a.pgm", pgm(&samples, 4095));
+    place.file("in/a.pgm", pgm(&upper, 65_535));
+    place.run("in --out png --format png --strength 0").exits(0);
+    place.run("in --out tif --format tiff --strength 0").exits(0);
+    for (method, flags) in [
+        (Method::Global, "--method global"),
+        (clahe(2.0), "--method clahe --clip-limit 2"),
+        (clahe(0.0), "--method clahe --clip-limit 0"),
+    ] {
+        let expected: Vec<u16> =
+            processed(&samples, method, 4096).into_iter().map(|sample| sample << 4).collect();
+        for (input, levels) in [
+            ("in/a.pgm", "--levels auto"),
+            ("in/a.pgm", "--shift 4"),
+            ("in/a.pgm", "--shift 4 --levels 4096"),
+            ("png/a.png", "--levels auto"),
+            ("tif/a.tif", "--levels auto"),
+        ] {
+            place.run(&format!("{input} --out done/out.pgm --overwrite {flags} {levels}")).exits(0);
+            assert!(place.read("done/out.pgm") == pgm(&expected, 65_535), "{input} {flags} {levels}");
+        }
+    }
+    place.run("in --out eight --shift 4 --depth 8 --format png").exits(0);
+    place.run("low --out eight-low --levels auto --depth 8 --format png").exits(0);
+    assert!(place.read("eight/a.png") == place.read("eight-low/a.png"), "eight bits are of all levels");
+}
+
+#[test]
+fn lower_bits_that_are_not_0_are_refused_with_a_shift() {
+    let place = Place::with(&["eight.pgm"]);
+    place.file("a.pgm", pgm(&natural(4096), 65_535));
+    place
+        .run("a.pgm --out out.pgm --shift 4")
+        .exits(1)
+        .says(" is no level above 4 lower bits, which would have to be 0; use another number of --shift, or leave it out");
+    assert!(!place.path("out.pgm").exists());
+    place
+        .run("a.pgm --out out.pgm --shift 4 --levels 8192")
+        .exits(2)
+        .says("room for 4096 levels, not for --levels 8192");
+    place.run("eight.pgm --out eight-done.pgm --shift 4").exits(0);
+    place.run("eight.pgm --out plain.pgm").exits(0);
+    assert_eq!(place.read("eight-done.pgm"), place.read("plain.pgm"), "8 bits have nothing below them");
+}
+
+#[test]
 fn a_maxval_says_how_many_levels_there_are() {
     for levels in [4096, 1000] {
         let (place, samples) = (Place::new(), natural(levels));

@@ -69,6 +69,16 @@ pub enum CodecError {
         /// How many levels there are said to be.
         levels: usize,
     },
+    /// A sample has bits below those that the levels are said to lie in.
+    #[error(
+        "a sample of {sample} is no level above {shift} lower bits, which would have to be 0; use another number of --shift, or leave it out"
+    )]
+    LowerBits {
+        /// The sample.
+        sample: f64,
+        /// How many bits are said to be 0.
+        shift: u8,
+    },
     /// The output format has no place for what the picture holds.
     #[error("{format} cannot hold {what}; {remedy}")]
     CannotRepresent {
@@ -151,6 +161,7 @@ impl CodecError {
             | Self::CannotRepresent { .. }
             | Self::Io(_)
             | Self::OutOfMemory { .. }
+            | Self::LowerBits { .. }
             | Self::Encoder { .. } => false,
         }
     }

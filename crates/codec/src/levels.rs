@@ -1,7 +1,8 @@
 //! How many levels the samples of a picture have, where they have fewer than there is room for, and how these lie in the samples.
 //!
 //! Devices work on levels from 0 on. Where a format multiplies the levels to fill the range of a sample, decoding takes them back to their
-//! numbers, and encoding multiplies them again. Where they lie in the lowest bits of a sample they stay there, and are only checked.
+//! numbers, and encoding multiplies them again; so it does where they lie in the upper bits of a sample, as cameras write them. Where they lie in
+//! the lowest bits they stay there, and are only checked.
 
 use equalize::{Depth, Layout, Levels, Pixel};
 
@@ -10,6 +11,12 @@ use super::stated::{Place, Stated};
 use super::target::LevelCount;
 use super::uncounted::Fate;
 use super::{CodecError, pixels_of};
+
+/// The most lower bits that are taken for none of the level because they are 0 in all samples: cameras give 8 bits and more.
+const MOST_UNUSED: u32 = 8;
+
+/// Samples whose bits are looked at before it is asked again whether any is left that is 0 in all.
+const BLOCK: usize = 1 << 12;
 
 /// The levels of a picture, as they are in the slot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,8 +47,15 @@ impl Scale {
     ) -> Result<Self, CodecError> {
         let of_file = stated.filter(|stated| usize::from(stated.top) + 1 < layout.depth.levels());
         let (stated, levels) = match (count, of_file) {
+            (LevelCount::Upper { .. }, _) if layout.depth == Depth::Eight => return Ok(Self::default()),
+            (LevelCount::Upper { levels, shift }, _) => {
+                return Self::upper(levels, shift, pixels, layout, fates);
+            }
+            (LevelCount::Seen, None) => return Ok(Self::seen(pixels, layout)),
             (LevelCount::Full, _) | (LevelCount::Stated, None) => return Ok(Self::default()),
-            (LevelCount::Stated, Some(stated)) => (Some(stated), Levels::First(stated.top + 1)),
+            (LevelCount::Stated | LevelCount::Seen, Some(stated)) => {
+                (Some(stated), Levels::First(stated.top + 1))
+            }
             (LevelCount::Number(number), of_file) => {
                 let levels = Levels::first(number.into(), layout.depth);
                 // A PNG that says something else may be wrong.
@@ -53,7 +67,7 @@ impl Scale {
         };
         let is_spread = stated.is_some_and(|Stated { top, place }| match place {
             Place::Spread => true,
-            Place::Low => false,
+            Place::Low | Place::Upper { .. } => false,
             Place::Either => fills_range(pixels, layout, top),
         });
         let scale = Self { levels, multiplied: stated.filter(|_| is_spread), is_stated: stated.is_some() };
@@ -64,6 +78,37 @@ impl Scale {
         Ok(scale)
     }
 
+    /// Takes levels from the upper bits of 16-bit samples, as many as these have above the lower bits that are 0 in all of them.
+    fn seen(pixels: &mut [u8], layout: &Layout) -> Self {
+        match unused_bits(pixels, layout) {
+            0 => Self::default(),
+            shift => Self::of_upper((1_u32 << (u16::BITS - shift)) as u16, shift as u8, pixels, layout),
+        }
+    }
+
+    /// Takes so many levels from the upper bits of 16-bit samples, whose lower bits have to be 0.
+    fn upper(
+        levels: u16,
+        shift: u8,
+        pixels: &mut [u8],
+        layout: &Layout,
+        fates: Option<&[Fate]>,
+    ) -> Result<Self, CodecError> {
+        let lower = (1_u16 << shift) - 1;
+        if let Some(sample) = colours16(pixels, layout).find(|sample| sample & lower != 0) {
+            return Err(CodecError::LowerBits { sample: sample.into(), shift });
+        }
+        let scale = Self::of_upper(levels, shift, pixels, layout);
+        check(scale.levels, pixels, layout, fates)?;
+        Ok(scale)
+    }
+
+    fn of_upper(levels: u16, shift: u8, pixels: &mut [u8], layout: &Layout) -> Self {
+        let multiplied = Some(Stated { top: levels - 1, place: Place::Upper { shift } });
+        change_colours(pixels, layout, |sample, _| sample >> shift);
+        Self { levels: Levels::First(levels), multiplied, is_stated: false }
+    }
+
     /// Returns the level of a sample, of which `range` is the greatest.
     #[inline(always)]
     fn level(self, sample: u16, range: u16) -> u16 {
@@ -72,6 +117,7 @@ impl Scale {
             Some(Stated { top, place: Place::Spread }) => {
                 rescale(sample.into(), range.into(), top.into()) as u16
             }
+            Some(Stated { place: Place::Upper { shift }, .. }) => sample >> shift,
             Some(Stated { top, .. }) => rescale_down(sample, range, top),
             None => sample,
         }
@@ -106,6 +152,11 @@ impl Scale {
             return;
         }
         let pixels = pixels_of(layout, slot);
+        if let Some(shift) = self.shift().filter(|_| !is_reduced) {
+            change_colours(pixels, layout, |level, _| level << shift);
+            *self = Self::default();
+            return;
+        }
         if keeps && !is_reduced {
             let top = self.top_written(layout.depth);
             if highest(pixels, layout) > top {
@@ -128,9 +179,20 @@ impl Scale {
 
     /// Returns what [`Self::present`] makes of a level.
     pub(super) fn presented(self, level: u16, depth: Depth, keeps: bool, is_reduced: bool) -> u16 {
+        if let Some(shift) = self.shift().filter(|_| !is_reduced) {
+            return level << shift;
+        }
         let range = (depth.levels() - 1) as u32;
         let top = self.top_spread(depth, keeps, is_reduced);
         top.map_or(level, |top| rescale(level.min(top).into(), top.into(), range) as u16)
+    }
+
+    /// Returns how many bits are below the levels in the samples, if they lie in the upper ones.
+    fn shift(&self) -> Option<u8> {
+        match self.multiplied {
+            Some(Stated { place: Place::Upper { shift }, .. }) => Some(shift),
+            _ => None,
+        }
     }
 
     /// Returns the highest of the levels that [`Self::present`] spreads over the range, if it does.
@@ -226,6 +288,28 @@ fn rescale_down(sample: u16, range: u16, top: u16) -> u16 {
     } else {
         rescale(sample.into(), range.into(), top.into()) as u16
     }
+}
+
+/// Returns how many of the lower bits are 0 in all 16-bit samples of colours, at most [`MOST_UNUSED`]; none if all are 0, which says nothing.
+fn unused_bits(pixels: &[u8], layout: &Layout) -> u32 {
+    if layout.depth == Depth::Eight {
+        return 0;
+    }
+    let mut used = 0;
+    for block in pixels.chunks(BLOCK * layout.pixel_bytes()) {
+        used = colours16(block, layout).fold(used, |used, sample| used | sample);
+        if used & 1 != 0 {
+            return 0;
+        }
+    }
+    if used == 0 { 0 } else { used.trailing_zeros().min(MOST_UNUSED) }
+}
+
+/// Returns the samples of colours of 16 bits.
+fn colours16<'p>(pixels: &'p [u8], layout: &Layout) -> impl Iterator<Item = u16> + use<'p> {
+    let (channels, colours) = (layout.pixel.channels(), layout.pixel.colour_channels());
+    let pixels = pixels.as_chunks::<2>().0.chunks_exact(channels);
+    pixels.flat_map(move |pixel| &pixel[..colours]).map(|&sample| u16::from_ne_bytes(sample))
 }
 
 /// Returns whether something holds for all samples of colours.
@@ -375,6 +459,69 @@ mod tests {
         );
         assert!(Scale::take(LevelCount::Number(4097), None, &mut pixels, &layout, None).is_ok());
         assert!(Scale::take(LevelCount::Full, Some(TWELVE), &mut pixels, &layout, None).is_ok());
+    }
+
+    #[test]
+    fn levels_in_the_upper_bits_are_seen_and_go_back_there() {
+        let upper: Vec<u16> = (0..4096).map(|level| level << 4).collect();
+        for keeps in [false, true] {
+            let (mut pixels, layout) = gray(&upper);
+            let mut scale = Scale::take(LevelCount::Seen, None, &mut pixels, &layout, None).unwrap();
+            assert!(samples(&pixels).into_iter().eq(0..4096));
+            assert_eq!(scale.levels, Levels::First(4096));
+            assert_eq!(
+                (0..4096).find(|&level| scale.presented(level, layout.depth, keeps, false) != level << 4),
+                None
+            );
+            scale.present(&mut pixels, &layout, keeps, false);
+            assert_eq!(samples(&pixels), upper);
+            assert_eq!((scale.top_written(layout.depth), scale.top_of_low(layout.depth)), (65_535, None));
+        }
+    }
+
+    #[test]
+    fn lower_bits_say_how_many_levels_there_are_if_they_are_0_in_all_samples() {
+        let seen = |of: &[u16]| {
+            let (mut pixels, layout) = gray(of);
+            Scale::take(LevelCount::Seen, None, &mut pixels, &layout, None).unwrap().levels
+        };
+        assert_eq!(seen(&[0, 1 << 1, 6 << 1]), Levels::First(32_768));
+        assert_eq!(seen(&[0, 3 << 6, 5 << 7]), Levels::First(1024));
+        assert_eq!(
+            seen(&[0, 1 << 15]),
+            Levels::First(256),
+            "a picture of two levels has 8 bits nevertheless"
+        );
+        assert_eq!(seen(&[0, 0]), Levels::All, "nothing is known of black");
+        assert_eq!(seen(&[0, 16, 17]), Levels::All);
+        let mut late = vec![16; 3 * BLOCK];
+        assert_eq!(seen(&late), Levels::First(4096));
+        late.push(8);
+        assert_eq!(seen(&late), Levels::First(8192));
+        late.push(1);
+        assert_eq!(seen(&late), Levels::All);
+        let eight = Layout { width: 2, height: 1, pixel: Pixel::Gray, depth: Depth::Eight };
+        let scale = Scale::take(LevelCount::Seen, None, &mut [16, 32], &eight, None).unwrap();
+        assert_eq!(scale.levels, Levels::All);
+    }
+
+    #[test]
+    fn lower_bits_that_are_said_to_be_0_have_to_be() {
+        let count = |levels, shift| LevelCount::Upper { levels, shift };
+        let take = |of: &[u16], count| {
+            let (mut pixels, layout) = gray(of);
+            let scale = Scale::take(count, Some(TWELVE), &mut pixels, &layout, None)?;
+            Ok::<_, CodecError>((samples(&pixels), scale.levels))
+        };
+        assert_eq!(take(&[0, 65_520], count(4096, 4)).unwrap(), (vec![0, 4095], Levels::First(4096)));
+        assert_eq!(take(&[0, 160], count(11, 4)).unwrap(), (vec![0, 10], Levels::First(11)));
+        let why = take(&[0, 160], count(10, 4)).unwrap_err().to_string();
+        assert!(why.starts_with("a sample of 10 is none of 10 levels"), "{why}");
+        let why = take(&[0, 160, 65_528], count(4096, 4)).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "a sample of 65528 is no level above 4 lower bits, which would have to be 0; use another number of --shift, or leave it out"
+        );
     }
 
     #[test]

@@ -245,6 +245,12 @@ impl Decoded {
         self.mapped.as_ref().is_some_and(|mapped| mapped.has_own_range)
     }
 
+    /// Returns the range of all values but a few, about from the 0.1th to the 99.9th percentile, if these few stretch the range that levels are spread
+    /// over to more than six times as much.
+    pub fn inner_range(&self) -> Option<Range> {
+        self.mapped.as_ref()?.inner_range
+    }
+
     /// Returns the slope and intercept that make values of samples, if the levels stand for the samples as they are stored: where these differ
     /// from picture to picture, equal levels are other values.
     pub fn rescale(&self) -> Option<[f64; 2]> {

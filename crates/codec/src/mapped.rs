@@ -19,6 +19,7 @@ mod half;
 mod hidden;
 mod kind;
 mod mapping;
+mod survey;
 mod to_levels;
 mod to_samples;
 mod without_data;
@@ -28,7 +29,7 @@ use hidden::Hidden;
 pub(super) use kind::Kind;
 use kind::Value;
 use mapping::Mapping;
-use to_levels::extremes;
+use to_levels::survey;
 pub(super) use to_samples::Piece;
 
 /// A thread reads about this many bytes of samples at a time.
@@ -83,6 +84,8 @@ pub(super) struct Mapped {
     pub(super) restores: bool,
     /// Whether levels are spread over the picture's own range.
     pub(super) has_own_range: bool,
+    /// The range of all values but a few, if these few stretch the picture's own range.
+    pub(super) inner_range: Option<Range>,
 }
 
 /// Puts levels into the front of `slot`, with the help of idle cores. The picture has `size` pixels across and down. Returns the layout of
@@ -100,10 +103,13 @@ pub(super) fn decode<R: Rows>(
     let alone = Cores::none();
     let cores =
         if heap_bytes(rows, width as usize * form.pixel_bytes()) <= SMALL_CHANGE { cores } else { &alone };
-    let mapping = match (form.ends, purpose.range) {
-        (Some(ends), _) => Mapping::of_ends(form.top(), ends),
-        (None, Some(range)) => Mapping::of_range(form.top(), range),
-        (None, None) => Mapping::of_extremes(form.top(), extremes(rows, &form, &layout, cores)?),
+    let (mapping, inner_range) = match (form.ends, purpose.range) {
+        (Some(ends), _) => (Mapping::of_ends(form.top(), ends), None),
+        (None, Some(range)) => (Mapping::of_range(form.top(), range), None),
+        (None, None) => {
+            let survey = survey(rows, &form, &layout, cores)?;
+            (Mapping::of_extremes(form.top(), survey.extremes), survey.inner_range())
+        }
     };
     let is_masked = form.may_mask() && form.alpha.is_none();
     let mut mapped = Mapped {
@@ -114,6 +120,7 @@ pub(super) fn decode<R: Rows>(
         is_masked,
         restores: purpose.restores,
         has_own_range: form.ends.is_none() && purpose.range.is_none(),
+        inner_range,
     };
     let slot = pixels_of(&layout, slot);
     let hides = mapped.fill(rows, purpose.gray, &layout, slot, cores)?;

@@ -110,7 +110,7 @@ impl<'a> Source<'a> {
             ends: None,
             stated: None,
             levels: Levels::All,
-            is_bounded: false,
+            step: None,
         }
     }
 

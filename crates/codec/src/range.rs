@@ -38,6 +38,23 @@ impl Range {
     pub fn new(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high, unit: None })
     }
+
+    /// Returns the range with ends of few digits, at most a hundredth of its width farther out; `None` if that is no range.
+    pub(crate) fn rounded(self) -> Option<Self> {
+        let digits = 2 - (self.high - self.low).log10().floor() as i32;
+        let unit = 10_f64.powi(-digits);
+        let round = |units: f64| format!("{:.*}", digits.max(0) as usize, units * unit).parse().ok();
+        Self::new(round((self.low / unit).floor())?, round((self.high / unit).ceil())?)
+    }
+
+    /// Returns the least range that has these in it, of values without a unit, as far as there are any.
+    pub fn of_all(ranges: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        ranges.into_iter().flatten().reduce(|one, other| Self {
+            low: one.low.min(other.low),
+            high: one.high.max(other.high),
+            unit: None,
+        })
+    }
 }
 
 /// Returns a value and its unit.
@@ -75,6 +92,27 @@ impl fmt::Display for Range {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rounded_range_has_few_digits_and_all_values() {
+        for (low, high, rounded) in [
+            (0.123_456, 0.987_65, "0.123..0.988"),
+            (-3.2174, 2.6349, "-3.22..2.64"),
+            (12.0, 123_456.7, "0..124000"),
+            (-1e300, 1e300, "-1e300..1e300"),
+            (1e-30, 3e-30, "1e-30..3e-30"),
+        ] {
+            let range = Range::new(low, high).unwrap().rounded().unwrap();
+            let expected: Range = rounded.parse().unwrap();
+            let near = |a: f64, b: f64| (a - b).abs() <= (high - low) * 0.02;
+            assert!(near(range.low, expected.low) && near(range.high, expected.high), "{range}");
+            assert!(range.low <= low && range.high >= high, "{range}");
+        }
+        let range = |text: &str| text.parse::<Range>().unwrap();
+        assert_eq!(range("0.123456..0.98765").rounded(), Some(range("0.123..0.988")));
+        assert_eq!(Range::of_all([Some(range("-1..2")), None, Some(range("0..3"))]), Some(range("-1..3")));
+        assert_eq!(Range::of_all([None]), None);
+    }
 
     #[test]
     fn a_range_is_two_finite_numbers_in_order() {

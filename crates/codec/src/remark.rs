@@ -37,6 +37,8 @@ pub enum Remark {
     ChannelAsItWas,
     /// Samples that are no levels (signed, long or floats) were written as levels, spread over the whole range.
     NowLevels,
+    /// A few samples stretch the range of values over which levels are spread, so that the others have few levels.
+    StretchedRange,
     /// Every pixel is fully transparent, so that none counts.
     Invisible,
     /// Every pixel is without a value (not a number, infinite, or no data) or fully transparent, so that none counts.
@@ -100,7 +102,12 @@ impl Decoded {
         };
         let fewer = self.quantized.map(Remark::FewerColours);
         let rgb = had_inks.then_some(Remark::NowRgb);
-        of_its_kind.into_iter().chain([without, nowhere, levels, rgb, fewer, invisible]).flatten().collect()
+        let stretched = self.inner_range().map(|_| Remark::StretchedRange);
+        of_its_kind
+            .into_iter()
+            .chain([without, nowhere, levels, rgb, fewer, invisible, stretched])
+            .flatten()
+            .collect()
     }
 
     /// Returns whether the picture has metadata that it does not keep in a format.

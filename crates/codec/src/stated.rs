@@ -24,4 +24,9 @@ pub(super) enum Place {
     Low,
     /// Multiplied, as the format demands, or in the lowest bits nevertheless, which the samples tell.
     Either,
+    /// In the upper bits: multiplied by a power of two, so that as many bits below them are 0.
+    Upper {
+        /// How many bits are below them.
+        shift: u8,
+    },
 }

@@ -93,8 +93,24 @@ pub enum LevelCount {
     Full,
     /// As many as the file says.
     Stated,
+    /// As many as the file says; if it says nothing, as many as the bits have that are not 0 in all of its 16-bit samples, at least 8.
+    Seen,
     /// So many, from 2 to 65,535; all of them if there is room for no more.
     Number(u16),
+    /// So many, in the upper bits of 16-bit samples: above `shift` bits, from 1 to 15, that are 0. Samples of 8 bits have all of theirs.
+    Upper {
+        /// How many, from 2 to `65536 >> shift`.
+        levels: u16,
+        /// How many bits are below them.
+        shift: u8,
+    },
+}
+
+impl LevelCount {
+    /// Returns whether a file's own statement about its levels holds.
+    pub(crate) const fn is_stated(self) -> bool {
+        matches!(self, Self::Stated | Self::Seen)
+    }
 }
 
 /// What is done to pictures, for formats that tell of it.

@@ -17,7 +17,6 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::LevelCount;
 use super::budget::{Budget, ask};
 use super::decode::{Decode, Describe, Wanted};
 use super::mapped;
@@ -364,7 +363,7 @@ impl Decode for Source<'_> {
             planes: header.planar,
             reduced: written.depth != layout.depth,
             to_levels: mapped.is_some() && !purpose.restores,
-            keeps_levels: purpose.levels == LevelCount::Stated
+            keeps_levels: purpose.levels.is_stated()
                 && header.stated.is_some_and(|stated| stated.place == Levels::Low),
         };
         let (compression, shape, tile_bytes) = (header.method.written(), self.shape(), self.tile_bytes());

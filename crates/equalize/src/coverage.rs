@@ -4,7 +4,7 @@ use super::simd;
 use crate::{ByteOrder, Depth, Layout, Pixel};
 
 /// A picture that covers less than one part in this many looks like a single level: black, where 12-bit samples have 16 bits.
-const NARROW: u32 = 6;
+pub const NARROW: u32 = 6;
 
 /// Samples that are looked at before it is asked again whether the picture covers enough.
 const BLOCK: usize = 1 << 14;

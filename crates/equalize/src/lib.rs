@@ -48,7 +48,7 @@ pub use clahe::{Clahe, Tiles};
 pub use clip::ClipLimit;
 pub use colour::Colour;
 use colour::{Plane, Relight};
-pub use coverage::is_narrow;
+pub use coverage::{NARROW, is_narrow};
 pub use executor::{Executor, SAMPLES_A_THREAD, Sequential};
 use executor::{Pool, Team};
 use histogram::{BLOCK, Counted};

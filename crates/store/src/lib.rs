@@ -47,6 +47,9 @@ pub const AT_ONCE: usize = 64;
 /// The name of the metadata that an output carries.
 pub(crate) const RECORD: &str = "histeqd";
 
+/// The name of the metadata that has the settings. Services take letters alone in it.
+pub(crate) const SETTINGS: &str = "histeqdsettings";
+
 /// What tells one state of an object from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
@@ -94,6 +97,8 @@ pub struct Unusable {
 pub struct Labels<'a> {
     /// The record of what it was made from.
     pub record: Option<&'a str>,
+    /// The settings that it was made with, up to a few lines.
+    pub settings: Option<&'a str>,
     /// The media type that it is served with, such as `image/png`.
     pub content_type: Option<&'a str>,
 }
@@ -105,6 +110,8 @@ pub struct Found {
     pub entry: Entry,
     /// The record that it carries, if any.
     pub record: Option<String>,
+    /// The settings that it says it was made with, if any.
+    pub settings: Option<String>,
 }
 
 /// What has to be at the place of an object that is written.

@@ -3,6 +3,7 @@
 mod listing;
 mod names;
 
+use std::borrow::Cow;
 use std::env;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -20,17 +21,24 @@ use object_store::{
     Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions, ObjectMeta, ObjectStore, PutMode,
     PutMultipartOptions, PutOptions, PutPayload, RetryConfig, UpdateVersion,
 };
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Kind};
-use crate::{AT_ONCE, Entry, Expected, Found, Labels, RECORD, Url, Version};
+use crate::{AT_ONCE, Entry, Expected, Found, Labels, RECORD, SETTINGS, Url, Version};
 pub(crate) use listing::Listing;
 use names::UsableNames;
 
 /// Threads that carry requests. They wait for the network, and compute little.
 const THREADS: usize = 2;
+
+/// What the settings on an object have escapes for: line breaks, for a header has one line, and blanks, whose number signatures ignore.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+
+/// The most bytes of settings on an object: services take 2 KB of metadata.
+const LONGEST_SETTINGS: usize = 1536;
 
 /// Longer objects are written in parts of this size, so that one needs little memory on its way.
 const PART: u64 = 16 << 20;
@@ -337,8 +345,11 @@ fn path_of(url: &Url) -> Result<Path, Error> {
 
 fn attributes(labels: Labels<'_>) -> Attributes {
     let record = labels.record.map(|record| (Attribute::Metadata(RECORD.into()), record.to_owned()));
+    let settings = labels.settings.map(|text| utf8_percent_encode(text, ESCAPED).to_string());
+    let settings = settings.filter(|text| text.len() <= LONGEST_SETTINGS);
+    let settings = settings.map(|text| (Attribute::Metadata(SETTINGS.into()), text));
     let kind = labels.content_type.map(|kind| (Attribute::ContentType, kind.to_owned()));
-    record.into_iter().chain(kind).collect()
+    record.into_iter().chain(settings).chain(kind).collect()
 }
 
 fn entry(meta: ObjectMeta) -> Entry {
@@ -352,11 +363,12 @@ async fn head(store: Arc<dyn ObjectStore>, url: Url) -> Result<Option<Found>, Er
     let options = GetOptions { head: true, ..GetOptions::default() };
     match store.get_opts(&path_of(&url)?, options).await {
         Ok(got) => {
-            let record = got
-                .attributes
-                .get(&Attribute::Metadata(RECORD.into()))
-                .map(|value| value.as_ref().to_owned());
-            Ok(Some(Found { entry: entry(got.meta), record }))
+            let label = |name: &'static str| got.attributes.get(&Attribute::Metadata(name.into()));
+            let record = label(RECORD).map(|value| value.as_ref().to_owned());
+            let settings = label(SETTINGS)
+                .and_then(|value| percent_decode_str(value.as_ref()).decode_utf8().ok())
+                .map(Cow::into_owned);
+            Ok(Some(Found { entry: entry(got.meta), record, settings }))
         }
         Err(object_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(failed(&error)),

@@ -1,8 +1,8 @@
-//! Configuration files, and the settings of folders.
+//! Configuration files, the settings of folders, and what outputs say of theirs.
 
 use histeqd::config::{Written, fuzzing};
 
-/// Reads an input as a configuration file and as that of a folder. What can be read can be written, and says the same again.
+/// Reads an input as a configuration file, as that of a folder and as a recipe. What can be read can be written, and says the same again.
 pub(crate) fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     match fuzzing::config_file(text) {
@@ -11,6 +11,9 @@ pub(crate) fn check(data: &[u8]) {
     }
     if let Ok(written) = fuzzing::folder_file(text) {
         check_again(&written);
+    }
+    if let Some((told, difference)) = fuzzing::recipe(text) {
+        assert!(!told.is_empty() && !difference.is_empty(), "something is told");
     }
 }
 

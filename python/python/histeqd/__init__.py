@@ -15,7 +15,8 @@ result is an array of the same library on the same GPU. There each picture must 
 ``NHWC``   a batch of pictures
 =========  ============================================================================================
 
-Data of fewer levels than there is room for, such as 12 bits in ``uint16``, are described by ``levels=4096``; GPUs take all levels.
+Data of fewer levels than there is room for, such as 12 bits in ``uint16``, are described by ``levels=4096``; GPUs take all levels. Where they lie in the
+upper bits, as cameras write them, shift them: ``equalize(array >> 4, levels=4096) << 4``.
 
 With three axes, an array is ``HWC`` if its last axis has 1 to 4 entries and ``NHW`` otherwise; ``batch=True`` or ``batch=False`` says it instead.
 Pixels whose alpha is 0 do not count, and alpha is never changed.

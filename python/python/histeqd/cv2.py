@@ -5,7 +5,8 @@
 
 What differs:
 
-- ``CLAHE.apply`` gives the bytes of OpenCV's x86-64 builds, also at 16 bit. ``setBitShift`` is not there.
+- ``CLAHE.apply`` gives the bytes of OpenCV's x86-64 builds, also at 16 bit, and with ``setBitShift`` those of OpenCV 5. A shift that leaves fewer
+  than two levels is an error.
 - ``equalizeHist`` is exact, where OpenCV rounds in float32: levels may differ by one. It also takes ``uint16``.
 - Pictures are single-channel, as there; a trailing axis of length 1 stays.
 - Errors are ``TypeError`` and ``ValueError`` instead of ``cv2.error``.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from . import clahe as _clahe
@@ -30,6 +32,7 @@ class CLAHE:
     def __init__(self, clipLimit: float = 40.0, tileGridSize: tuple[int, int] = (8, 8)):
         self.setClipLimit(clipLimit)
         self.setTilesGridSize(tileGridSize)
+        self.setBitShift(0)
 
     def apply(self, src: Lent, dst: Lent | None = None) -> NDArray[Any]:
         """Return a gray picture equalized.
@@ -44,8 +47,15 @@ class CLAHE:
         -------
         numpy.ndarray
         """
-        src = _gray(src)
-        return _clahe(src, max(self._clip_limit, 0.0), self._tiles, out=_usable(dst, src))
+        src, limit = _gray(src), max(self._clip_limit, 0.0)
+        dst = _usable(dst, src)
+        if self._bit_shift == 0:
+            return _clahe(src, limit, self._tiles, out=dst)
+        levels = (1 << 8 * src.dtype.itemsize) >> self._bit_shift
+        if levels < 2:
+            raise ValueError(f"bitShift: is {self._bit_shift}, which leaves {src.dtype} fewer than two levels; set less")
+        result = _clahe(src >> self._bit_shift, limit, self._tiles, levels=levels)
+        return np.left_shift(result, self._bit_shift, out=result if dst is None else as_array(dst, "dst"))
 
     def getClipLimit(self) -> float:
         """Return the clip limit."""
@@ -66,6 +76,14 @@ class CLAHE:
             number(across, 1, 1024, "tileGridSize", whole=True),
             number(down, 1, 1024, "tileGridSize", whole=True),
         )
+
+    def getBitShift(self) -> int:
+        """Return how many lower bits of samples do not count."""
+        return self._bit_shift
+
+    def setBitShift(self, bitShift: int) -> None:
+        """Have the levels be those of ``src >> bitShift``, and the result be shifted back; 4 for 12 bits in the upper ones of 16."""
+        self._bit_shift = number(bitShift, 0, 15, "bitShift", whole=True)
 
     def collectGarbage(self) -> None:
         """Do nothing: little memory is kept between calls, a few MiB for each thread that calls."""

@@ -6,7 +6,7 @@ use crate::picture::boxes::StackBoxes;
 use crate::picture::remark::Remark;
 use crate::progress::timings::Times;
 use crate::slot::schedule::DeviceId;
-use codec::{PageWriter, Pages};
+use codec::{PageWriter, Pages, Range};
 
 /// A page of a file that has several.
 #[derive(Clone)]
@@ -72,6 +72,8 @@ pub(crate) struct Done {
     pub(crate) pixels: u64,
     pub(crate) devices: Vec<DeviceId>,
     pub(crate) remarks: Vec<Remark>,
+    /// The range of all values but the few that stretch it, if any do.
+    pub(crate) inner_range: Option<Range>,
     pub(crate) times: Times,
 }
 
@@ -132,6 +134,7 @@ impl Stack {
         done.remarks.extend(page.remarks);
         done.remarks.sort_unstable();
         done.remarks.dedup();
+        done.inner_range = Range::of_all([done.inner_range, page.inner_range]);
         done.clone()
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::error::PictureError;
 use crate::progress::timings::{Load, Times};
+use crate::source::Remake;
 use codec::{CodecError, Format};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -48,7 +49,7 @@ fn the_text_names_devices_skips_failures_and_what_is_left() {
         skipped(Skip::NotAPicture),
         done("cpu"),
         done("gpu0"),
-        Event::Remarked { input: "in/a.webp".into(), remark: codec::Remark::NowLossless.into() },
+        Event::Remarked { input: "in/a.webp".into(), remark: codec::Remark::NowLossless.into(), range: None },
         failed("in/x.png"),
         Event::Stopping,
     ]);
@@ -91,8 +92,9 @@ fn notes_name_three_pictures_whatever_order_they_come_in() {
     let remarked = |n: u32| Event::Remarked {
         input: format!("in/{n}.jpg").into(),
         remark: codec::Remark::PictureAlone.into(),
+        range: None,
     };
-    let of_folder = Event::Remarked { input: "in/x.png".into(), remark: Remark::FolderSettings };
+    let of_folder = Event::Remarked { input: "in/x.png".into(), remark: Remark::FolderSettings, range: None };
     let others = [Event::Planned { count: 6 }, done("cpu"), of_folder];
     let all = summary([4, 1, 3, 0, 2].map(remarked).into_iter().chain(others).collect());
     let text = all.text();
@@ -228,15 +230,15 @@ fn json_has_every_figure_and_no_name_is_lost() {
         Event::Planned { count: 3 },
         done("cpu"),
         skipped(Skip::LinkLoop),
-        Event::Remarked { input: "in/a.png".into(), remark: codec::Remark::PictureAlone.into() },
-        Event::Remade { input: "in/a.png".into() },
+        Event::Remarked { input: "in/a.png".into(), remark: codec::Remark::PictureAlone.into(), range: None },
+        Event::Remade { input: "in/a.png".into(), remake: Remake { difference: Some("--color hue".into()) } },
         failed(OsStr::from_bytes(b"caf\xe9")),
         Event::Device { note: "GPU 0 is gone".into(), trouble: true },
     ]);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
     let expected = serde_json::json!({
         "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 }, "left_out": {},
-        "remarks": { "picture-alone": 1 }, "remade": 1,
+        "remarks": { "picture-alone": 1 }, "remade": 1, "remade_for": { "--color hue": 1 },
         "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "its plot cannot be drawn: no room" }],
         "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,
         "devices": { "cpu": 1 }, "notes": ["GPU 0 is gone"],

@@ -77,11 +77,12 @@ impl Run<'_> {
 
     fn tell_of(&self, job: Job) {
         let Job { input, output, remakes, settings, .. } = job;
-        if remakes {
-            self.events.tell(Event::Remade { input: input.clone() });
+        if let Some(remake) = remakes {
+            self.events.tell(Event::Remade { input: input.clone(), remake });
         }
         if settings.is_of_folder {
-            self.events.tell(Event::Remarked { input: input.clone(), remark: Remark::FolderSettings });
+            let remark = Remark::FolderSettings;
+            self.events.tell(Event::Remarked { input: input.clone(), remark, range: None });
         }
         self.events.tell(Event::Would { input, output });
     }

@@ -138,7 +138,7 @@ impl<'a> OutputFolder<'a> {
     fn start(&self, job: &Job, output: &Path, replaces: bool) -> Result<Unpublished<'a>, PublishError> {
         let mut output = self.publisher.begin(self.root, output)?;
         if let Some(input) = job.stamp {
-            output.record(Origin { input, settings: job.digest() });
+            output.record(Origin { input, settings: job.digest() }, job.settings.recipe(job.mask));
             if self.times == Times::Keep {
                 output.modified_at(input.modified());
             }
@@ -177,7 +177,8 @@ impl<'a> OutputBucket<'a> {
             false => Upload::begin(&self.bucket, &job.output, replaced),
         }?;
         if let Some(input) = job.stamp {
-            output.record(Origin { input, settings: job.digest() });
+            let recipe = (!job.settings.name_files()).then(|| job.settings.recipe(job.mask));
+            output.record(Origin { input, settings: job.digest() }, recipe);
         }
         Ok(output)
     }

@@ -53,10 +53,12 @@ impl Watching<'_> {
                 }
             }
             // With --after, the file goes away.
-            Event::Remarked { input, remark: remark @ Remark::WithHoles } => {
+            Event::Remarked { input, remark: remark @ Remark::WithHoles, .. } => {
                 warn!("note: {}: {}", Shown(&input), remark.of_one());
             }
-            Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
+            Event::Remarked { input, remark, range } => {
+                debug!("note: {}: {}", Shown(&input), remark.of_one_with(range));
+            }
             Event::Device { note, trouble: true } => warn!("{note}"),
             Event::Device { note, trouble: false } => info!("{note}"),
             Event::Planned { .. }

@@ -213,7 +213,9 @@ impl Outputs {
                 // Their records do not matter.
                 let known = listed.into_values().map(|entry| (bucket.url(&entry.key), entry));
                 return Ok(Self(
-                    known.map(|(url, entry)| (path_of(&url), Stored { entry, record: None })).collect(),
+                    known
+                        .map(|(url, entry)| (path_of(&url), Stored { entry, record: None, settings: None }))
+                        .collect(),
                 ));
             }
             urls.retain(|url| listed.contains_key(url.key()));

@@ -177,7 +177,7 @@ impl Description {
                 ends: Some((0.0, most)),
                 stated: Some(1 << self.stored),
                 levels: Levels::All,
-                is_bounded: false,
+                step: None,
             };
             return (!is_whole).then_some(form);
         }
@@ -195,7 +195,7 @@ impl Description {
             // Longer samples are not stored as so many levels.
             stated: (self.float.is_none() && self.stored <= 16).then(|| 1 << self.stored),
             levels: Levels::All,
-            is_bounded: false,
+            step: None,
         })
     }
 

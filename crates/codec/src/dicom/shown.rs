@@ -203,7 +203,7 @@ impl Shown {
             ends: Some((0.0, 1.0)),
             stated: None,
             levels: Levels::All,
-            is_bounded: false,
+            step: None,
         }
     }
 

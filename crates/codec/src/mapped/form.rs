@@ -1,7 +1,8 @@
 //! How the pixels of a file lie whose samples are no levels, and which of their values are none.
 
-use super::kind::Kind;
-use crate::LevelCount;
+use super::kind::{Kind, Value};
+use crate::levels::beyond;
+use crate::{CodecError, LevelCount};
 use equalize::{Layout, Levels, Pixel};
 
 /// What alpha is to the colours.
@@ -62,26 +63,28 @@ pub(crate) struct Form {
     pub(crate) stated: Option<u32>,
     /// How many levels there are.
     pub(crate) levels: Levels,
-    /// Whether values beyond the ends are refused.
-    pub(crate) is_bounded: bool,
+    /// How far apart the values of neighbouring levels are, if others are refused.
+    pub(crate) step: Option<f64>,
 }
 
 impl Form {
-    /// Returns the form with so many levels, one for each value; the same if samples are floats or long, or there are as many levels as they
+    /// Returns the form with so many levels, one for each value, or for each of those whose lower bits are 0; the same if samples are floats or long, or there are as many levels as they
     /// have room for. If samples are `reduced` to fewer bits afterwards, all levels of these are used, from the lowest value to the highest.
     pub(crate) fn with_levels(self, count: LevelCount, reduced: bool) -> Self {
         let number = match count {
             LevelCount::Full => None,
-            LevelCount::Stated => self.stated,
-            LevelCount::Number(number) => Some(number.into()),
+            LevelCount::Stated | LevelCount::Seen => self.stated,
+            LevelCount::Number(levels) => Some(levels.into()),
+            LevelCount::Upper { levels, .. } => (self.kind.bytes() == 2).then_some(levels.into()),
         };
         let is_short = self.kind.bytes() <= 2 && !self.kind.is_float();
         let Some(number) = number.filter(|_| is_short) else { return self };
+        let step = if let LevelCount::Upper { shift, .. } = count { f64::from(1_u16 << shift) } else { 1.0 };
         let number = number.min(self.kind.depth().levels() as u32);
         let least = if self.kind.is_signed() { -f64::from(number / 2) } else { 0.0 };
         let levels = if reduced { Levels::All } else { Levels::first(number, self.kind.depth()) };
-        let ends = Some((least, least + f64::from(number - 1)));
-        Self { ends, levels, is_bounded: true, ..self }
+        let ends = Some((least * step, (least + f64::from(number - 1)) * step));
+        Self { ends, levels, step: Some(step), ..self }
     }
 
     /// Returns the highest level.
@@ -92,15 +95,48 @@ impl Form {
     /// Returns whether a value is refused because there is no level for it.
     #[inline(always)]
     pub(super) fn refuses(&self, value: f64) -> bool {
-        self.is_bounded
-            && self.ends.is_some_and(|(low, high)| value < low || value > high)
+        self.step.is_some_and(|step| self.is_beyond(value) || step > 1.0 && value % step != 0.0)
             && self.counts(value)
+    }
+
+    /// Returns why a value is refused.
+    pub(super) fn refusal(&self, value: f64) -> CodecError {
+        match self.step {
+            Some(step) if !self.is_beyond(value) => {
+                CodecError::LowerBits { sample: value, shift: step.log2() as u8 }
+            }
+            _ => beyond(value, usize::from(self.top()) + 1),
+        }
+    }
+
+    #[inline(always)]
+    fn is_beyond(&self, value: f64) -> bool {
+        self.ends.is_some_and(|(low, high)| value < low || value > high)
     }
 
     /// Returns whether a value is one that counts.
     #[inline(always)]
     pub(super) fn counts(&self, value: f64) -> bool {
         value.is_finite() && !self.no_data.is_some_and(|no_data| no_data.has(value))
+    }
+
+    /// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
+    #[inline(always)]
+    pub(super) fn colours_of<V: Value>(&self, pixel: &[u8]) -> impl Iterator<Item = f64> {
+        let share = match self.alpha {
+            Some(Alpha::Premultiplied) => self.alpha_of::<V>(pixel) / V::OPAQUE,
+            _ => 1.0,
+        };
+        let colours = pixel.chunks_exact(size_of::<V>()).take(self.colours);
+        let values = colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value());
+        values.map(move |value| if share == 0.0 { value } else { value / share })
+    }
+
+    /// Returns the value of a pixel's alpha.
+    #[inline(always)]
+    pub(super) fn alpha_of<V: Value>(&self, pixel: &[u8]) -> f64 {
+        let at = self.colours * size_of::<V>();
+        bytemuck::pod_read_unaligned::<V>(&pixel[at..at + size_of::<V>()]).value()
     }
 
     /// Returns the bytes of a pixel in the file.

@@ -9,8 +9,18 @@ pub(super) struct Extremes {
     greatest: f64,
 }
 
+impl Default for Extremes {
+    /// Returns those of no value.
+    fn default() -> Self {
+        Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY }
+    }
+}
+
 impl Extremes {
-    pub(super) const NONE: Self = Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY };
+    /// Returns how far they are apart.
+    pub(super) fn width(self) -> f64 {
+        self.greatest - self.least
+    }
 
     #[inline(always)]
     pub(super) fn add(&mut self, value: f64) {
@@ -121,12 +131,12 @@ mod tests {
     #[test]
     fn a_constant_picture_has_one_level_and_keeps_its_value() {
         for value in [0.0, -5.5, 1e308, 5e-324] {
-            let mut extremes = Extremes::NONE;
+            let mut extremes = Extremes::default();
             extremes.add(value);
             let line = Mapping::of_extremes(u16::MAX, extremes);
             assert_eq!((line.level(value), line.value(0)), (0, value));
         }
-        let nothing = Mapping::of_extremes(u16::MAX, Extremes::NONE);
+        let nothing = Mapping::of_extremes(u16::MAX, Extremes::default());
         assert_eq!((nothing.level(f64::NAN), nothing.value(0)), (0, 0.0));
     }
 }

@@ -2,14 +2,14 @@
 
 use std::mem;
 
-use super::form::{Alpha, Form};
+use super::form::Form;
 use super::hidden::Hidden;
 use super::kind::{Value, with_values};
-use super::mapping::{Extremes, Mapping};
+use super::mapping::Mapping;
+use super::survey::{self, Survey};
 use super::{Mapped, Rows};
 use crate::CodecError;
 use crate::cores::Cores;
-use crate::levels::beyond;
 use crate::reader::resize;
 use equalize::{Layout, Level, Pixel};
 
@@ -17,7 +17,7 @@ use equalize::{Layout, Level, Pixel};
 struct Tool<T> {
     reader: T,
     rows: Vec<u8>,
-    extremes: Extremes,
+    survey: Survey,
     hidden: Hidden,
     /// Whether any pixel was hidden.
     hides: bool,
@@ -26,8 +26,8 @@ struct Tool<T> {
 
 impl<T: Default> Tool<T> {
     fn new() -> Self {
-        let (reader, extremes, hidden) = (T::default(), Extremes::NONE, Hidden::default());
-        Self { reader, rows: Vec::new(), extremes, hidden, hides: false, outcome: Ok(()) }
+        let (reader, survey, hidden) = (T::default(), Survey::default(), Hidden::default());
+        Self { reader, rows: Vec::new(), survey, hidden, hides: false, outcome: Ok(()) }
     }
 
     /// Reads rows of `row` bytes from number `first` on.
@@ -52,7 +52,7 @@ impl<T: Default> Tool<T> {
         (self.hidden, self.hides) = (Hidden::default(), false);
         for (samples, levels) in self.rows.chunks_exact(row).zip(levels.chunks_exact_mut(row_of_levels)) {
             if let Some(value) = with_values!(with.form.kind, run(with, samples, levels, &mut self.hidden)) {
-                return Err(beyond(value, usize::from(with.form.top()) + 1));
+                return Err(with.form.refusal(value));
             }
             self.hides |= !self.hidden.is_empty();
             match with.most_kept {
@@ -65,59 +65,30 @@ impl<T: Default> Tool<T> {
     }
 }
 
-/// Returns the least and the greatest value of all rows.
-pub(super) fn extremes<R: Rows>(
+/// Returns what is found out of the values of all rows.
+pub(super) fn survey<R: Rows>(
     rows: &R,
     form: &Form,
     layout: &Layout,
     cores: &Cores,
-) -> Result<Extremes, CodecError> {
+) -> Result<Survey, CodecError> {
     let (height, at_once) = (layout.height as usize, rows.at_once());
     let row = layout.width as usize * form.pixel_bytes();
-    let mut all = Extremes::NONE;
+    let (mut all, step) = (Survey::default(), survey::step(form, layout));
     cores.in_order(
         0..height.div_ceil(at_once),
         Tool::new,
         |tool, band| {
             let first = band * at_once;
             tool.outcome = tool.read(rows, first, at_once.min(height - first), row);
-            tool.extremes = with_values!(form.kind, extremes_of(form, &tool.rows));
+            tool.survey = Survey::of_rows(form, &tool.rows, step);
         },
         |tool| {
-            all.join(tool.extremes);
+            all.join(mem::take(&mut tool.survey));
             mem::replace(&mut tool.outcome, Ok(()))
         },
     )?;
     Ok(all)
-}
-
-fn extremes_of<V: Value>(form: &Form, rows: &[u8]) -> Extremes {
-    let mut extremes = Extremes::NONE;
-    for pixel in rows.chunks_exact(form.pixel_bytes()) {
-        for sample in colours_of::<V>(form, pixel).filter(|sample| form.counts(*sample)) {
-            extremes.add(sample);
-        }
-    }
-    extremes
-}
-
-/// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
-#[inline(always)]
-fn colours_of<V: Value>(form: &Form, pixel: &[u8]) -> impl Iterator<Item = f64> {
-    let share = match form.alpha {
-        Some(Alpha::Premultiplied) => alpha_of::<V>(form, pixel) / V::OPAQUE,
-        _ => 1.0,
-    };
-    let colours = pixel.chunks_exact(size_of::<V>()).take(form.colours);
-    let values = colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value());
-    values.map(move |value| if share == 0.0 { value } else { value / share })
-}
-
-/// Returns the value of a pixel's alpha.
-#[inline(always)]
-fn alpha_of<V: Value>(form: &Form, pixel: &[u8]) -> f64 {
-    let at = form.colours * size_of::<V>();
-    bytemuck::pod_read_unaligned::<V>(&pixel[at..at + size_of::<V>()]).value()
 }
 
 impl Mapped {
@@ -189,7 +160,7 @@ fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden:
         samples.chunks_exact(form.pixel_bytes()).zip(levels.chunks_exact_mut(pixel.channels() * level))
     {
         let mut stays = None;
-        for (at, value) in colours_of::<V>(form, samples).enumerate() {
+        for (at, value) in form.colours_of::<V>(samples).enumerate() {
             if stays.is_none() && !form.counts(value) {
                 stays = Some(at * size_of::<V>());
             }
@@ -209,7 +180,7 @@ fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden:
                 0
             }
             (None, Some(_)) => {
-                let alpha = alpha_of::<V>(form, samples);
+                let alpha = form.alpha_of::<V>(samples);
                 if alpha == 0.0 {
                     hidden.add_changing(if gray { size_of::<V>() } else { colour_bytes });
                 }

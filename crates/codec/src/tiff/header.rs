@@ -153,7 +153,7 @@ impl Header {
             ends: kind.whole_range(),
             stated: None,
             levels: Levels::All,
-            is_bounded: false,
+            step: None,
         })
     }
 
