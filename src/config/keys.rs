@@ -85,7 +85,7 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 52] = [
+pub(super) const KEYS: [Key; 53] = [
     output("method").told(),
     output("strength").told(),
     output("clip-low").told().needs(Method(MethodName::Stretch)),
@@ -96,6 +96,7 @@ pub(super) const KEYS: [Key; 52] = [
     output("tile-size").needs(Method(MethodName::Clahe)),
     output("color").told(),
     output("together"),
+    output("together-by"),
     output("lut").elsewhere(),
     output("range"),
     output("window"),

@@ -1,8 +1,51 @@
 //! Where pictures may have one histogram together, and pages files of their own.
 
+use std::fmt;
+
 use super::layers::key;
 use super::text::name;
-use super::{FramesChoice, MethodName, Shard, TogetherChoice, Written};
+use super::{FramesChoice, GroupPattern, MethodName, OrNone, Shard, TogetherChoice, Written};
+
+/// What has one histogram.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Together {
+    /// One of the choices.
+    Of(TogetherChoice),
+    /// The files of a folder for which the groups of this expression capture the same.
+    By(GroupPattern),
+}
+
+impl Together {
+    /// Each page for itself.
+    pub const PAGE: Self = Self::Of(TogetherChoice::Page);
+    /// The pages of each channel of a file.
+    pub const CHANNEL: Self = Self::Of(TogetherChoice::Channel);
+
+    pub(super) fn resolve(resolved: &Written) -> Result<Self, String> {
+        match (key(resolved.together), key(resolved.together_by.clone())) {
+            (together, OrNone::None) => Ok(Self::Of(together)),
+            (TogetherChoice::Page, OrNone::Some(pattern)) => Ok(Self::By(pattern)),
+            (together, OrNone::Some(_)) => Err(format!(
+                "--together {} and --together-by both say what has one table of levels; leave one of them out",
+                name(&together)
+            )),
+        }
+    }
+
+    /// Returns whether no picture has a histogram with those of other files.
+    pub const fn is_within_file(&self) -> bool {
+        matches!(self, Self::Of(TogetherChoice::Page | TogetherChoice::File | TogetherChoice::Channel))
+    }
+}
+
+impl fmt::Display for Together {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Of(choice) => write!(f, "--together {}", name(choice)),
+            Self::By(_) => f.write_str("--together-by"),
+        }
+    }
+}
 
 /// The kind of run, as far as it matters here.
 pub(super) struct Kind {
@@ -34,48 +77,46 @@ fn check_split(run: &Kind) -> Result<(), String> {
 
 /// Refuses `--together` where pictures have no LUT, or no end, and `--frames split` where an output has to be one file.
 pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
-    let together = key(resolved.together);
+    let together = Together::resolve(resolved)?;
     if key(resolved.frames) == FramesChoice::Split {
         check_split(run)?;
     }
-    if together == TogetherChoice::Page {
+    if together == Together::PAGE {
         return Ok(());
     }
-    let name = name(&together);
     if resolved.method == Some(MethodName::Clahe) {
         return Err(format!(
-            "--together {name} needs one table of levels, and --method clahe makes one for each tile"
+            "{together} needs one table of levels, and --method clahe makes one for each tile"
         ));
     }
     if run.split_channels {
-        return Err(format!("--together {name} and --split-channels exclude each other"));
+        return Err(format!("{together} and --split-channels exclude each other"));
     }
-    if run.has_objects && together == TogetherChoice::Series {
+    if together.is_within_file() {
+        return Ok(());
+    }
+    if run.has_objects && together == Together::Of(TogetherChoice::Series) {
         return Err("--together series reads what series a file is of before it is fetched, so not from object storage; use --together folder"
             .to_owned());
     }
-    if run.is_published && together != TogetherChoice::File {
+    if run.is_published {
         return Err(format!(
-            "--together {name} needs to know all pictures, and the worker of a queue never does; use --together file"
+            "{together} needs to know all pictures, and the worker of a queue never does; use --together file"
         ));
     }
-    if run.watch && together != TogetherChoice::File {
+    if run.watch {
         return Err(format!(
-            "--together {name} needs to know all pictures, and --watch never does; use --together file"
+            "{together} needs to know all pictures, and --watch never does; use --together file"
         ));
     }
-    if let Some(shard) = run.shard
-        && together != TogetherChoice::File
-    {
+    if let Some(shard) = run.shard {
         return Err(format!(
-            "--together {name} needs to know all pictures, and --shard {shard} only takes some; count each part with \
+            "{together} needs to know all pictures, and --shard {shard} only takes some; count each part with \
              `histeqd histogram --shard {shard} --counts FILE`, and give the files of all parts to --lut"
         ));
     }
-    if run.resume && together != TogetherChoice::File {
-        return Err(format!(
-            "--together {name} counts all pictures again, so --resume has no effect; leave it out"
-        ));
+    if run.resume {
+        return Err(format!("{together} counts all pictures again, so --resume has no effect; leave it out"));
     }
     Ok(())
 }

@@ -126,6 +126,8 @@ impl PictureError {
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
                     | Refusal::DeepLab
+                    | Refusal::UnknownChannels
+                    | Refusal::NoGroup { .. }
                     | Refusal::Unlike(_)
                     | Refusal::Uncounted { .. }
             ),

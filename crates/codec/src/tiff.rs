@@ -2,7 +2,7 @@
 //!
 //! Read: unsigned samples of 1 to 16 bits; signed ones of 8 and 16, integers of 24, 32 and 64, and floats of 16, 32 and 64 bits, which
 //! [`super::mapped`] turns into levels; gray (of either polarity), RGB and palettes, with or without alpha or another channel, which
-//! stays as it is; strips, tiles and planes;
+//! stays as it is; several channels that are no colours, each of which is a page ([`channels`]); strips, tiles and planes;
 //! stored, LZW, deflate, Zstandard, PackBits, JPEG, WebP and CCITT's codes. CMYK becomes RGB. Depths below 8 become 8, those between 8 and 16
 //! become 16, palettes become RGB, premultiplied alpha is divided out.
 //!
@@ -30,8 +30,10 @@ use crate::reader::Reader;
 use equalize::Layout;
 
 mod arrangement;
+mod channels;
 mod colours;
 mod deflate;
+mod dimensions;
 mod fax;
 mod gdal;
 mod header;
@@ -74,6 +76,8 @@ pub(super) struct Native {
     others: usize,
     /// How many of them lie before alpha.
     before_alpha: usize,
+    /// How many channels that are pictures by themselves lie between each other in the file, this one among them.
+    between: usize,
     big: bool,
     /// Whether parts of it were never written.
     pub(super) was_sparse: bool,
@@ -108,7 +112,7 @@ impl Native {
     pub(super) fn heap_bytes(&self, layout: &Layout) -> u64 {
         match &self.other {
             Some(other) => other.len() as u64 + bytes_of_rows(row_bytes(layout, self.others)),
-            None => heap_bytes(layout),
+            None => bytes_of_rows(row_bytes(layout, self.between - 1)),
         }
     }
 }
@@ -148,7 +152,7 @@ impl<'a> Source<'a> {
         let mut directory = read_directory(&mut file, form, first, budget)?;
         refused::refuse_others(&file, &directory)?;
         let mut pictures = match place {
-            Some(_) => Pictures { places: vec![first], company: Company::default() },
+            Some(_) => Pictures::at(first),
             None => Pictures::find(&mut file, form, first)?,
         };
         if pictures.places[0] != first {
@@ -158,15 +162,17 @@ impl<'a> Source<'a> {
         pictures.company.smaller |= below.smaller;
         pictures.company.masks |= below.masks;
         let first_page = place.map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
-        let header = Header::new(&directory, form, &first_page, no_data)?;
+        let channel = place.map_or(0, |place| place.channel);
+        let header = Header::new(&directory, form, &first_page, channel, no_data)?;
         parts::check(&header, limits)?;
         let company = pictures.company;
         let stack = match place {
             Some(place) => {
+                place.check(&header)?;
                 place.shift_strips(&mut directory, &header);
                 None
             }
-            None => Stack::new(&file, (&header, first_page), &mut directory, pictures.places)?,
+            None => Stack::new(&file, (&header, first_page), &mut directory, pictures)?,
         };
         let parts = Parts::new(&file, &header, &directory)?;
         let start = parts.start();
@@ -282,7 +288,7 @@ impl Describe for Source<'_> {
 
     fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
         let bytes = match self.header.other_bytes() {
-            0 => heap_bytes(layout),
+            0 => bytes_of_rows(row_bytes(layout, self.header.channels.stride() - 1)),
             other => other + bytes_of_rows(row_bytes(layout, self.header.others)),
         };
         (to == Format::Tiff).then_some(bytes)
@@ -346,6 +352,7 @@ impl Decode for Source<'_> {
                 other,
                 others,
                 before_alpha: header.before_alpha,
+                between: header.channels.stride(),
                 big,
                 had_layers,
                 had_inks,

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::Run;
 use super::masks::mask_of;
-use crate::config::{JpegChoice, PictureSettings, Settings};
+use crate::config::{JpegChoice, PictureSettings, Settings, Together};
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob};
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
@@ -19,7 +19,7 @@ use crate::slot::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened, Pages};
 use equalize::{Method, planes};
 use lanes::Order;
 use tracing::trace_span;
@@ -205,8 +205,11 @@ impl Loader<'_> {
     }
 
     /// Checks that the devices can do the picture as it is ordered.
-    fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
+    fn check_order(&self, opened: &Opened<'_>, job: &Job) -> Result<(), Refusal> {
         let frames = opened.frames();
+        if let (Together::By(pattern), None) = (&self.settings.together, &job.group) {
+            return Err(Refusal::NoGroup { pattern: pattern.to_string() });
+        }
         if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
             reference.check(&opened.layout(), operation.is_per_channel())?;
         }
@@ -216,6 +219,13 @@ impl Loader<'_> {
         let is_adaptive =
             self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
         if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
+    }
+
+    /// Checks that the channel of each page is told if that matters.
+    fn check_channels(&self, pages: &Pages) -> Result<(), Refusal> {
+        let matters = self.settings.together == Together::CHANNEL;
+        let is_unknown = matters && (0..pages.len()).any(|page| pages.channel(page).is_none());
+        if is_unknown { Err(Refusal::UnknownChannels) } else { Ok(()) }
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
@@ -244,8 +254,10 @@ impl Loader<'_> {
             let (limits, target) = (&self.run.settings.limits, &self.settings.target);
             let (mut file, _) = open_input(job, limits, &self.run.settings.roots)?;
             let opened = codec::open_within(held, &mut file, buffer, limits, target);
-            let opened = self.masked(opened.map_err(|why| self.with_memory(why))?, job, 0, held)?;
-            self.check_order(&opened)?;
+            let mut opened = opened.map_err(|why| self.with_memory(why))?;
+            opened.take_pages().map_or(Ok(()), |pages| self.check_channels(&pages))?;
+            let opened = self.masked(opened, job, 0, held)?;
+            self.check_order(&opened, job)?;
             let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
             Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
         })
@@ -315,6 +327,7 @@ impl Loader<'_> {
         };
         let mut opened = opened.map_err(|why| self.with_memory(why))?;
         if let Some(pages) = opened.take_pages() {
+            self.check_channels(&pages)?;
             self.run.machine.rates.expect(pages.len() - 1);
             work.page = Some(Page::first(pages));
         }
@@ -353,7 +366,7 @@ impl Loader<'_> {
         working: impl Drop,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        self.check_order(&opened)?;
+        self.check_order(&opened, &work.job)?;
         clock.mark(Stage::Decode);
         drop(working);
         let class = Class::new(opened.format(), &opened.layout());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::load::park;
 use super::{Purpose, Run};
-use crate::config::{PictureSettings, TogetherChoice};
+use crate::config::{PictureSettings, Together};
 use crate::device::task::{Pass, Processed, QueuedJob};
 use crate::error::PictureError;
 use crate::run::together::{Complete, PictureCounts};
@@ -13,10 +13,10 @@ use lanes::Order;
 impl Run<'_> {
     /// Returns what pictures go through the pipeline for at first.
     pub(super) fn first_pass(&self, settings: &PictureSettings) -> Pass {
-        match (self.purpose, &settings.luts, settings.together) {
+        match (self.purpose, &settings.luts, &settings.together) {
             (Purpose::Count { .. }, ..) => Pass::Only,
             (Purpose::Equalize, Some(luts), _) => Pass::Apply(Arc::clone(luts), None),
-            (Purpose::Equalize, None, TogetherChoice::Page) => Pass::Only,
+            (Purpose::Equalize, None, &Together::PAGE) => Pass::Only,
             (Purpose::Equalize, None, _) => Pass::Count,
         }
     }

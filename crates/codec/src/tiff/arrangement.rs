@@ -10,6 +10,9 @@ use serde::Deserialize;
 pub(super) struct Series {
     /// The sizes of the array that the samples of all pictures are.
     pub(super) shape: Vec<u64>,
+    /// What its dimensions are, a letter each.
+    #[serde(default)]
+    pub(super) axes: String,
     /// Whether pictures follow the first one without a page of their own.
     #[serde(default)]
     pub(super) truncated: bool,
@@ -136,14 +139,30 @@ fn is_one_channel(xml: &str, size: &str, samples: &str) -> bool {
 }
 
 /// Returns the elements with what follows each, without the `<` that begins them.
-fn elements(xml: &str) -> impl Iterator<Item = &str> {
+pub(super) fn elements(xml: &str) -> impl Iterator<Item = &str> {
     xml.split_inclusive('<')
 }
 
 /// Returns whether an element, without the `<` that begins it, has this name, in any namespace.
-fn is_of(element: &str, name: &str) -> bool {
-    let full = element.split(|c: char| c.is_ascii_whitespace() || c == '/').next().unwrap_or_default();
+pub(super) fn is_of(element: &str, name: &str) -> bool {
+    let end = |c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>');
+    let full = element.split(end).next().unwrap_or_default();
     full.rsplit(':').next() == Some(name)
+}
+
+/// Returns the value of an attribute of an element.
+pub(super) fn attribute<'e>(element: &'e str, name: &str) -> Option<&'e str> {
+    let tag = element.split('>').next().unwrap_or_default();
+    let mut found = tag.match_indices(name).filter_map(|(at, _)| {
+        let (before, rest) = (tag[..at].chars().next_back()?, &tag[at + name.len()..]);
+        let quoted = rest.trim_start().strip_prefix('=')?.trim_start();
+        let quote = quoted
+            .chars()
+            .next()
+            .filter(|quote| before.is_ascii_whitespace() && matches!(quote, '"' | '\''))?;
+        quoted[1..].split(quote).next()
+    });
+    found.next()
 }
 
 /// Makes the attributes of an element about pixels say what is written: whole bytes, all of whose bits the new contrast uses, in

@@ -32,9 +32,19 @@ pub(super) fn is_description(text: &[u8]) -> bool {
 
 /// Returns the number of pictures of which ImageJ's description tells.
 pub(super) fn images(text: &[u8]) -> Option<u64> {
-    let images = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"images="));
-    let images = images.filter(|_| is_description(text))?;
-    str::from_utf8(images).ok()?.trim().parse().ok()
+    if is_description(text) { number(text, "images") } else { None }
+}
+
+/// Returns a number that ImageJ's description states.
+pub(super) fn number(text: &[u8], name: &str) -> Option<u64> {
+    value(text, name)?.parse().ok()
+}
+
+/// Returns what ImageJ's description states under a name.
+pub(super) fn value<'t>(text: &'t [u8], name: &str) -> Option<&'t str> {
+    let mut lines = text.split(|&byte| matches!(byte, b'\n' | 0));
+    let value = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    str::from_utf8(value).ok().map(str::trim)
 }
 
 /// Returns whether a line of the description is about levels: the display range, or the function from levels to physical values.

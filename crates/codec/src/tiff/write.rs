@@ -9,6 +9,7 @@ use super::super::mapped::Mapped;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::method::Compression;
+pub(super) use super::strips::Between;
 use super::strips::{Raster, Strip, Strips, write_strips};
 use super::{Native, gdal, other, tags};
 use crate::cores::Cores;
@@ -77,6 +78,8 @@ pub(super) struct Samples<'s> {
     /// What samples are made with, if those in `pixels` are levels that stand for others.
     mapped: Option<&'s Mapped>,
     pixels: &'s [u8],
+    /// Where the samples are, if they are not `pixels` but channels that are to lie between each other.
+    between: Option<Between<'s>>,
 }
 
 /// Where a picture's strips are, and what its directory says.
@@ -120,7 +123,27 @@ impl<'s> Samples<'s> {
             swap_bytes(pixels, raster.bytes);
         }
         let compression = native.map_or(Compression::Deflate, |native| native.compression);
-        Self { raster, compression, layout, mapped, pixels }
+        Self { raster, compression, layout, mapped, pixels, between: None }
+    }
+
+    /// Returns the bytes of all samples.
+    pub(super) fn all_bytes(&self) -> u64 {
+        self.raster.all_bytes()
+    }
+
+    /// Returns the page that such a channel is of, with all of its channels.
+    pub(super) fn between(self, between: Between<'s>) -> Self {
+        let raster = Raster { others: between.starts.len() - 1, ..self.raster };
+        Self { raster, between: Some(between), ..self }
+    }
+
+    /// Writes all samples one after the other, as they are.
+    pub(super) fn write_plain(
+        &self,
+        cores: &Cores,
+        put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
+    ) -> Result<Strips, CodecError> {
+        Self { compression: Compression::Stored, ..*self }.write(cores, put)
     }
 
     /// Writes the pixels strip by strip with the help of idle cores. `put` writes bytes, and returns their offset.
@@ -129,7 +152,11 @@ impl<'s> Samples<'s> {
         cores: &Cores,
         put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
     ) -> Result<Strips, CodecError> {
-        let Self { raster, compression, layout, mapped, pixels } = self;
+        let Self { raster, compression, layout, mapped, pixels, between } = self;
+        if let Some(between) = between {
+            let strips = between.strips(raster).map(Strip::Between);
+            return write_strips(raster, strips, *compression, cores, put);
+        }
         match mapped {
             Some(mapped) => {
                 let pieces = mapped.pieces(layout, pixels, raster.rows()).into_iter().map(Strip::Mapped);
@@ -160,6 +187,15 @@ impl<'s> Samples<'s> {
 }
 
 impl Written {
+    /// Returns the page with another plane behind those that it has.
+    pub(super) fn with_plane(mut self, plane: Self) -> Self {
+        self.raster.others += 1;
+        self.raster.planar = true;
+        self.strips.offsets.extend(plane.strips.offsets);
+        self.strips.lengths.extend(plane.strips.lengths);
+        self
+    }
+
     /// Returns the tags that say how the samples are stored.
     pub(super) fn describe(&self) -> Directory {
         let mut directory = describe(&self.raster, self.compression, &self.strips);
@@ -214,6 +250,9 @@ fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Direc
     directory.set(tags::ROWS_PER_STRIP, Value::longs(&[strips.rows]));
     directory.set(tags::STRIP_OFFSETS, Value::longs(&strips.offsets));
     directory.set(tags::STRIP_BYTE_COUNTS, Value::longs(&strips.lengths));
+    if raster.planar {
+        directory.set(tags::PLANAR_CONFIGURATION, Value::shorts(&[2]));
+    }
     if compression != Compression::Stored && raster.is_predicted() {
         let predictor = if raster.format == tags::FLOAT { 3 } else { 2 };
         directory.set(tags::PREDICTOR, Value::shorts(&[predictor]));
