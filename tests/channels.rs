@@ -400,13 +400,22 @@ fn channels_go_into_files_of_their_own_or_are_refused_where_there_is_one_picture
     let place = Place::new();
     let form = Form { planar: false, bytes: 1, storage: Storage::Stored };
     let channels: Vec<_> = (0..3).map(|number| channel(number, 200)).collect();
-    place.file("a.tif", form.file(&[channels.clone()], ""));
+    place.file("a.tif", form.file(&[channels.clone()], "{\"shape\": [23, 37, 3], \"axes\": \"YXC\"}"));
+    let pages: Vec<_> = channels.iter().map(|channel| vec![channel.clone()]).collect();
+    place.file("b.tif", form.file(&pages, "ImageJ=1.53\nimages=3\nchannels=3\nunit=um\n"));
     place.run("a.tif --out out --format png").exits(1).says("PNG cannot hold the 3 pages of a TIFF");
-    place.run("a.tif --out out --frames split").exits(0);
+    place.run("a.tif b.tif --out out --frames split").exits(0);
     for (number, channel) in channels.iter().enumerate() {
-        let pages = read(&place.path(format!("out/a/a-{:05}.tif", number + 1)));
-        assert!(pages[0].channels == equalized(&[channel], 256), "{number}");
-        assert!(pages[0].numbers(EXTRA_SAMPLES).is_empty());
+        for (name, first) in [("a", ""), ("b", "ImageJ=1.53\nunit=um\n\0")] {
+            let [page] = &read(&place.path(format!("out/{name}/{name}-{:05}.tif", number + 1)))[..] else {
+                panic!("one page")
+            };
+            assert!(page.channels == equalized(&[channel], 256), "{name}, {number}");
+            assert!(page.numbers(EXTRA_SAMPLES).is_empty());
+            // Nothing tells of the pages that it has left.
+            let told: Vec<u8> = page.numbers(DESCRIPTION).iter().map(|&byte| byte as u8).collect();
+            assert_eq!(told, if number == 0 { first.as_bytes() } else { b"" }, "{name}, {number}");
+        }
     }
 }
 

@@ -32,13 +32,11 @@ impl GroupPattern {
 impl FromStr for GroupPattern {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let regex = match (regex_syntax::parse(text), RegexBuilder::new(text).size_limit(LARGEST).build()) {
-            (_, Ok(regex)) => regex,
-            (Err(error), _) => return Err(format!("{text:?} is no regular expression: {}", Wrong(&error))),
-            (_, Err(error)) => {
-                return Err(format!("{text:?} cannot be used as a regular expression: {error}"));
-            }
-        };
+        let built = RegexBuilder::new(text).size_limit(LARGEST).build();
+        let regex = built.map_err(|error| match regex_syntax::parse(text) {
+            Err(wrong) => format!("{text:?} is no regular expression: {}", Wrong(&wrong)),
+            Ok(_) => format!("{text:?} cannot be used as a regular expression: {error}"),
+        })?;
         if regex.captures_len() == 1 {
             return Err(format!(
                 "{text:?} names no group; put what names it in parentheses, as in '_w([0-9])'"

@@ -120,3 +120,46 @@ pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WATCHING: Kind = Kind {
+        watch: true,
+        resume: false,
+        shard: None,
+        split_channels: false,
+        is_published: false,
+        is_streamed: false,
+        has_objects: false,
+    };
+
+    #[test]
+    fn a_service_takes_what_is_told_within_a_file() {
+        for (text, is_taken) in [
+            ("together = 'page'", true),
+            ("together = 'file'", true),
+            ("together = 'channel'", true),
+            ("together = 'folder'", false),
+            ("together-by = '_w(.)'", false),
+        ] {
+            let written: Written = toml::from_str(text).unwrap();
+            assert_eq!(check(&written.resolved(), &WATCHING).is_ok(), is_taken, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_way_to_say_what_goes_together_overrides_the_other() {
+        let layer = |text: &str| -> Written { toml::from_str(text).unwrap() };
+        let (by, folder) = (layer("together-by = '_w(.)'"), layer("together = 'folder'"));
+        let pattern = Together::By("_w(.)".parse().unwrap());
+        let resolved = |above: &Written, below: &Written| {
+            Together::resolve(&above.clone().over(below.clone()).resolved())
+        };
+        assert_eq!(resolved(&by, &folder), Ok(pattern));
+        assert_eq!(resolved(&folder, &by), Ok(Together::Of(TogetherChoice::Folder)));
+        assert_eq!(resolved(&layer("together-by = 'none'"), &folder), Ok(Together::PAGE));
+        assert!(Together::resolve(&layer("together = 'all'\ntogether-by = '_w(.)'").resolved()).is_err());
+    }
+}

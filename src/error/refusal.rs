@@ -83,8 +83,9 @@ pub enum Refusal {
     UnknownChannels,
     /// Its path does not name a group.
     #[error(
-        "--together-by {pattern} is not found in its path below the input folder, so it is of no group; mend the expression, or leave the \
-         picture out by --exclude"
+        "--together-by {} is not found in its path below the input folder, so it is of no group; mend the expression, or leave the \
+         picture out by --exclude",
+        Shown(pattern)
     )]
     NoGroup {
         /// The expression.

@@ -76,8 +76,8 @@ pub(super) struct Native {
     others: usize,
     /// How many of them lie before alpha.
     before_alpha: usize,
-    /// How many channels that are pictures by themselves lie between each other in the file, this one among them.
-    between: usize,
+    /// How many channels that are pictures by themselves are interleaved in the file, this one among them.
+    interleaved: usize,
     big: bool,
     /// Whether parts of it were never written.
     pub(super) was_sparse: bool,
@@ -112,7 +112,7 @@ impl Native {
     pub(super) fn heap_bytes(&self, layout: &Layout) -> u64 {
         match &self.other {
             Some(other) => other.len() as u64 + bytes_of_rows(row_bytes(layout, self.others)),
-            None => bytes_of_rows(row_bytes(layout, self.between - 1)),
+            None => bytes_of_rows(row_bytes(layout, self.interleaved - 1)),
         }
     }
 }
@@ -297,7 +297,7 @@ impl Describe for Source<'_> {
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let &Wanted { written, output: to, purpose, cores, .. } = wanted;
+        let &Wanted { written, output: to, leaves, purpose, cores, .. } = wanted;
         let header = &self.header;
         let parts = Parts::new(&self.file, header, &self.directory)?;
         let was_sparse = parts.is_sparse();
@@ -319,6 +319,7 @@ impl Decode for Source<'_> {
             to_levels: mapped.is_some() && !purpose.restores,
             keeps_levels: purpose.levels == LevelCount::Stated
                 && header.stated.is_some_and(|stated| stated.place == Levels::Low),
+            leaves,
         };
         let compression = header.method.written();
         let big = header.form.big;
@@ -352,7 +353,7 @@ impl Decode for Source<'_> {
                 other,
                 others,
                 before_alpha: header.before_alpha,
-                between: header.channels.stride(),
+                interleaved: header.channels.stride(),
                 big,
                 had_layers,
                 had_inks,

@@ -74,7 +74,7 @@ fn channels_that_are_no_colours_are_refused_where_they_cannot_be_told_apart() {
     const REMEDY: &str =
         "take each out first, as in `gdal_translate -b 1 IN OUT-1.tif` (GDAL), then -b 2 and so on";
     let with_alpha = "a TIFF of 3 channels in one page that are no colours, with alpha";
-    let of_pixels = "a TIFF of 4 channels that are no colours and lie together as 12 bits";
+    let of_pixels = "a TIFF of 4 interleaved channels of 12 bits";
     for (kinds, bits, what) in [(vec![0, 2, 0], 8, with_alpha), (vec![0, 0, 0], 12, of_pixels)] {
         let form = Form { channels: 4, ..PLAIN };
         for photometric in [0, 1] {

@@ -85,14 +85,15 @@ fn open_one<'a>(
     let length = input::read_head(file, buffer)?;
     let format = format_of(buffer)?;
     let place = page.map(|(pages, index)| pages.place(index));
+    let is_further = page.is_some();
     let header = guard(
         format,
         |reason| CodecError::malformed(format, reason),
         move || read_header(format, budget, file, buffer, limits, target, place),
     )?;
-    let opened = header.opened(format, target)?;
+    let opened = header.opened(format, target, is_further)?;
     // The pages of a file are read one by one.
-    let length = if opened.pages.is_none() && page.is_none() { length } else { 0 };
+    let length = if opened.pages.is_none() && !is_further { length } else { 0 };
     opened.check(limits, length, target)?;
     Ok(opened)
 }
@@ -111,8 +112,8 @@ impl<'a> Header<'a> {
         Self { source: PictureSource::of(picture), file_bytes: 0, pages: None }
     }
 
-    /// Returns what is to be decoded for a target.
-    fn opened(self, format: Format, target: &Target) -> Result<Opened<'a>, CodecError> {
+    /// Returns what is to be decoded for a target; `is_further`: whether it is a page that was asked for by its number.
+    fn opened(self, format: Format, target: &Target, is_further: bool) -> Result<Opened<'a>, CodecError> {
         let Self { source, file_bytes, pages } = self;
         if target.range.is_some_and(|range| range.unit.is_some()) && format != Format::Dicom {
             let what = format!("--range with a unit for a {format}");
@@ -133,6 +134,7 @@ impl<'a> Header<'a> {
             mask: None,
             source,
             file_bytes,
+            leaves: target.splits && (is_further || pages.is_some()),
             pages,
         })
     }

@@ -23,7 +23,7 @@ impl Channels {
     /// Returns the channels of a page of so many samples. Colours with whatever is behind them are one, and so is gray with alpha.
     ///
     /// # Errors
-    /// If they lie together and cannot be taken apart.
+    /// If they are interleaved and cannot be taken apart.
     pub(super) fn of(
         directory: &Directory,
         (bits, samples): (u32, usize),
@@ -38,24 +38,32 @@ impl Channels {
         }
         let planar = directory.number(tags::PLANAR_CONFIGURATION) == Some(2);
         let channels = Self { count: samples, planar };
-        let is_of_pixels = matches!(method, Method::Jpeg | Method::WebP | Method::Fax(_));
-        if !planar && (is_of_pixels || !bits.is_multiple_of(8)) {
-            let what =
-                format!("a TIFF of {samples} channels that are no colours and lie together as {bits} bits");
-            return Err(CodecError::unsupported(what, EACH_CHANNEL));
-        }
-        if !planar && samples > MAX_BEHIND + 1 {
-            let what = format!("a TIFF of {samples} channels between each other");
-            return Err(CodecError::unsupported(what, CHANNELS));
+        if !planar {
+            check_interleaved(samples, bits, method)?;
         }
         pages::check_count(samples as u64)?;
         Ok(channels)
     }
 
-    /// Returns how many samples lie between two of the same channel, and one of them.
+    /// Returns how many samples further the next one of the same channel is.
     pub(super) const fn stride(self) -> usize {
         if self.planar { 1 } else { self.count }
     }
+}
+
+/// Refuses interleaved channels that cannot be taken apart, or not in sensible time.
+fn check_interleaved(channels: usize, bits: u32, method: Method) -> Result<(), CodecError> {
+    let of_channels = format!("a TIFF of {channels} interleaved channels");
+    if matches!(method, Method::Jpeg | Method::WebP | Method::Fax(_)) {
+        return Err(CodecError::unsupported(of_channels + " that are compressed as pixels", EACH_CHANNEL));
+    }
+    if !bits.is_multiple_of(8) {
+        return Err(CodecError::unsupported(format!("{of_channels} of {bits} bits"), EACH_CHANNEL));
+    }
+    if channels > MAX_BEHIND + 1 {
+        return Err(CodecError::unsupported(of_channels, CHANNELS));
+    }
+    Ok(())
 }
 
 /// Puts the samples of one channel, of `bytes` bytes each, into a row. There are `stride` samples of a pixel, of which it is number `channel`.

@@ -212,8 +212,8 @@ impl Header {
         self.layout.pixels().saturating_mul(spare as u64)
     }
 
-    /// Returns whether samples of other channels lie between those of the picture.
-    pub(super) fn is_between_others(&self) -> bool {
+    /// Returns whether samples of other channels that are no colours lie between those of the picture.
+    pub(super) fn is_interleaved(&self) -> bool {
         self.channels.stride() > 1
     }
 
@@ -286,7 +286,7 @@ impl Header {
     pub(super) fn is_straight(&self) -> bool {
         !self.planar
             && !self.is_subsampled()
-            && !self.is_between_others()
+            && !self.is_interleaved()
             && self.part_row_bytes() == self.row_bytes(self.layout.width)
     }
 
@@ -294,7 +294,7 @@ impl Header {
     pub(super) fn buffer_bytes(&self) -> u64 {
         match self.is_straight() {
             true => 0,
-            false if self.is_between_others() => self.rows_bytes(self.part.1.min(self.rows_at_once() as u32)),
+            false if self.is_interleaved() => self.rows_bytes(self.part.1.min(self.rows_at_once() as u32)),
             false => self.part_bytes(),
         }
     }

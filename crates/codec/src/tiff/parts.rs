@@ -124,7 +124,7 @@ impl<'a> Parts<'a> {
     pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
         let header = self.header;
         let row = header.row_bytes(header.layout.width);
-        let at_once = match header.is_between_others() {
+        let at_once = match header.is_interleaved() {
             true => header.rows_at_once(),
             false => BAND.div_ceil(row.saturating_mul(header.rows())).saturating_mul(header.rows()),
         };
@@ -329,7 +329,7 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
     let part_row = header.part_row_bytes();
     for (target, samples) in rows.chunks_exact_mut(row).zip(samples.chunks_exact(part_row)) {
         let first = left * header.part.0 as usize;
-        if header.is_between_others() {
+        if header.is_interleaved() {
             let (bytes, stride) = (header.sample_bytes(), header.channels.stride());
             pick(&mut target[first * bytes..], samples, (header.channel, stride), bytes);
         } else if header.unpacks_planes() {

@@ -3,8 +3,8 @@
 //! The pixels of the pages lie in the order of the pages, whatever the order in which they come, and all directories lie behind them. A page
 //! whose place depends on the length of one that has not come yet goes to another file (`spill`) meanwhile.
 //!
-//! Channels that are no colours are pages too, whether they lie in planes or between each other. In the second case each goes to the spill as it is,
-//! and whoever brings the last one of a directory puts them together.
+//! Channels that are no colours are pages too, whether they lie in planes or are interleaved. If they are, each goes to the spill as it is, and
+//! whoever brings the last one of a directory interleaves them.
 //!
 //! ImageJ and tifffile store large stacks with a directory for the first page alone: the others lie behind it, and the description tells how
 //! many they are. They are written back the same way, with the directory before the pages, because it has to lie within 4 GiB.
@@ -26,7 +26,7 @@ use super::method::Method;
 use super::pages::Pictures;
 use super::strips::STRIP;
 use super::values::FirstPage;
-use super::write::{Between, Samples, Written};
+use super::write::{Interleaved, Samples, Written};
 use super::{Parts, arrangement, imagej, malformed, pages, tags};
 use crate::cores::Cores;
 use crate::reader::Reader;
@@ -57,9 +57,10 @@ impl Place {
         if header.channels == self.channels {
             return Ok(());
         }
-        let [first, this] = [self.channels, header.channels].map(|channels| channels.count);
-        let what = format!("a TIFF of {first} and {this} channels that are no colours in different pages");
-        Err(CodecError::unsupported(what, EACH_CHANNEL))
+        Err(CodecError::unsupported(
+            "a TIFF whose pages differ in their channels that are no colours",
+            EACH_CHANNEL,
+        ))
     }
 
     /// Has a directory tell where the page is that lies behind the one that it describes.
@@ -201,7 +202,7 @@ pub(crate) struct Writer {
     big: bool,
     /// Whether only the first page has a directory.
     joined: bool,
-    /// How many pages are written one by one: those whose channels lie between each other are one.
+    /// How many pages are written one by one: those whose channels are interleaved are one.
     count: usize,
     channels: Channels,
     state: Mutex<State>,
@@ -223,7 +224,7 @@ struct State {
     pages: Vec<Option<Page>>,
     /// How many channels have been announced.
     announced: usize,
-    /// Of pages whose channels lie between each other, where those that have come are in the spill.
+    /// Of pages whose channels are interleaved, where those that have come are in the spill.
     waiting: HashMap<usize, Vec<(usize, u64)>>,
 }
 
@@ -259,14 +260,14 @@ impl Writer {
     /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
     pub(crate) fn announce(&self, bytes: Option<u64>) {
         let mut state = self.lock();
-        let between = self.channels.stride();
+        let interleaved = self.channels.stride();
         state.announced += 1;
-        if !(state.announced - 1).is_multiple_of(between) {
+        if !(state.announced - 1).is_multiple_of(interleaved) {
             // All channels of a page have the same length, and the first was counted for all.
             return;
         }
         let start = state.announced_end;
-        let bytes = bytes.and_then(|bytes| bytes.checked_mul(between as u64));
+        let bytes = bytes.and_then(|bytes| bytes.checked_mul(interleaved as u64));
         state.starts.push(start);
         state.pages.push(None);
         state.announced_end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
@@ -283,16 +284,18 @@ impl Writer {
         spill: &File,
     ) -> Result<Option<u64>, CodecError> {
         let samples = Samples::new(decoded, slot);
-        let between = self.channels.stride();
-        if between == 1 {
+        let interleaved = self.channels.stride();
+        if interleaved == 1 {
             return self.write_page(index, decoded, &samples, cores, (out, spill));
         }
         let start = self.lock().take_of_spill(samples.all_bytes());
         let mut at = start;
         samples.write_plain(cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
-        let (page, channel) = (index / between, index % between);
-        let Some(starts) = self.lock().add_channel(page, (channel, start), between) else { return Ok(None) };
-        let whole = samples.between(Between { spill, starts: &starts });
+        let (page, channel) = (index / interleaved, index % interleaved);
+        let Some(starts) = self.lock().add_channel(page, (channel, start), interleaved) else {
+            return Ok(None);
+        };
+        let whole = samples.interleaved(Interleaved { spill, starts: &starts });
         self.write_page(page, decoded, &whole, cores, (out, spill))
     }
 

@@ -103,13 +103,13 @@ pub(super) enum Strip<'s> {
     Ready(&'s [u8]),
     /// As levels of which they are made.
     Mapped(Piece<'s>),
-    /// As channels that lie by themselves.
-    Between(Rows<'s>),
+    /// As channels that lie by themselves, whose samples are interleaved.
+    Interleaved(Rows<'s>),
 }
 
-/// Channels that lie by themselves in a file, and are to lie between each other.
+/// Channels that lie one behind the other in a file, and are to be interleaved.
 #[derive(Clone, Copy)]
-pub(super) struct Between<'s> {
+pub(super) struct Interleaved<'s> {
     pub(super) spill: &'s File,
     /// Where each begins.
     pub(super) starts: &'s [u64],
@@ -118,14 +118,14 @@ pub(super) struct Between<'s> {
 /// Some rows of such channels.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'s> {
-    channels: Between<'s>,
+    channels: Interleaved<'s>,
     /// Where they begin in each channel.
     at: u64,
     /// How many bytes of each channel there are.
     bytes: usize,
 }
 
-impl<'s> Between<'s> {
+impl<'s> Interleaved<'s> {
     /// Returns the strips of all channels.
     pub(super) fn strips(self, raster: &Raster) -> impl ExactSizeIterator<Item = Rows<'s>> {
         let row = raster.width as usize * raster.bytes;
@@ -166,7 +166,7 @@ impl<'s> Strip<'s> {
                     swap_bytes(buffer, bytes);
                 }
             }
-            Self::Between(rows) => rows.put_together(bytes, buffer)?,
+            Self::Interleaved(rows) => rows.put_together(bytes, buffer)?,
         }
         Ok(buffer)
     }

@@ -9,7 +9,7 @@ use super::super::mapped::Mapped;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::method::Compression;
-pub(super) use super::strips::Between;
+pub(super) use super::strips::Interleaved;
 use super::strips::{Raster, Strip, Strips, write_strips};
 use super::{Native, gdal, other, tags};
 use crate::cores::Cores;
@@ -78,8 +78,8 @@ pub(super) struct Samples<'s> {
     /// What samples are made with, if those in `pixels` are levels that stand for others.
     mapped: Option<&'s Mapped>,
     pixels: &'s [u8],
-    /// Where the samples are, if they are not `pixels` but channels that are to lie between each other.
-    between: Option<Between<'s>>,
+    /// Where the samples are, if they are not `pixels` but channels that are to be interleaved.
+    interleaved: Option<Interleaved<'s>>,
 }
 
 /// Where a picture's strips are, and what its directory says.
@@ -123,7 +123,7 @@ impl<'s> Samples<'s> {
             swap_bytes(pixels, raster.bytes);
         }
         let compression = native.map_or(Compression::Deflate, |native| native.compression);
-        Self { raster, compression, layout, mapped, pixels, between: None }
+        Self { raster, compression, layout, mapped, pixels, interleaved: None }
     }
 
     /// Returns the bytes of all samples.
@@ -132,9 +132,9 @@ impl<'s> Samples<'s> {
     }
 
     /// Returns the page that such a channel is of, with all of its channels.
-    pub(super) fn between(self, between: Between<'s>) -> Self {
-        let raster = Raster { others: between.starts.len() - 1, ..self.raster };
-        Self { raster, between: Some(between), ..self }
+    pub(super) fn interleaved(self, channels: Interleaved<'s>) -> Self {
+        let raster = Raster { others: channels.starts.len() - 1, ..self.raster };
+        Self { raster, interleaved: Some(channels), ..self }
     }
 
     /// Writes all samples one after the other, as they are.
@@ -152,9 +152,9 @@ impl<'s> Samples<'s> {
         cores: &Cores,
         put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
     ) -> Result<Strips, CodecError> {
-        let Self { raster, compression, layout, mapped, pixels, between } = self;
-        if let Some(between) = between {
-            let strips = between.strips(raster).map(Strip::Between);
+        let Self { raster, compression, layout, mapped, pixels, interleaved } = self;
+        if let Some(channels) = interleaved {
+            let strips = channels.strips(raster).map(Strip::Interleaved);
             return write_strips(raster, strips, *compression, cores, put);
         }
         match mapped {
