@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
+use std::slice;
 
 use crate::harness::{Place, Ran};
 use crate::samples::Random;
@@ -221,7 +222,7 @@ fn each_channel_becomes_what_it_becomes_as_a_file_of_its_own() {
     let place = Place::new();
     for (number, form) in forms().enumerate() {
         let channels: Vec<_> = (0..2 + number % 4).map(|at| channel(at, top(form))).collect();
-        place.file(format!("in/{number}.tif"), form.file(&[channels.clone()], "what it shows"));
+        place.file(format!("in/{number}.tif"), form.file(slice::from_ref(&channels), "what it shows"));
         for (at, channel) in channels.iter().enumerate() {
             place.file(format!("apart/{number}-{at}.tif"), form.file(&[vec![channel.clone()]], ""));
         }
@@ -239,9 +240,8 @@ fn each_channel_becomes_what_it_becomes_as_a_file_of_its_own() {
     ];
     for (way, method) in ways.into_iter().enumerate() {
         // The reference has 8 bits.
-        let fits = |form: &Form| !method.starts_with("match") || form.bytes == 1;
-        let taken = forms().enumerate().filter(|(_, form)| fits(form));
-        let taken: Vec<_> = taken.map(|(number, form)| (number, form)).collect();
+        let taken = forms().enumerate().filter(|(_, form)| !method.starts_with("match") || form.bytes == 1);
+        let taken: Vec<_> = taken.collect();
         let names: String = taken
             .iter()
             .map(|(number, _)| format!(" --include {number}.tif --include {number}-*.tif"))
@@ -400,7 +400,7 @@ fn channels_go_into_files_of_their_own_or_are_refused_where_there_is_one_picture
     let place = Place::new();
     let form = Form { planar: false, bytes: 1, storage: Storage::Stored };
     let channels: Vec<_> = (0..3).map(|number| channel(number, 200)).collect();
-    place.file("a.tif", form.file(&[channels.clone()], "{\"shape\": [23, 37, 3], \"axes\": \"YXC\"}"));
+    place.file("a.tif", form.file(slice::from_ref(&channels), "{\"shape\": [23, 37, 3], \"axes\": \"YXC\"}"));
     let pages: Vec<_> = channels.iter().map(|channel| vec![channel.clone()]).collect();
     place.file("b.tif", form.file(&pages, "ImageJ=1.53\nimages=3\nchannels=3\nunit=um\n"));
     place.run("a.tif --out out --format png").exits(1).says("PNG cannot hold the 3 pages of a TIFF");

@@ -113,7 +113,8 @@ mod tests {
                 "\"_w([0-9)\" is no regular expression: unclosed character class, at character 4: [0-9)",
             ),
             ("_w(1", "\"_w(1\" is no regular expression: unclosed group, at character 3: (1"),
-            ("(a)**?*+\\", "at its end"),
+            ("(a)\\", "reached end of pattern prematurely, at character 4: \\"),
+            ("(?i", "at its end"),
             ("_w[0-9]", "\"_w[0-9]\" names no group; put what names it in parentheses, as in '_w([0-9])'"),
             ("(a{1000}){1000}", "cannot be used as a regular expression"),
         ] {

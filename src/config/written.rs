@@ -99,7 +99,7 @@ pub struct Written {
     #[serde(with = "as_name")]
     pub color: Option<Color>,
 
-    /// What has one histogram and one table of levels: page, file, folder, series, all [default: page]
+    /// What has one histogram and one table of levels: page, file, channel, folder, series, all [default: page]
     ///
     /// "file" keeps the brightness of a stack's pages comparable, "channel" that of the pages of each channel of a stack, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
@@ -108,10 +108,11 @@ pub struct Written {
     #[serde(with = "as_name")]
     pub together: Option<TogetherChoice>,
 
-    /// Have the files of a folder that this regular expression gives the same groups share one table of levels [default: none]
+    /// One table of levels for the pictures of a folder for which this regular expression captures the same [default: none]
     ///
-    /// It is looked for in the path below the input folder, in a folder of one file a channel as in '_w([0-9])'. Files whose groups have
-    /// captured the same, and that are in the same folder, have one histogram; a picture in whose path it is not found fails. Instead of --together.
+    /// The expression is looked for in the path below the input folder: '_w([0-9])' for folders of one file a channel. Pictures of the same
+    /// folder for which its groups, in parentheses, capture the same have one histogram; one in whose path it is not found fails. It stands
+    /// instead of --together.
     #[arg(long, value_name = "REGEX", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text")]
     pub together_by: Option<OrNone<GroupPattern>>,
