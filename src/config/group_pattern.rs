@@ -22,7 +22,7 @@ impl GroupPattern {
         let mut name = Vec::new();
         for group in captures.iter().skip(1) {
             // No path has a zero byte. A group that takes no part is another than one that captures nothing.
-            name.extend(group.map_or(&b"\0"[..], |_| b"\0\0"));
+            name.extend(if group.is_some() { b"\0+" } else { b"\0-" });
             name.extend(group.map_or(&b""[..], |group| group.as_bytes()));
         }
         Some(OsString::from_vec(name))
@@ -96,6 +96,7 @@ mod tests {
         assert_ne!(group(two, "ab_"), group("(..?)_", "ab_"));
         assert_ne!(group("(a)?(b)?_", "a_"), group("(a)?(b)?_", "b_"));
         assert_ne!(group("x(a)?_", "x_"), group("x(a?)_", "x_"));
+        assert_ne!(group("(?:(a*)x|(b*)y)_", "x_"), group("(?:(a*)x|(b*)y)_", "y_"));
         assert_eq!(group("plate(\\d+)/", "plate7/x.tif"), group("plate(\\d+)/", "plate7/y.tif"));
     }
 
