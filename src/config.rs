@@ -13,6 +13,7 @@ mod file;
 pub(crate) mod folder_file;
 #[doc(hidden)]
 pub mod fuzzing;
+mod group_pattern;
 mod keys;
 mod layers;
 mod levels;
@@ -44,6 +45,7 @@ pub use effects::RunKind;
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
 pub use folder_file::FolderError;
+pub use group_pattern::GroupPattern;
 pub use levels::{LevelsChoice, NoData, Shift};
 pub(crate) use local::refuse_url;
 pub use picture::PictureSettings;
@@ -51,6 +53,7 @@ pub(crate) use preset::PRESETS;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, Notify, OnCollision, OrNone, Service};
 pub use shard::{Shard, ShardChoice};
+pub use together::Together;
 pub use written::Written;
 
 use layers::key;

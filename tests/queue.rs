@@ -182,7 +182,7 @@ fn settings_travel_with_the_pictures_and_one_worker_does_all() {
     }
     for (flags, why) in [
         ("--threads 3", "--threads is for those who do the work"),
-        ("--together all", "--together folder, series and all need to know all pictures"),
+        ("--together all", "--together folder, series and all, and --together-by, need to know all pictures"),
         ("--jpeg gpu", "--jpeg gpu needs a GPU"),
         ("--settle 3s", "--settle has no effect without --watch"),
     ] {

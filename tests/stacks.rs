@@ -79,7 +79,7 @@ pub(crate) enum Storage {
 const ALL: [Storage; 3] = [Storage::Stored, Storage::Lzw, Storage::Deflate];
 
 impl Storage {
-    fn number(self) -> u32 {
+    pub(crate) fn number(self) -> u32 {
         match self {
             Self::Stored => 1,
             Self::Lzw => 5,
@@ -87,7 +87,7 @@ impl Storage {
         }
     }
 
-    fn packed(self, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn packed(self, bytes: &[u8]) -> Vec<u8> {
         match self {
             Self::Stored => bytes.to_vec(),
             Self::Lzw => {

@@ -8,6 +8,7 @@
 mod animations;
 mod browser;
 mod cases;
+mod channels;
 mod cli;
 mod corpus;
 mod devices;

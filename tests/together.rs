@@ -13,24 +13,26 @@ fn frames(count: usize) -> Vec<Page> {
 
 /// Returns what pages become with the table of levels of all of them, as the textbook says.
 fn together(pages: &[&Page]) -> Vec<Vec<u16>> {
-    let mut counts = vec![0_u128; 65_536];
-    for page in pages {
-        page.samples().iter().for_each(|&sample| counts[usize::from(sample)] += 1);
-    }
+    let lut = table(pages.iter().flat_map(|page| page.samples().iter().copied()), 65_536);
+    pages.iter().map(|page| equalized_by(page, &lut)).collect()
+}
+
+/// Returns the table for samples of so many levels, as the textbook says.
+pub(crate) fn table(samples: impl Iterator<Item = u16>, levels: usize) -> Vec<u16> {
+    let mut counts = vec![0_u128; levels];
+    samples.for_each(|sample| counts[usize::from(sample)] += 1);
     let all: u128 = counts.iter().sum();
     let first = counts.iter().position(|&count| count > 0).unwrap();
-    let spread = all - counts[first];
+    let (spread, top) = (all - counts[first], levels as u128 - 1);
     let mut running = 0;
-    let lut: Vec<u16> = (0..65_536)
-        .map(|level| {
-            running += counts[level];
-            match level < first {
-                true => 0,
-                false => ((2 * (running - counts[first]) * 65_535 + spread) / (2 * spread)) as u16,
-            }
-        })
-        .collect();
-    pages.iter().map(|page| equalized_by(page, &lut)).collect()
+    let of_level = |level: usize| {
+        running += counts[level];
+        match level < first {
+            true => 0,
+            false => ((2 * (running - counts[first]) * top + spread) / (2 * spread)) as u16,
+        }
+    };
+    (0..levels).map(of_level).collect()
 }
 
 fn references(pages: &[Page]) -> Vec<&Page> {

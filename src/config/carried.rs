@@ -66,11 +66,12 @@ impl Written {
                 "--jpeg gpu needs a GPU, which not every worker may have; leave it to each".to_owned()
             );
         }
-        if matches!(
+        let is_of_files = matches!(
             self.together,
             Some(TogetherChoice::Folder | TogetherChoice::Series | TogetherChoice::All)
-        ) {
-            return Err("--together folder, series and all need to know all pictures, and a worker never does; count them with \
+        );
+        if is_of_files || matches!(self.together_by, Some(OrNone::Some(_))) {
+            return Err("--together folder, series and all, and --together-by, need to know all pictures, and a worker never does; count them with \
                         `histeqd histogram --counts FILE`, and give the file to --lut"
                 .to_owned());
         }
@@ -133,15 +134,22 @@ mod tests {
         ] {
             assert!(Written::default().with_carried(text).is_err(), "{text}");
         }
-        for text in
-            ["jpeg = 'gpu'", "together = 'all'", "together = 'folder'", "mask = '/masks'", "frames = 'split'"]
-        {
+        for text in [
+            "jpeg = 'gpu'",
+            "together = 'all'",
+            "together = 'folder'",
+            "together-by = '_(.)'",
+            "mask = '/masks'",
+            "frames = 'split'",
+        ] {
             assert!(
                 parse(text).check_carried().is_err() && Written::default().with_carried(text).is_err(),
                 "{text}"
             );
         }
-        assert!(parse("together = 'file'\njpeg = 'cpu'").check_carried().is_ok());
+        for together in ["together = 'file'", "together = 'channel'", "together-by = 'none'"] {
+            assert!(parse(&format!("{together}\njpeg = 'cpu'")).check_carried().is_ok(), "{together}");
+        }
     }
 
     #[test]

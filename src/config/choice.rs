@@ -49,6 +49,8 @@ pub enum TogetherChoice {
     Page,
     /// The pages of a file.
     File,
+    /// The pages of each channel of a file.
+    Channel,
     /// The files of a folder, without those of folders in it.
     Folder,
     /// The DICOM files of a series; each other file for itself.

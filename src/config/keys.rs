@@ -87,7 +87,7 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 54] = [
+pub(super) const KEYS: [Key; 55] = [
     key("preset", Role::Preset),
     output("method").told(),
     output("strength").told(),
@@ -99,6 +99,7 @@ pub(super) const KEYS: [Key; 54] = [
     output("tile-size").needs(Method(MethodName::Clahe)),
     output("color").told(),
     output("together"),
+    output("together-by"),
     output("lut").elsewhere(),
     output("range"),
     output("window"),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use merge::Merge;
 
 use super::written::table;
-use super::{OrAuto, TileSize, Written, machine};
+use super::{OrAuto, OrNone, TileSize, TogetherChoice, Written, machine};
 
 /// The defaults are the configuration file that comes with the program, as users read it.
 static DEFAULTS: LazyLock<Written> = LazyLock::new(|| {
@@ -15,10 +15,13 @@ static DEFAULTS: LazyLock<Written> = LazyLock::new(|| {
 
 impl Written {
     /// Returns every key of `self`, or of `below` if it was not written in `self`. A number of tiles in `self` also overrides a tile size
-    /// in `below`.
+    /// in `below`, and one way to say what has one histogram overrides the other.
     #[must_use]
     pub fn over(mut self, below: Self) -> Self {
         self.tile_size = self.tile_size.or(self.tiles.map(|_| TileSize::Off));
+        let (together, by) = (self.together, self.together_by.take());
+        self.together = together.or(by.as_ref().map(|_| TogetherChoice::Page));
+        self.together_by = by.or(together.map(|_| OrNone::None));
         self.merge(below);
         self
     }

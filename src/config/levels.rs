@@ -5,8 +5,6 @@ use std::str::FromStr;
 
 use codec::LevelCount;
 
-use super::TogetherChoice;
-
 /// How many levels samples are taken to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelsChoice {
@@ -63,14 +61,14 @@ impl fmt::Display for Shift {
     }
 }
 
-/// Returns how many levels samples are taken to have, and where. What has one table with others is not looked at by itself.
+/// Returns how many levels samples are taken to have, and where. A page is looked at only if it is by itself: if it has no table with others.
 ///
 /// # Errors
 /// A sentence for the user, about levels for which the upper bits have no room.
 pub(super) fn count(
     levels: LevelsChoice,
     Shift(shift): Shift,
-    together: TogetherChoice,
+    is_by_itself: bool,
 ) -> Result<LevelCount, String> {
     let room = 1_u32 << (u16::BITS - u32::from(shift));
     Ok(match levels {
@@ -84,7 +82,7 @@ pub(super) fn count(
             LevelCount::Upper { levels: room as u16, shift }
         }
         LevelsChoice::Number(number) => LevelCount::Number(number),
-        LevelsChoice::Auto if together == TogetherChoice::Page => LevelCount::Seen,
+        LevelsChoice::Auto if is_by_itself => LevelCount::Seen,
         LevelsChoice::Auto => LevelCount::Stated,
         LevelsChoice::Full => LevelCount::Full,
     })
@@ -133,9 +131,7 @@ mod tests {
 
     #[test]
     fn levels_have_to_fit_above_the_shift() {
-        let of = |levels: &str, shift: &str| {
-            count(levels.parse().unwrap(), shift.parse().unwrap(), TogetherChoice::Page)
-        };
+        let of = |levels: &str, shift: &str| count(levels.parse().unwrap(), shift.parse().unwrap(), true);
         assert_eq!(of("full", "0"), Ok(LevelCount::Full));
         assert_eq!(of("4096", "0"), Ok(LevelCount::Number(4096)));
         assert_eq!(of("auto", "0"), Ok(LevelCount::Seen));
@@ -146,7 +142,7 @@ mod tests {
         }
         let why = of("4097", "4").unwrap_err();
         assert_eq!(why, "above --shift 4 there is room for 4096 levels, not for --levels 4097");
-        let together = count(LevelsChoice::Auto, Shift(0), TogetherChoice::File);
+        let together = count(LevelsChoice::Auto, Shift(0), false);
         assert_eq!(together, Ok(LevelCount::Stated), "pages of one table have the same levels");
         for text in ["16", "-1", "4 bits", ""] {
             assert_eq!(text.parse::<Shift>(), Err(format!("{text:?} is not a number from 0 to 15")));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::layers::key;
 use super::{
-    Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, TogetherChoice,
+    Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, Together,
     Written, levels, method,
 };
 use crate::fs::input::InputRoots;
@@ -25,7 +25,7 @@ pub struct PictureSettings {
     /// What the devices do with the samples.
     pub operation: Operation,
     /// What has one histogram.
-    pub together: TogetherChoice,
+    pub together: Together,
     /// The LUTs of all pictures, if they are not made of the pictures.
     pub luts: Option<Arc<Luts>>,
     /// Which pixels count, if not all do.
@@ -59,8 +59,9 @@ impl PictureSettings {
         memory: u64,
         roots: &InputRoots,
     ) -> Result<Self, String> {
-        let (color, together) = (key(resolved.color), key(resolved.together));
+        let (color, together) = (key(resolved.color), Together::resolve(resolved)?);
         let colour = method::colour(color);
+        let is_by_itself = together == Together::PAGE && key(resolved.tiles).z.is_none();
         let target = Target {
             format: key(resolved.format).into(),
             jpeg_quality: key(resolved.quality),
@@ -73,7 +74,7 @@ impl PictureSettings {
                 OrAuto::Fixed(range) => Some(range),
             },
             window: key(resolved.window.clone()).into(),
-            levels: levels::count(key(resolved.levels), key(resolved.shift), together)?,
+            levels: levels::count(key(resolved.levels), key(resolved.shift), is_by_itself)?,
             no_data: Option::from(key(resolved.no_data.clone())).map(|NoData(value)| value),
             adds_colours: key(resolved.method) == MethodName::Clahe,
             splits: key(resolved.frames) == FramesChoice::Split,
@@ -92,7 +93,7 @@ impl PictureSettings {
         };
         let reference = reference(resolved, &target, limits, memory, roots)?.map(Arc::new);
         let counts = counts(resolved, roots)?;
-        let is_by_itself = together == TogetherChoice::Page && reference.is_none() && counts.is_none();
+        let is_by_itself = together == Together::PAGE && reference.is_none() && counts.is_none();
         if operation.colour == Colour::Lab && !(is_by_itself && target.levels == LevelCount::Full) {
             return Err("--color lab equalizes each picture by itself, and all its levels: without --levels, --together, counts and a \
                         reference; --color hue goes with them"
@@ -221,7 +222,7 @@ fn counts(resolved: &Written, roots: &InputRoots) -> Result<Option<Counts>, Stri
     if resolved.method == Some(MethodName::Clahe) {
         return Err("--lut is one table of levels, and --method clahe makes one for each tile".to_owned());
     }
-    if resolved.together != Some(TogetherChoice::Page) {
+    if Together::resolve(resolved)? != Together::PAGE {
         return Err("--lut takes the table from a file, so --together has no effect; leave one of them out"
             .to_owned());
     }

@@ -1,8 +1,51 @@
 //! Where pictures may have one histogram together, and pages files of their own.
 
+use std::fmt;
+
 use super::layers::key;
 use super::text::name;
-use super::{FramesChoice, MethodName, Shard, TogetherChoice, Written};
+use super::{FramesChoice, GroupPattern, MethodName, OrNone, Shard, TogetherChoice, Written};
+
+/// What has one histogram.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Together {
+    /// One of the choices.
+    Of(TogetherChoice),
+    /// The files of a folder for which the groups of this expression capture the same.
+    By(GroupPattern),
+}
+
+impl Together {
+    /// Each page for itself.
+    pub const PAGE: Self = Self::Of(TogetherChoice::Page);
+    /// The pages of each channel of a file.
+    pub const CHANNEL: Self = Self::Of(TogetherChoice::Channel);
+
+    pub(super) fn resolve(resolved: &Written) -> Result<Self, String> {
+        match (key(resolved.together), key(resolved.together_by.clone())) {
+            (together, OrNone::None) => Ok(Self::Of(together)),
+            (TogetherChoice::Page, OrNone::Some(pattern)) => Ok(Self::By(pattern)),
+            (together, OrNone::Some(_)) => Err(format!(
+                "--together {} and --together-by both say what has one table of levels; leave one of them out",
+                name(&together)
+            )),
+        }
+    }
+
+    /// Returns whether no picture has a histogram with those of other files.
+    pub const fn is_within_file(&self) -> bool {
+        matches!(self, Self::Of(TogetherChoice::Page | TogetherChoice::File | TogetherChoice::Channel))
+    }
+}
+
+impl fmt::Display for Together {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Of(choice) => write!(f, "--together {}", name(choice)),
+            Self::By(_) => f.write_str("--together-by"),
+        }
+    }
+}
 
 /// The kind of run, as far as it matters here.
 pub(super) struct Kind {
@@ -34,51 +77,92 @@ fn check_split(run: &Kind) -> Result<(), String> {
 
 /// Refuses `--together` where pictures have no LUT, or no end, and `--frames split` where an output has to be one file.
 pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
-    let together = key(resolved.together);
+    let together = Together::resolve(resolved)?;
     if run.split_channels && key(resolved.tiles).z.is_some() {
         return Err("--tiles with three numbers and --split-channels exclude each other".to_owned());
     }
     if key(resolved.frames) == FramesChoice::Split {
         check_split(run)?;
     }
-    if together == TogetherChoice::Page {
+    if together == Together::PAGE {
         return Ok(());
     }
-    let name = name(&together);
     if resolved.method == Some(MethodName::Clahe) {
         return Err(format!(
-            "--together {name} needs one table of levels, and --method clahe makes one for each tile"
+            "{together} needs one table of levels, and --method clahe makes one for each tile"
         ));
     }
     if run.split_channels {
-        return Err(format!("--together {name} and --split-channels exclude each other"));
+        return Err(format!("{together} and --split-channels exclude each other"));
     }
-    if run.has_objects && together == TogetherChoice::Series {
+    if together.is_within_file() {
+        return Ok(());
+    }
+    if run.has_objects && together == Together::Of(TogetherChoice::Series) {
         return Err("--together series reads what series a file is of before it is fetched, so not from object storage; use --together folder"
             .to_owned());
     }
-    if run.is_published && together != TogetherChoice::File {
+    if run.is_published {
         return Err(format!(
-            "--together {name} needs to know all pictures, and the worker of a queue never does; use --together file"
+            "{together} needs to know all pictures, and the worker of a queue never does; use --together file"
         ));
     }
-    if run.watch && together != TogetherChoice::File {
+    if run.watch {
         return Err(format!(
-            "--together {name} needs to know all pictures, and --watch never does; use --together file"
+            "{together} needs to know all pictures, and --watch never does; use --together file"
         ));
     }
-    if let Some(shard) = run.shard
-        && together != TogetherChoice::File
-    {
+    if let Some(shard) = run.shard {
         return Err(format!(
-            "--together {name} needs to know all pictures, and --shard {shard} only takes some; count each part with \
+            "{together} needs to know all pictures, and --shard {shard} only takes some; count each part with \
              `histeqd histogram --shard {shard} --counts FILE`, and give the files of all parts to --lut"
         ));
     }
-    if run.resume && together != TogetherChoice::File {
-        return Err(format!(
-            "--together {name} counts all pictures again, so --resume has no effect; leave it out"
-        ));
+    if run.resume {
+        return Err(format!("{together} counts all pictures again, so --resume has no effect; leave it out"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WATCHING: Kind = Kind {
+        watch: true,
+        resume: false,
+        shard: None,
+        split_channels: false,
+        is_published: false,
+        is_streamed: false,
+        has_objects: false,
+    };
+
+    #[test]
+    fn a_service_takes_what_is_told_within_a_file() {
+        for (text, is_taken) in [
+            ("together = 'page'", true),
+            ("together = 'file'", true),
+            ("together = 'channel'", true),
+            ("together = 'folder'", false),
+            ("together-by = '_w(.)'", false),
+        ] {
+            let written: Written = toml::from_str(text).unwrap();
+            assert_eq!(check(&written.resolved(), &WATCHING).is_ok(), is_taken, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_way_to_say_what_goes_together_overrides_the_other() {
+        let layer = |text: &str| -> Written { toml::from_str(text).unwrap() };
+        let (by, folder) = (layer("together-by = '_w(.)'"), layer("together = 'folder'"));
+        let pattern = Together::By("_w(.)".parse().unwrap());
+        let resolved = |above: &Written, below: &Written| {
+            Together::resolve(&above.clone().over(below.clone()).resolved())
+        };
+        assert_eq!(resolved(&by, &folder), Ok(pattern));
+        assert_eq!(resolved(&folder, &by), Ok(Together::Of(TogetherChoice::Folder)));
+        assert_eq!(resolved(&layer("together-by = 'none'"), &folder), Ok(Together::PAGE));
+        assert!(Together::resolve(&layer("together = 'all'\ntogether-by = '_w(.)'").resolved()).is_err());
+    }
 }

@@ -7,6 +7,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use merge::Merge;
 use serde::{Deserialize, Serialize};
 
+use super::group_pattern::GroupPattern;
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::text::{as_name, as_text};
@@ -108,14 +109,23 @@ pub struct Written {
     #[serde(with = "as_name")]
     pub color: Option<Color>,
 
-    /// What has one histogram and one table of levels: page, file, folder, series, all [default: page]
+    /// What has one histogram and one table of levels: page, file, channel, folder, series, all [default: page]
     ///
-    /// "file" keeps the brightness of a stack's pages comparable, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
+    /// "file" keeps the brightness of a stack's pages comparable, "channel" that of the pages of each channel of a stack, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
     /// into --memory. Not with clahe.
     #[arg(long, value_name = "WHAT", help_heading = "Picture")]
     #[serde(with = "as_name")]
     pub together: Option<TogetherChoice>,
+
+    /// One table of levels for the pictures of a folder for which this regular expression captures the same [default: none]
+    ///
+    /// The expression is looked for in the path below the input folder: '_w([0-9])' for folders of one file a channel. Pictures of the same
+    /// folder for which its groups, in parentheses, capture the same have one histogram; one in whose path it is not found fails. It stands
+    /// instead of --together.
+    #[arg(long, value_name = "REGEX", help_heading = "Picture", allow_hyphen_values = true)]
+    #[serde(with = "as_text")]
+    pub together_by: Option<OrNone<GroupPattern>>,
 
     /// Take the table of levels from these counts instead of the pictures' own (can be repeated, and sums are added up)
     ///

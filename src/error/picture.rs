@@ -130,6 +130,8 @@ impl PictureError {
                     | Refusal::LargeBoxes
                     | Refusal::CountedVolume
                     | Refusal::DeepLab
+                    | Refusal::UnknownChannels
+                    | Refusal::NoGroup { .. }
                     | Refusal::Unlike(_)
                     | Refusal::Uncounted { .. }
             ),

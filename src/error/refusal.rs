@@ -94,6 +94,22 @@ pub enum Refusal {
     /// It has colours of 16 bits, which have no place in OpenCV's L\*a\*b\* of bytes.
     #[error("--color lab is for colours of 8 bits, and these have 16; --color hue takes both")]
     DeepLab,
+    /// Nothing tells which of its pages are of one channel.
+    #[error(
+        "it has several channels, and its description does not say of which each page is, so that --together channel cannot tell them apart; \
+         use --together file or page"
+    )]
+    UnknownChannels,
+    /// Its path does not name a group.
+    #[error(
+        "--together-by {} is not found in its path below the input folder, so it is of no group; mend the expression, or leave the \
+         picture out by --exclude",
+        Shown(pattern)
+    )]
+    NoGroup {
+        /// The expression.
+        pattern: String,
+    },
     /// It is not like the reference that it is to get its levels from.
     #[error(transparent)]
     Unlike(#[from] Unlike),

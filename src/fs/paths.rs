@@ -32,6 +32,14 @@ pub(crate) fn root_of<'p>(input: &'p Path, below: &Path) -> Option<&'p Path> {
     input.ancestors().nth(below.components().count())
 }
 
+/// Returns the path of an input below the input folder that it lies in, or its name if it is an input by itself.
+pub(crate) fn below_inputs<'p>(inputs: &[PathBuf], input: &'p Path) -> &'p Path {
+    let folders = inputs.iter().filter_map(|folder| input.strip_prefix(folder).ok());
+    let below =
+        folders.filter(|below| !below.as_os_str().is_empty()).min_by_key(|below| below.as_os_str().len());
+    below.or_else(|| input.file_name().map(Path::new)).unwrap_or(input)
+}
+
 /// Device and inode number, by which a file or a folder is the same under all its paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::fs::files::WithRemedy;
-use crate::fs::paths::Shown;
+use crate::fs::paths::{Shown, below_inputs};
 use crate::fs::stamp::Stamp;
 use crate::picture::record::Digest;
 use codec::CodecError;
@@ -104,11 +104,7 @@ impl Masks {
     }
 
     fn look(&self, inputs: &[PathBuf], input: &Path) -> Result<(PathBuf, Metadata), MaskError> {
-        let folders = inputs.iter().filter_map(|folder| input.strip_prefix(folder).ok());
-        let below =
-            folders.filter(|below| !below.as_os_str().is_empty()).min_by_key(|below| below.as_os_str().len());
-        let name = below.or_else(|| input.file_name().map(Path::new)).unwrap_or(input);
-        let path = self.folder.join(name);
+        let path = self.folder.join(below_inputs(inputs, input));
         let others = EXTENSIONS.iter().map(|extension| path.with_extension(extension));
         let mut all = [path.clone()].into_iter().chain(others);
         let found = all.find_map(|path| fs::metadata(&path).ok().map(|metadata| (path, metadata)));

@@ -5,14 +5,16 @@
 //! does not count, and the others go on. If any is left out because the run stops, none of its group is done.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::{Existing, Settings, TogetherChoice};
+use crate::config::{Existing, Settings, Together, TogetherChoice};
 use crate::device::task::{Page, Pass, QueuedJob, StackId, Tables};
 use crate::error::Error;
 use crate::fs::input;
+use crate::fs::paths::below_inputs;
 use crate::picture::counts::Counts;
 use crate::picture::luts::Luts;
 use crate::picture::record::Digest;
@@ -52,19 +54,24 @@ pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     Ok(all)
 }
 
-/// Lists the pictures, with their series where these matter, and the slices of each in their order.
+/// Lists the pictures, with their groups where their paths tell them, their series where these matter, and the slices of each in their order.
 fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let mut plan = source::scan(settings, stop)?;
-    let mut by_series: HashMap<Arc<str>, (Vec<usize>, Vec<Slice>)> = HashMap::new();
+    for job in &mut plan.jobs {
+        if let Together::By(pattern) = &job.settings.together {
+            job.group = pattern.group_of(below_inputs(&settings.inputs, &job.input)).map(Arc::from);
+        }
+    }
+    let mut by_series: HashMap<Arc<OsStr>, (Vec<usize>, Vec<Slice>)> = HashMap::new();
     let jobs = plan.jobs.iter_mut().enumerate();
-    let of_series = jobs.filter(|(_, job)| job.settings.together == TogetherChoice::Series);
+    let of_series = jobs.filter(|(_, job)| job.settings.together == Together::Of(TogetherChoice::Series));
     for (place, job) in of_series.take_while(|_| !stop.asked()) {
         let file = input::open(&job.input).ok();
         let Some(slice) = file.and_then(|mut file| codec::slice_of(&mut file, &settings.limits)) else {
             continue;
         };
-        let series: Arc<str> = slice.series.as_str().into();
-        job.series = Some(Arc::clone(&series));
+        let series: Arc<OsStr> = OsStr::new(slice.series.as_str()).into();
+        job.group = Some(Arc::clone(&series));
         let (places, slices) = by_series.entry(series).or_default();
         places.push(place);
         slices.push(slice);
@@ -99,17 +106,23 @@ struct GroupKey {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Common {
     Folder(PathBuf),
-    Series(Arc<str>),
+    Series(Arc<OsStr>),
+    /// A group of the files of a folder.
+    Group(PathBuf, Arc<OsStr>),
 }
 
 impl GroupKey {
     /// Returns the group of a job among those of several files; `None` if it is one by itself.
     fn of(job: &Job) -> Option<Self> {
-        let common = match job.settings.together {
-            TogetherChoice::Page | TogetherChoice::File => return None,
-            TogetherChoice::Folder => Common::Folder(job.input.parent().unwrap_or(Path::new("")).to_owned()),
-            TogetherChoice::Series => Common::Series(Arc::clone(job.series.as_ref()?)),
-            TogetherChoice::All => Common::Folder(job.settings.together_in.clone()),
+        let folder = job.input.parent().unwrap_or(Path::new(""));
+        let common = match &job.settings.together {
+            Together::By(_) => Common::Group(folder.to_owned(), Arc::clone(job.group.as_ref()?)),
+            Together::Of(choice) => match choice {
+                TogetherChoice::Page | TogetherChoice::File | TogetherChoice::Channel => return None,
+                TogetherChoice::Folder => Common::Folder(folder.to_owned()),
+                TogetherChoice::Series => Common::Series(Arc::clone(job.group.as_ref()?)),
+                TogetherChoice::All => Common::Folder(job.settings.together_in.clone()),
+            },
         };
         Some(Self { settings: job.settings.digest(), common })
     }
@@ -148,10 +161,6 @@ struct Group {
 }
 
 impl Group {
-    fn of(pictures: usize) -> Self {
-        Self { left: pictures, ..Self::default() }
-    }
-
     /// Takes over the pictures of a file, which is one of the group.
     fn merge(&mut self, file: Self) {
         self.left -= 1;
@@ -222,8 +231,8 @@ pub struct Groups {
 #[derive(Default)]
 struct OpenGroups {
     groups: HashMap<GroupKey, Group>,
-    /// Files of several pages.
-    files: HashMap<StackId, Group>,
+    /// Files of several pages, of each those that go together, by their channels if these have tables of their own.
+    files: HashMap<StackId, HashMap<usize, Group>>,
     /// Whether no group will be complete any more.
     is_abandoned: bool,
 }
@@ -250,7 +259,7 @@ impl Groups {
             return Complete { left_out: vec![work], ..Complete::default() };
         }
         let group = match (&page, key) {
-            (Some(page), _) => state.file(page),
+            (Some(page), _) => state.file(&job, page),
             (None, Some(key)) => state.group(key),
             (None, None) => unreachable!("a file of one page that is for itself is not counted"),
         };
@@ -279,10 +288,12 @@ impl Groups {
         let mut state = self.lock();
         state.is_abandoned = true;
         let OpenGroups { groups, files, .. } = &mut *state;
-        let (alone, parts) = mem::take(files).into_iter().partition(|(_, file)| file.is_alone());
+        let (alone, parts) =
+            mem::take(files).into_iter().partition(|(_, file)| file.values().all(Group::is_alone));
         *files = alone;
         let parts: HashMap<_, _> = parts;
-        let all = groups.drain().map(|(_, group)| group).chain(parts.into_values());
+        let parts = parts.into_values().flat_map(HashMap::into_values);
+        let all = groups.drain().map(|(_, group)| group).chain(parts);
         let left_out = all.flat_map(|group| group.counted).map(|counted| counted.work).collect();
         Complete { left_out, ..Complete::default() }
     }
@@ -291,12 +302,12 @@ impl Groups {
     fn leave(mut state: MutexGuard<'_, OpenGroups>, job: &Job, page: Option<&Page>) -> Complete {
         let key = GroupKey::of(job);
         if let Some(page) = page {
-            let group = state.file(page);
+            let group = state.file(job, page);
             group.left -= 1;
             if group.left > 0 {
                 return Complete::default();
             }
-            let file = state.files.remove(&page.stack.id()).unwrap_or_default();
+            let file = state.take_file(job, page);
             match key.clone() {
                 Some(key) => state.group(key).merge(file),
                 None => {
@@ -322,12 +333,42 @@ impl Groups {
 }
 
 impl OpenGroups {
-    fn file(&mut self, page: &Page) -> &mut Group {
-        let pages = page.stack.pages.len();
-        self.files.entry(page.stack.id()).or_insert_with(|| Group::of(pages))
+    /// Returns the pages of a file that go with this one.
+    fn file(&mut self, job: &Job, page: &Page) -> &mut Group {
+        let groups = self.files.entry(page.stack.id()).or_insert_with(|| groups_of(job, page));
+        groups.entry(channel_of(job, page, page.index)).or_default()
+    }
+
+    /// Takes out the pages of a file that go with this one.
+    fn take_file(&mut self, job: &Job, page: &Page) -> Group {
+        let id = page.stack.id();
+        let groups = self.files.get_mut(&id);
+        let group = groups.and_then(|groups| groups.remove(&channel_of(job, page, page.index)));
+        if self.files.get(&id).is_some_and(HashMap::is_empty) {
+            self.files.remove(&id);
+        }
+        group.unwrap_or_default()
     }
 
     fn group(&mut self, key: GroupKey) -> &mut Group {
-        self.groups.entry(key).or_insert_with(|| Group::of(1))
+        self.groups.entry(key).or_insert_with(|| Group { left: 1, ..Group::default() })
+    }
+}
+
+/// Returns the groups of the pages of a file, none of which has been counted.
+fn groups_of(job: &Job, page: &Page) -> HashMap<usize, Group> {
+    let mut groups: HashMap<_, Group> = HashMap::new();
+    for index in 0..page.stack.pages.len() {
+        groups.entry(channel_of(job, page, index)).or_default().left += 1;
+    }
+    groups
+}
+
+/// Returns the channel of a page of the same file, by number, if channels have tables of their own.
+fn channel_of(job: &Job, page: &Page, index: usize) -> usize {
+    match job.settings.together {
+        // A file that does not tell is refused.
+        Together::CHANNEL => page.stack.pages.channel(index).unwrap_or_default(),
+        _ => 0,
     }
 }

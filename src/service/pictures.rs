@@ -168,7 +168,7 @@ impl Pictures {
             spooled: None,
             object: None,
             replaced: None,
-            series: None,
+            group: None,
         };
         self.begun.insert(job.input.clone(), Begun { candidate, told, at: Instant::now(), alone });
         // Fails only if the pipeline has ended, and the user is told the reason for that.

@@ -1,6 +1,7 @@
 //! Pictures to process, and in which portions they are handed over.
 
 use std::cmp::Reverse;
+use std::ffi::OsStr;
 use std::iter::Peekable;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ use codec::{self, Format, Limits};
 pub struct Job {
     /// Its place in the list, from 0; 0 in a service, which has no list.
     pub number: usize,
-    /// The series that it belongs to, where that matters.
-    pub series: Option<Arc<str>>,
+    /// The name of the series or group that it belongs to, where that matters.
+    pub group: Option<Arc<OsStr>>,
     /// What its output is to look like.
     pub settings: Arc<PictureSettings>,
     /// What tells its mask from other states of it, if it has one.
@@ -76,7 +77,7 @@ impl Job {
             spooled: None,
             object: None,
             replaced: None,
-            series: None,
+            group: None,
         }
     }
 }

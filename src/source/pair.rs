@@ -64,7 +64,7 @@ impl Pair {
             spooled,
             object,
             replaced: stored.map(|stored| stored.entry.version),
-            series: None,
+            group: None,
         })
     }
 }

@@ -88,7 +88,15 @@ def with_tifffile(path):
         parts = [of_page(page, file.is_imagej) for page in pages]
     if any(part is None for part in parts):
         return None
+    parts = [channel for part in parts for channel in channels_of(*part)]
     return Picture([frame for frame, _, _ in parts], *parts[0][1:])
+
+
+def channels_of(samples, colours, alpha):
+    """A page, or each of its channels if they are no colours, which are pages of their own."""
+    if colours > 1 or alpha:
+        return [(samples, colours, alpha)]
+    return [(samples[..., at:at + 1], 1, False) for at in range(samples.shape[2])]
 
 
 def of_page(page, is_imagej):
@@ -114,8 +122,8 @@ def of_page(page, is_imagej):
         if is_unsigned:
             samples = to_whole_bytes(samples, bits)
         if photometric == tifffile.PHOTOMETRIC.MINISWHITE and is_unsigned:
-            samples = samples.copy()
-            samples[..., :1] = np.iinfo(samples.dtype).max - samples[..., :1]
+            samples, gray = samples.copy(), 1 if 2 in extra else samples.shape[2]
+            samples[..., :gray] = np.iinfo(samples.dtype).max - samples[..., :gray]
     elif photometric == tifffile.PHOTOMETRIC.SEPARATED and is_unsigned and samples.shape[2] >= 4 and 34675 not in keyframe.tags:
         samples, colours = np.dstack([without_inks(samples[..., :4]), samples[..., 4:]]), 3
     elif not (photometric == tifffile.PHOTOMETRIC.YCBCR and keyframe.compression in (6, 7) and samples.dtype == np.uint8):

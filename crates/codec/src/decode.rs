@@ -105,6 +105,8 @@ pub(super) struct Wanted<'w> {
     /// The layout and the format that will be written.
     pub(super) written: Layout,
     pub(super) output: Format,
+    /// Whether it is a page that leaves the others of its file.
+    pub(super) leaves: bool,
     /// What becomes of samples that are no levels.
     pub(super) purpose: Purpose,
     /// Idle ones may help.

@@ -140,7 +140,12 @@ pub(super) struct Numbers<'v> {
     size: usize,
 }
 
-impl Numbers<'_> {
+impl<'v> Numbers<'v> {
+    /// Returns the numbers behind the first `count`, of which there are no fewer.
+    pub(super) fn skip(self, count: usize) -> Self {
+        Self { bytes: &self.bytes[count * self.size..], ..self }
+    }
+
     pub(super) fn count(self) -> usize {
         self.bytes.len() / self.size
     }
@@ -150,7 +155,7 @@ impl Numbers<'_> {
         Some(Form::written(false).number(self.bytes.get(start..start.checked_add(self.size)?)?))
     }
 
-    pub(super) fn iter(self) -> impl Iterator<Item = u64> + Clone {
+    pub(super) fn iter(self) -> impl Iterator<Item = u64> + Clone + use<'v> {
         self.bytes.chunks_exact(self.size).map(|number| Form::written(false).number(number))
     }
 }

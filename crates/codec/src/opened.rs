@@ -47,6 +47,8 @@ pub struct Opened<'a> {
     file_bytes: u64,
     /// The pages of the file, if there are several and this is the first.
     pages: Option<Pages>,
+    /// Whether it is a page that leaves the others of its file.
+    leaves: bool,
 }
 
 impl Opened<'_> {
@@ -238,7 +240,8 @@ impl Opened<'_> {
             mask: self.mask.as_ref(),
             gray,
         };
-        let wanted = Wanted { byte_order: byte_orders.from, written, output: self.output, purpose, cores };
+        let (byte_order, output, leaves) = (byte_orders.from, self.output, self.leaves);
+        let wanted = Wanted { byte_order, written, output, leaves, purpose, cores };
         let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
         let (whole, slot) = (slot, 0..stored);
         let payload = guard(

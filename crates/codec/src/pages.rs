@@ -105,6 +105,15 @@ impl Pages {
         PageWriter { writer }
     }
 
+    /// Returns the number of the channel that a page is of, as the file's description tells; `None` if it tells of several and not of this page.
+    /// Channels may be pages of their own, or samples of a page that are no colours.
+    pub fn channel(&self, index: usize) -> Option<usize> {
+        match &self.source {
+            Source::Tiff(stack) => stack.channel(index),
+            Source::TiffBands(_) | Source::Dicom(_) => Some(0),
+        }
+    }
+
     pub(super) fn place(&self, index: usize) -> Place {
         match &self.source {
             Source::Tiff(stack) => Place::Tiff(stack.place(index)),

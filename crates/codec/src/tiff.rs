@@ -2,7 +2,7 @@
 //!
 //! Read: unsigned samples of 1 to 16 bits; signed ones of 8 and 16, integers of 24, 32 and 64, and floats of 16, 32 and 64 bits, which
 //! [`super::mapped`] turns into levels; gray (of either polarity), RGB and palettes, with or without alpha or another channel, which
-//! stays as it is; strips, tiles and planes;
+//! stays as it is; several channels that are no colours, each of which is a page ([`channels`]); strips, tiles and planes;
 //! stored, LZW, deflate, Zstandard, PackBits, JPEG, WebP and CCITT's codes. CMYK becomes RGB. Depths below 8 become 8, those between 8 and 16
 //! become 16, palettes become RGB, premultiplied alpha is divided out.
 //!
@@ -30,8 +30,10 @@ use equalize::Layout;
 
 mod arrangement;
 mod bands;
+mod channels;
 mod colours;
 mod deflate;
+mod dimensions;
 mod fax;
 mod gdal;
 mod header;
@@ -78,6 +80,8 @@ pub(super) struct Native {
     others: usize,
     /// How many of them lie before alpha.
     before_alpha: usize,
+    /// How many channels that are pictures by themselves are interleaved in the file, this one among them.
+    interleaved: usize,
     big: bool,
     /// How it is cut, if that is to stay so.
     shape: Option<Shape>,
@@ -118,7 +122,7 @@ impl Native {
             Some(other) => {
                 self.tile_bytes + other.len() as u64 + bytes_of_rows(row_bytes(layout, self.others))
             }
-            None => self.tile_bytes + heap_bytes(layout),
+            None => self.tile_bytes + bytes_of_rows(row_bytes(layout, self.interleaved - 1)),
         }
     }
 }
@@ -171,7 +175,7 @@ impl<'a> Source<'a> {
         let mut directory = read_directory(&mut file, form, first, budget)?;
         refused::refuse_others(&file, &directory)?;
         let mut pictures = match place {
-            Some(_) => Pictures { places: vec![first], company: Company::default() },
+            Some(_) => Pictures::at(first),
             None => Pictures::find(&mut file, form, first)?,
         };
         if pictures.places[0] != first {
@@ -181,13 +185,17 @@ impl<'a> Source<'a> {
         pictures.company.smaller |= below.smaller;
         pictures.company.masks |= below.masks;
         let first_page = place.map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
-        let mut header = Header::new(&directory, form, &first_page, no_data)?;
+        let channel = place.map_or(0, |place| place.channel);
+        let mut header = Header::new(&directory, form, &first_page, channel, no_data)?;
         parts::check(&header, limits)?;
         let company = pictures.company;
         let first = pictures.places[0];
         let stack = match place {
-            Some(_) => None,
-            None => Stack::new(&file, (&header, first_page), &mut directory, pictures.places)?,
+            Some(place) => {
+                place.check(&header)?;
+                None
+            }
+            None => Stack::new(&file, (&header, first_page), &mut directory, pictures)?,
         };
         let is_alone = place.is_none() && stack.is_none();
         let bands = Bands::of(&header, first, first_page, most_at_once).filter(|_| is_alone);
@@ -334,7 +342,7 @@ impl Describe for Source<'_> {
 
     fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
         let bytes = match self.header.other_bytes() {
-            0 => self.tile_bytes() + heap_bytes(layout),
+            0 => self.tile_bytes() + bytes_of_rows(row_bytes(layout, self.header.channels.stride() - 1)),
             other => self.tile_bytes() + other + bytes_of_rows(row_bytes(layout, self.header.others)),
         };
         (to == Format::Tiff).then_some(bytes)
@@ -343,7 +351,7 @@ impl Describe for Source<'_> {
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let &Wanted { written, output: to, purpose, cores, .. } = wanted;
+        let &Wanted { written, output: to, leaves, purpose, cores, .. } = wanted;
         let header = &self.header;
         let parts = Parts::new(&self.file, header, &self.directory)?;
         let was_sparse = parts.is_sparse();
@@ -365,6 +373,7 @@ impl Decode for Source<'_> {
             to_levels: mapped.is_some() && !purpose.restores,
             keeps_levels: purpose.levels.is_stated()
                 && header.stated.is_some_and(|stated| stated.place == Levels::Low),
+            leaves,
         };
         let (compression, shape, tile_bytes) = (header.method.written(), self.shape(), self.tile_bytes());
         let big = header.form.big;
@@ -400,6 +409,7 @@ impl Decode for Source<'_> {
                 before_alpha: header.before_alpha,
                 shape,
                 tile_bytes,
+                interleaved: header.channels.stride(),
                 big,
                 had_layers,
                 had_inks,

@@ -45,7 +45,7 @@ pub fn check(data: &[u8], format: Format) {
     }
     // The same target again: BMP and WebP store gray as colour, so gray has to be asked for once more.
     let again = match read(&mut out, &target, &mut slot, 0, 2) {
-        // Beside gray a further channel has the same standing, so that reading does not know which one to enhance.
+        // Beside gray a further channel has the same standing, and both cannot have the same alpha.
         Err(CodecError::Unsupported { what, .. }) if target.gray && what.contains("no colours") => return,
         again => again.expect("what was written can be read"),
     };

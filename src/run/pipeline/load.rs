@@ -5,7 +5,7 @@ use std::mem;
 
 use super::masks::mask_of;
 use super::{Purpose, Run};
-use crate::config::{JpegChoice, PictureSettings, Settings};
+use crate::config::{JpegChoice, PictureSettings, Settings, Together};
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
@@ -228,6 +228,7 @@ impl Loader<'_> {
 
     /// Checks that the pages of a file are a volume, if it is to be divided into boxes.
     fn check_pages(&self, opened: &Opened<'_>, pages: Option<&Pages>) -> Result<(), Refusal> {
+        pages.map_or(Ok(()), |pages| self.check_channels(pages))?;
         let operation = &self.settings.operation;
         let has_no_boxes = |pages| Divided::of(pages).volume(&opened.layout(), operation).is_none();
         if pages.is_some_and(|pages| pages.are_bands() && is_adaptive(operation) && has_no_boxes(pages)) {
@@ -251,8 +252,11 @@ impl Loader<'_> {
     }
 
     /// Checks that the devices can do the picture as it is ordered.
-    fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
+    fn check_order(&self, opened: &Opened<'_>, job: &Job) -> Result<(), Refusal> {
         let frames = opened.frames();
+        if let (Together::By(pattern), None) = (&self.settings.together, &job.group) {
+            return Err(Refusal::NoGroup { pattern: pattern.to_string() });
+        }
         if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
             reference.check(&opened.layout(), operation.is_per_channel())?;
         }
@@ -265,6 +269,13 @@ impl Loader<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks that the channel of each page is told if that matters.
+    fn check_channels(&self, pages: &Pages) -> Result<(), Refusal> {
+        let matters = self.settings.together == Together::CHANNEL;
+        let is_unknown = matters && (0..pages.len()).any(|page| pages.channel(page).is_none());
+        if is_unknown { Err(Refusal::UnknownChannels) } else { Ok(()) }
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
@@ -293,8 +304,9 @@ impl Loader<'_> {
             let (limits, target) = (&self.run.settings.limits, &self.settings.target);
             let (mut file, _) = open_input(job, limits, &self.run.settings.roots)?;
             let opened = codec::open_within(held, &mut file, buffer, limits, target);
-            let mut opened = self.masked(opened.map_err(|why| self.with_memory(why))?, job, 0, held)?;
+            let mut opened = opened.map_err(|why| self.with_memory(why))?;
             let pages = opened.take_pages();
+            let opened = self.masked(opened, job, 0, held)?;
             self.check_pages(&opened, pages.as_ref())?;
             let are_bands = pages.as_ref().is_some_and(Pages::are_bands);
             let is_adaptive = is_adaptive(&self.settings.operation);
@@ -302,7 +314,7 @@ impl Loader<'_> {
             let order = order.of_frames(opened.frames() as u32);
             let divided = pages.as_ref().map_or(Divided::Pages(1), Divided::of);
             let this = Self { order, divided, ..*self };
-            this.check_order(&opened)?;
+            this.check_order(&opened, job)?;
             let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
             Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
         })
@@ -421,7 +433,7 @@ impl Loader<'_> {
         working: impl Drop,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        self.check_order(&opened)?;
+        self.check_order(&opened, &work.job)?;
         clock.mark(Stage::Decode);
         drop(working);
         let class = Class::new(opened.format(), &opened.layout());

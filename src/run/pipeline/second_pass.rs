@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::load::{is_adaptive, park};
 use super::{Purpose, Run};
-use crate::config::{PictureSettings, TogetherChoice};
+use crate::config::{PictureSettings, Together};
 use crate::device::task::{Page, Pass, Picture, Processed, QueuedJob, Tables};
 use crate::error::PictureError;
 use crate::picture::boxes::{Divided, StackBoxes};
@@ -17,11 +17,11 @@ use lanes::Order;
 impl Run<'_> {
     /// Returns what pictures go through the pipeline for at first.
     pub(super) fn first_pass(&self, settings: &PictureSettings) -> Pass {
-        match (self.purpose, &settings.luts, settings.together) {
+        match (self.purpose, &settings.luts, &settings.together) {
             (Purpose::Count { .. }, ..) => Pass::Only,
             (Purpose::Equalize, Some(luts), _) => Pass::Apply(Tables::Luts(Arc::clone(luts)), None),
             (Purpose::Equalize, None, _) if settings.operation.method.has_boxes() => Pass::Count,
-            (Purpose::Equalize, None, TogetherChoice::Page) => Pass::Only,
+            (Purpose::Equalize, None, &Together::PAGE) => Pass::Only,
             (Purpose::Equalize, None, _) => Pass::Count,
         }
     }

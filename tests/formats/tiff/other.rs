@@ -70,23 +70,22 @@ fn it_stays_when_colours_become_gray() {
 }
 
 #[test]
-fn channels_that_are_no_colours_are_refused_with_the_command_that_takes_them_out() {
-    for (channels, kinds) in [(2, vec![0]), (4, vec![0; 3]), (4, vec![0, 2, 0]), (4, vec![])] {
-        let form = Form { channels, ..PLAIN };
+fn channels_that_are_no_colours_are_refused_where_they_cannot_be_told_apart() {
+    const REMEDY: &str =
+        "take each out first, as in `gdal_translate -b 1 IN OUT-1.tif` (GDAL), then -b 2 and so on";
+    let with_alpha = "a TIFF of 3 channels in one page that are no colours, with alpha";
+    let of_pixels = "a TIFF of 4 interleaved channels of 12 bits";
+    for (kinds, bits, what) in [(vec![0, 2, 0], 8, with_alpha), (vec![0, 0, 0], 12, of_pixels)] {
+        let form = Form { channels: 4, ..PLAIN };
         for photometric in [0, 1] {
             let file = form.file(&form.samples(), |tags| {
                 undeclared(tags);
                 first(262, |_| photometric)(tags);
-                if !kinds.is_empty() {
-                    tags.push((EXTRA_SAMPLES, kinds.clone()));
-                }
+                tags.iter_mut().filter(|(tag, _)| *tag == 258).for_each(|(_, all)| all.fill(bits));
+                tags.push((EXTRA_SAMPLES, kinds.clone()));
             });
             let why = decode(&file, &TARGET).unwrap_err().to_string();
-            let count = channels - usize::from(kinds.contains(&2));
-            let expected = format!(
-                "a TIFF of {count} channels in one page that are no colours is not supported; take each out first, as in `gdal_translate -b 1 IN OUT-1.tif` (GDAL), then -b 2 and so on"
-            );
-            assert_eq!(why, expected);
+            assert_eq!(why, format!("{what} is not supported; {REMEDY}"));
         }
     }
 }

@@ -8,8 +8,8 @@ use super::super::format;
 use super::super::guard::guard;
 use super::super::pages::{self, Pages, Place};
 use super::super::{
-    CodecError, Format, Limits, Slice, Target, bmp, dicom, foreign, gif, input, jpeg, jpeg2000, jxl, pfm,
-    png, pnm, tiff, webp,
+    CodecError, Format, LevelCount, Limits, Slice, Target, bmp, dicom, foreign, gif, input, jpeg, jpeg2000,
+    jxl, pfm, png, pnm, tiff, webp,
 };
 use super::Opened;
 use super::source::PictureSource;
@@ -85,14 +85,15 @@ fn open_one<'a>(
     let length = input::read_head(file, buffer)?;
     let format = format_of(buffer)?;
     let place = page.map(|(pages, index)| pages.place(index));
+    let is_further = page.is_some();
     let header = guard(
         format,
         |reason| CodecError::malformed(format, reason),
         move || read_header(format, budget, file, buffer, limits, target, place),
     )?;
-    let opened = header.opened(format, target)?;
+    let opened = header.opened(format, target, is_further)?;
     // The pages of a file are read one by one.
-    let length = if opened.pages.is_none() && page.is_none() { length } else { 0 };
+    let length = if opened.pages.is_none() && !is_further { length } else { 0 };
     opened.check(limits, length, target)?;
     Ok(opened)
 }
@@ -111,8 +112,8 @@ impl<'a> Header<'a> {
         Self { source: PictureSource::of(picture), file_bytes: 0, pages: None }
     }
 
-    /// Returns what is to be decoded for a target.
-    fn opened(self, format: Format, target: &Target) -> Result<Opened<'a>, CodecError> {
+    /// Returns what is to be decoded for a target; `is_further`: whether it is a page that was asked for by its number.
+    fn opened(self, format: Format, target: &Target, is_further: bool) -> Result<Opened<'a>, CodecError> {
         let Self { source, file_bytes, pages } = self;
         if target.range.is_some_and(|range| range.unit.is_some()) && format != Format::Dicom {
             let what = format!("--range with a unit for a {format}");
@@ -133,6 +134,7 @@ impl<'a> Header<'a> {
             mask: None,
             source,
             file_bytes,
+            leaves: target.splits && (is_further || pages.is_some()),
             pages,
         })
     }
@@ -155,7 +157,10 @@ fn read_header<'a>(
         Format::Pnm => pnm::Source::open(file, buffer, limits, budget).map(Header::of),
         Format::Tiff => {
             let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-            let may_be_cut = target.format_for(Format::Tiff) == Format::Tiff && !target.splits;
+            // Levels that are looked for are those of all bands.
+            let is_looked_at = target.levels == LevelCount::Seen;
+            let may_be_cut =
+                target.format_for(Format::Tiff) == Format::Tiff && !target.splits && !is_looked_at;
             let most_at_once = if may_be_cut { budget.most_at_once() } else { u64::MAX };
             let selection = tiff::Selection { place, no_data: target.no_data, most_at_once };
             let mut tiff = tiff::Source::open(file, buffer, limits, budget, selection)?;

@@ -31,6 +31,8 @@ pub(super) struct Change {
     pub(super) to_levels: bool,
     /// Whether samples keep the number of their levels.
     pub(super) keeps_levels: bool,
+    /// Whether the picture leaves the others of its file.
+    pub(super) leaves: bool,
 }
 
 impl Change {
@@ -55,8 +57,8 @@ pub(super) fn series(text: &[u8]) -> Option<Series> {
 /// Returns a description without what becomes false in it; `None` if nothing else is in it.
 pub(super) fn description(text: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     if is_ome(&text) {
-        ome(text, change)
-    } else if change.is_of_samples() || change.planes {
+        if change.leaves { None } else { ome(text, change) }
+    } else if change.is_of_samples() || change.planes || change.leaves {
         without_shape(text)
     } else {
         Some(text)
@@ -145,8 +147,24 @@ pub(super) fn elements(xml: &str) -> impl Iterator<Item = &str> {
 
 /// Returns whether an element, without the `<` that begins it, has this name, in any namespace.
 pub(super) fn is_of(element: &str, name: &str) -> bool {
-    let full = element.split(|c: char| c.is_ascii_whitespace() || c == '/').next().unwrap_or_default();
+    let end = |c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>');
+    let full = element.split(end).next().unwrap_or_default();
     full.rsplit(':').next() == Some(name)
+}
+
+/// Returns the value of an attribute of an element.
+pub(super) fn attribute<'e>(element: &'e str, name: &str) -> Option<&'e str> {
+    let tag = element.split('>').next().unwrap_or_default();
+    let mut found = tag.match_indices(name).filter_map(|(at, _)| {
+        let (before, rest) = (tag[..at].chars().next_back()?, &tag[at + name.len()..]);
+        let quoted = rest.trim_start().strip_prefix('=')?.trim_start();
+        let quote = quoted
+            .chars()
+            .next()
+            .filter(|quote| before.is_ascii_whitespace() && matches!(quote, '"' | '\''))?;
+        quoted[1..].split(quote).next()
+    });
+    found.next()
 }
 
 /// Makes the attributes of an element about pixels say what is written: whole bytes, all of whose bits the new contrast uses, in
@@ -184,12 +202,19 @@ fn pixels(element: &str, change: Change) -> String {
 mod tests {
     use super::*;
 
-    const NOTHING: Change =
-        Change { samples: (3, 3), planes: false, reduced: false, to_levels: false, keeps_levels: false };
+    const NOTHING: Change = Change {
+        samples: (3, 3),
+        planes: false,
+        reduced: false,
+        to_levels: false,
+        keeps_levels: false,
+        leaves: false,
+    };
     const SAMPLES: Change = Change { samples: (3, 1), ..NOTHING };
     const REDUCED: Change = Change { reduced: true, ..NOTHING };
     const FEWER: Change = Change { keeps_levels: true, ..NOTHING };
     const PLANES: Change = Change { planes: true, ..NOTHING };
+    const ALONE: Change = Change { leaves: true, ..NOTHING };
     const LEVELS: Change = Change { reduced: true, to_levels: true, ..NOTHING };
 
     fn kept(text: &[u8], change: Change) -> Option<Vec<u8>> {
@@ -210,6 +235,7 @@ mod tests {
             assert_eq!(kept(text, NOTHING).as_deref(), Some(text));
             assert_eq!(kept(text, SAMPLES).as_deref(), rest);
             assert_eq!(kept(text, PLANES).as_deref(), rest);
+            assert_eq!(kept(text, ALONE).as_deref(), rest);
         }
     }
 
@@ -321,6 +347,7 @@ mod tests {
             assert_eq!(kept(&ome(before), SAMPLES), None);
         }
         assert_eq!(kept(b"<\xffOME>", SAMPLES), None);
+        assert_eq!(kept(b"<OME></OME>", ALONE), None);
         assert_eq!(kept(b"<\xffOME>", PLANES).as_deref(), Some(&b"<\xffOME>"[..]));
     }
 }

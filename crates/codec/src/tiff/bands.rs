@@ -1,6 +1,7 @@
 //! A picture that is too large to be in memory as a whole: it is read in bands of rows, which are written like the pages of a stack, but
 //! make one picture again.
 
+use super::channels::Channels;
 use super::header::Header;
 use super::method::Method;
 use super::stack::{Part, Place, Writer};
@@ -54,7 +55,9 @@ impl Bands {
     pub(crate) fn place(&self, index: usize) -> Place {
         let first = self.first_row(index);
         let count = self.rows.min(self.height - first);
-        Place { directory: self.directory, part: Part::Rows { first, count }, first_page: self.first_page }
+        let part = Part::Rows { first, count };
+        let Self { directory, first_page, .. } = *self;
+        Place { directory, part, channel: 0, channels: Channels::ONE, first_page }
     }
 
     /// Returns what makes one picture of the bands.

@@ -3,6 +3,7 @@
 use super::super::CodecError;
 use super::super::foreign::RECOMPRESS;
 use super::super::ifd::{Directory, Form};
+use super::channels::Channels;
 use super::method::{Method, OLD_JPEG};
 use super::refused::{refuse_depths, refuse_kinds};
 use super::samples::{
@@ -10,7 +11,7 @@ use super::samples::{
 };
 use super::values::{self, FirstPage};
 use super::{malformed, tags, unsupported};
-use crate::mapped::{Alpha, Form as Samples, Kind, NoData};
+use crate::mapped::{Alpha, BAND, Form as Samples, Kind, NoData};
 use crate::stated::Stated;
 use equalize::{Depth, Layout, Levels, Pixel};
 
@@ -23,8 +24,12 @@ pub(super) struct Header {
     /// The first row of the picture that is decoded, and how many there are in the file.
     pub(super) first_row: u32,
     pub(super) file_rows: u32,
-    /// Stored samples per pixel.
+    /// Stored samples per pixel; 1 if the picture is a channel of several that are no colours.
     pub(super) samples: usize,
+    /// The channels of the page that are pictures by themselves.
+    pub(super) channels: Channels,
+    /// Which of them this one is.
+    pub(super) channel: usize,
     /// Stored bits per sample: 1 to 16, or those of the kind.
     pub(super) bits: u32,
     /// The type of samples that are no levels.
@@ -61,11 +66,13 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads and checks the tags of a page. `first` is what the first page says for all, and `no_data` what the user does.
+    /// Reads and checks the tags of a page, of which the picture is that `channel` if it has several that are no colours. `first` is what the first
+    /// page says for all, and `no_data` what the user does.
     pub(super) fn new(
         directory: &Directory,
         form: Form,
         first: &FirstPage,
+        channel: usize,
         no_data: Option<f64>,
     ) -> Result<Self, CodecError> {
         let (Some(width), Some(height)) = (side(directory, tags::WIDTH), side(directory, tags::HEIGHT))
@@ -79,8 +86,10 @@ impl Header {
         let method = Method::new(compression.unwrap_or(1), directory.number(tags::FAX_OPTIONS).unwrap_or(0))?;
         let has_display_colours = first.is_imagejs && is_palette_of_levels(directory);
         let (colours, colour_samples) = colours(directory, method, samples, has_display_colours)?;
-        let (alpha, others, before_alpha) = behind(directory, samples, (colours, colour_samples))?;
+        let channels = Channels::of(directory, (bits, samples), (colours, colour_samples), method)?;
         refuse_depths((bits, samples), method, directory)?;
+        let samples = if channels == Channels::ONE { samples } else { 1 };
+        let (alpha, others, before_alpha) = behind(directory, samples, (colours, colour_samples))?;
         let predictor = predictor(directory, method, bits, kind)?;
         if kind.is_some() {
             refuse_kinds(method, colours, before_alpha)?;
@@ -113,6 +122,8 @@ impl Header {
             first_row: 0,
             file_rows: height,
             samples,
+            channels,
+            channel,
             bits,
             kind,
             stated: values::stated(directory, bits, first).filter(|_| colours.are_of_light()),
@@ -206,6 +217,17 @@ impl Header {
         self.layout.pixels().saturating_mul(spare as u64)
     }
 
+    /// Returns whether samples of other channels that are no colours lie between those of the picture.
+    pub(super) fn is_interleaved(&self) -> bool {
+        self.channels.stride() > 1
+    }
+
+    /// Returns the number of strips or tiles before the first of the picture.
+    pub(super) fn parts_before(&self) -> usize {
+        let planes = if self.channels.planar { self.channel } else { 0 };
+        self.across().saturating_mul(self.down()).saturating_mul(planes)
+    }
+
     /// Returns the number of planes in which the samples are stored.
     pub(super) fn planes(&self) -> usize {
         if self.planar { self.samples } else { 1 }
@@ -245,7 +267,8 @@ impl Header {
             u64::from(self.layout.width).saturating_mul(self.file_rows.into()).saturating_mul(pixel);
         let is_usual = width.is_multiple_of(16) && height.is_multiple_of(16) && tile <= MOST_BYTES;
         let has_little_beyond = tiles.saturating_mul(tile) <= picture.saturating_mul(2).saturating_add(SPARE);
-        (self.tiled && self.kind.is_none() && is_usual && has_little_beyond).then_some(self.part)
+        (self.tiled && self.kind.is_none() && self.channels.stride() == 1 && is_usual && has_little_beyond)
+            .then_some(self.part)
     }
 
     /// Returns whether some rows are left out.
@@ -258,7 +281,7 @@ impl Header {
         if self.planar {
             (self.part.0 as usize * self.bits as usize).div_ceil(8)
         } else {
-            self.row_bytes(self.part.0)
+            self.row_bytes(self.part.0) * self.channels.stride()
         }
     }
 
@@ -294,12 +317,29 @@ impl Header {
 
     /// Returns whether the rows of strips or tiles are those of the picture.
     pub(super) fn is_straight(&self) -> bool {
-        !self.planar && !self.is_subsampled() && self.part_row_bytes() == self.row_bytes(self.layout.width)
+        !self.planar
+            && !self.is_subsampled()
+            && !self.is_interleaved()
+            && self.part_row_bytes() == self.row_bytes(self.layout.width)
     }
 
     /// Returns the bytes of the buffer that a strip or tile passes through on its way to the picture; 0 if it needs none.
     pub(super) fn buffer_bytes(&self) -> u64 {
-        if self.is_straight() { 0 } else { self.part_bytes() }
+        match self.is_straight() {
+            true => 0,
+            false if self.is_interleaved() => self.rows_bytes(self.part.1.min(self.rows_at_once() as u32)),
+            false => self.part_bytes(),
+        }
+    }
+
+    /// Returns how many rows are read at once: whole strips or tiles, unless samples are stored in strips.
+    pub(super) fn rows_at_once(&self) -> usize {
+        let row = self.row_bytes(self.layout.width) * self.channels.stride();
+        if self.method == Method::Stored && !self.tiled {
+            return (BAND / row).max(1);
+        }
+        let part = row.saturating_mul(self.rows());
+        BAND.div_ceil(part).saturating_mul(self.rows()).min(self.layout.height as usize)
     }
 }
 

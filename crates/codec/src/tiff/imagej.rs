@@ -14,14 +14,16 @@ const RANGES: [u8; 4] = *b"rang";
 /// Parts that are texts in UTF-16: about the picture, its slices' labels, and its properties.
 const TEXTS: [[u8; 4]; 3] = [*b"info", *b"labl", *b"prop"];
 
-/// Returns a description without what has become false, if it is ImageJ's.
-pub(super) fn description(text: Vec<u8>) -> Vec<u8> {
+/// Returns a description without what has become false, if it is ImageJ's: all about levels, and about other pictures if this one `leaves` them.
+pub(super) fn description(text: Vec<u8>, leaves: bool) -> Vec<u8> {
     if !is_description(&text) {
         return text;
     }
     // The zero that ends the text is no part of its last line.
     let (text, end) = text.split_at(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
-    let lines = text.split_inclusive(|&byte| byte == b'\n').filter(|line| !is_of_levels(line));
+    let lines = text
+        .split_inclusive(|&byte| byte == b'\n')
+        .filter(|line| !(is_of_levels(line) || leaves && is_of_others(line)));
     lines.chain([end]).flatten().copied().collect()
 }
 
@@ -32,9 +34,19 @@ pub(super) fn is_description(text: &[u8]) -> bool {
 
 /// Returns the number of pictures of which ImageJ's description tells.
 pub(super) fn images(text: &[u8]) -> Option<u64> {
-    let images = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"images="));
-    let images = images.filter(|_| is_description(text))?;
-    str::from_utf8(images).ok()?.trim().parse().ok()
+    if is_description(text) { number(text, "images") } else { None }
+}
+
+/// Returns a number that ImageJ's description states.
+pub(super) fn number(text: &[u8], name: &str) -> Option<u64> {
+    value(text, name)?.parse().ok()
+}
+
+/// Returns what ImageJ's description states under a name.
+pub(super) fn value<'t>(text: &'t [u8], name: &str) -> Option<&'t str> {
+    let mut lines = text.split(|&byte| matches!(byte, b'\n' | 0));
+    let value = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    str::from_utf8(value).ok().map(str::trim)
 }
 
 /// Returns whether a line of the description is about levels: the display range, or the function from levels to physical values.
@@ -45,6 +57,12 @@ fn is_of_levels(line: &[u8]) -> bool {
         [b'c', digits @ ..] => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
         _ => false,
     }
+}
+
+/// Returns whether a line of the description is about the pictures of a stack.
+fn is_of_others(line: &[u8]) -> bool {
+    let name = line.split(|&byte| byte == b'=').next().unwrap_or_default();
+    matches!(name, b"images" | b"channels" | b"slices" | b"frames" | b"hyperstack" | b"order" | b"mode")
 }
 
 /// Returns the metadata without display ranges and in little-endian order, after the lengths of its parts. `None` if nothing else is in it,
@@ -132,8 +150,9 @@ mod tests {
     fn lines_about_levels_go_only_from_imagejs_description() {
         let text =
             b"ImageJ=1.53\nunit=um\ncf=0\nc0=1.5\nc12=2\nvunit=OD\nchannels=1\nmin=100.0\nmax=4000.0\n\0";
-        assert_eq!(description(text.to_vec()), b"ImageJ=1.53\nunit=um\nchannels=1\n\0");
-        assert_eq!(description(text[1..].to_vec()), &text[1..]);
-        assert_eq!(description(b"ImageJ=1\nmax=4\0".to_vec()), b"ImageJ=1\n\0");
+        assert_eq!(description(text.to_vec(), false), b"ImageJ=1.53\nunit=um\nchannels=1\n\0");
+        assert_eq!(description(text.to_vec(), true), b"ImageJ=1.53\nunit=um\n\0");
+        assert_eq!(description(text[1..].to_vec(), true), &text[1..]);
+        assert_eq!(description(b"ImageJ=1\nmax=4\0".to_vec(), false), b"ImageJ=1\n\0");
     }
 }

@@ -56,6 +56,8 @@ impl Company {
 pub(super) struct Pictures {
     /// The offsets of their directories, in order.
     pub(super) places: Vec<u64>,
+    /// The numbers of these directories, from 0, among all.
+    pub(super) numbers: Vec<usize>,
     /// What accompanies them.
     pub(super) company: Company,
 }
@@ -79,8 +81,14 @@ impl Pictures {
         }
         let mut company = Company::default();
         pages.iter().for_each(|(_, role)| company.add(*role));
-        let pictures = pages.into_iter().filter(|(_, role)| *role == Role::Picture);
-        Ok(Self { places: pictures.map(|(place, _)| place).collect(), company })
+        let pictures = pages.into_iter().enumerate().filter(|(_, (_, role))| *role == Role::Picture);
+        let (numbers, places) = pictures.map(|(number, (place, _))| (number, place)).unzip();
+        Ok(Self { places, numbers, company })
+    }
+
+    /// Returns a picture that was found before.
+    pub(super) fn at(place: u64) -> Self {
+        Self { places: vec![place], numbers: vec![0], company: Company::default() }
     }
 }
 

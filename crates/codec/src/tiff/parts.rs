@@ -6,6 +6,7 @@ use std::mem;
 use super::super::ifd::{Directory, Numbers};
 use super::super::samples::{swap_bytes, unpack};
 use super::super::{CodecError, Limits};
+use super::channels::pick;
 use super::header::Header;
 use super::jpeg::Jpegs;
 use super::method::{self, Decompression, Method, Part};
@@ -55,11 +56,13 @@ impl<'a> Parts<'a> {
         directory: &'a Directory,
     ) -> Result<Self, CodecError> {
         let needed = header.across().saturating_mul(header.down()).saturating_mul(header.planes());
+        let before = header.parts_before();
         // Some writers store the offsets and lengths of tiles in the tags for strips.
         let numbers = |of_tiles, of_strips| {
             let of_tiles = if header.tiled { directory.numbers(of_tiles) } else { None };
             let numbers = of_tiles.or_else(|| directory.numbers(of_strips));
-            numbers.filter(|numbers| numbers.count() >= needed)
+            let numbers = numbers.filter(|numbers| numbers.count() >= before.saturating_add(needed));
+            numbers.map(|numbers| numbers.skip(before))
         };
         let (of_tiles, of_strips, lengths) = if header.is_one_stream {
             (tags::TILE_OFFSETS, tags::JPEG_STREAM, tags::JPEG_STREAM_LENGTH)
@@ -120,16 +123,18 @@ impl<'a> Parts<'a> {
     /// Fills `target` with the samples of the picture as they are stored, except that those of whole bytes are in native order.
     pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
         let header = self.header;
-        let part = header.row_bytes(header.layout.width).saturating_mul(header.rows());
-        let at_once = BAND.div_ceil(part);
+        let row = header.row_bytes(header.layout.width);
+        let at_once = match header.is_interleaved() {
+            true => header.rows_at_once(),
+            false => BAND.div_ceil(row.saturating_mul(header.rows())).saturating_mul(header.rows()),
+        };
         let alone = Cores::none();
         let cores = if self.tool_bytes() <= SMALL_CHANGE { cores } else { &alone };
         cores.in_order(
-            target.chunks_mut(at_once.saturating_mul(part)).enumerate(),
+            target.chunks_mut(at_once.saturating_mul(row)).enumerate(),
             || (Tool::default(), Ok(())),
             |(tool, outcome), (number, band)| {
-                let first = header.first_row as usize + number * at_once * header.rows();
-                *outcome = self.read_rows(tool, first, band);
+                *outcome = self.read_rows(tool, header.first_row as usize + number * at_once, band);
             },
             |(_, outcome)| mem::replace(outcome, Ok(())),
         )
@@ -228,8 +233,8 @@ impl<'a> Parts<'a> {
                 tool.decompression.run(method, data, Part { width, row, bytes }, target)?;
             }
         }
-        let (channels, bytes) = (header.samples / header.planes(), header.sample_bytes());
-        let row = header.part_row_bytes();
+        let channels = header.samples * header.channels.stride() / header.planes();
+        let (bytes, row) = (header.sample_bytes(), header.part_row_bytes());
         if header.predictor == Predictor::Float {
             // Its bytes are in an order of their own in files of either byte order.
             predictor::undo_float(target, row, channels, bytes);
@@ -248,16 +253,8 @@ impl<'a> Parts<'a> {
 impl Rows for Parts<'_> {
     type Tool = Tool;
 
-    /// Whole strips or tiles, unless they are stored.
     fn at_once(&self) -> usize {
-        let row = self.header.row_bytes(self.header.layout.width);
-        match self.header.method {
-            Method::Stored if !self.header.tiled => (BAND / row).max(1),
-            _ => {
-                let part = row.saturating_mul(self.header.rows());
-                BAND.div_ceil(part).saturating_mul(self.header.rows()).min(self.header.layout.height as usize)
-            }
-        }
+        self.header.rows_at_once()
     }
 
     fn tool_bytes(&self) -> u64 {
@@ -332,7 +329,10 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
     let part_row = header.part_row_bytes();
     for (target, samples) in rows.chunks_exact_mut(row).zip(samples.chunks_exact(part_row)) {
         let first = left * header.part.0 as usize;
-        if header.unpacks_planes() {
+        if header.is_interleaved() {
+            let (bytes, stride) = (header.sample_bytes(), header.channels.stride());
+            pick(&mut target[first * bytes..], samples, (header.channel, stride), bytes);
+        } else if header.unpacks_planes() {
             interleave(target, &unpacked(samples, header), header, plane, first);
         } else if header.planar {
             interleave(target, samples, header, plane, first);

@@ -8,7 +8,7 @@ use super::{malformed, tags, unsupported};
 use crate::mapped::{Alpha, Kind};
 
 /// The most channels besides the colours.
-const MAX_BEHIND: usize = 16;
+pub(super) const MAX_BEHIND: usize = 16;
 
 /// How samples become colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,9 +147,9 @@ pub(super) fn behind(
     let alpha = kinds.by_ref().enumerate().find_map(|(at, kind)| Some((at, kind?)));
     let (before, alpha) = alpha.map_or((0, None), |(at, kind)| (at, Some(kind)));
     let others = count - usize::from(alpha.is_some());
-    // Which of them is to be enhanced, and how, nothing tells.
+    // No place for alpha that belongs to several channels.
     if others > 0 && colour_samples == 1 && colours.are_of_light() {
-        let what = format!("a TIFF of {} channels in one page that are no colours", others + 1);
+        let what = format!("a TIFF of {} channels in one page that are no colours, with alpha", others + 1);
         return Err(CodecError::unsupported(what, EACH_CHANNEL));
     }
     Ok((alpha, others, before))

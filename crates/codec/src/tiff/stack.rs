@@ -3,21 +3,30 @@
 //! The pixels of the pages lie in the order of the pages, whatever the order in which they come, and all directories lie behind them. A page
 //! whose place depends on the length of one that has not come yet goes to another file (`spill`) meanwhile.
 //!
+//! Channels that are no colours are pages too, whether they lie in planes or are interleaved. If they are, each goes to the spill as it is, and
+//! whoever brings the last one of a directory interleaves them.
+//!
 //! ImageJ and tifffile store large stacks with a directory for the first page alone: the others lie behind it, and the description tells how
 //! many they are. They are written back the same way, with the directory before the pages, because it has to lie within 4 GiB.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::iter;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::super::foreign::EACH_CHANNEL;
 use super::super::ifd::{self, Directory, Form, Value};
 use super::super::{CodecError, Decoded, Format};
+use super::channels::Channels;
+use super::dimensions::Order;
 use super::header::Header;
 use super::method::Method;
+use super::pages::Pictures;
 use super::strips::STRIP;
 use super::values::FirstPage;
-use super::write::{Samples, Written};
+use super::write::{Interleaved, Samples, Written};
 use super::{Parts, arrangement, imagej, malformed, pages, tags, volume};
 use crate::cores::Cores;
 use crate::reader::Reader;
@@ -33,6 +42,9 @@ const DESCRIBED: u64 = 4 << 10;
 pub(crate) struct Place {
     pub(super) directory: u64,
     pub(super) part: Part,
+    /// Which of the directory's channels it is.
+    pub(super) channel: usize,
+    pub(super) channels: Channels,
     pub(super) first_page: FirstPage,
 }
 
@@ -48,6 +60,17 @@ pub(super) enum Part {
 }
 
 impl Place {
+    /// Refuses a page that has other channels than the first one, which decide about the number of pages.
+    pub(super) fn check(&self, header: &Header) -> Result<(), CodecError> {
+        if header.channels == self.channels {
+            return Ok(());
+        }
+        Err(CodecError::unsupported(
+            "a TIFF whose pages differ in their channels that are no colours",
+            EACH_CHANNEL,
+        ))
+    }
+
     /// Has a directory and what was read of it tell of this place alone.
     pub(super) fn narrow(&self, directory: &mut Directory, header: &mut Header) {
         match self.part {
@@ -70,6 +93,10 @@ pub(crate) struct Stack {
     directories: Vec<u64>,
     /// How many pages the only directory stands for; 1 if each has its own.
     joined: u64,
+    /// The channels of each directory that are no colours.
+    channels: Channels,
+    /// Of which channel the pages are, as the first directory tells.
+    order: Order,
     big: bool,
     /// The bytes of the first directory.
     directory_bytes: u64,
@@ -79,14 +106,19 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Returns the pages of a file, if there are several, with their directories at `places`. This one is of the first.
+    /// Returns the pages of a file of these pictures, if there are several. This directory is of the first.
     pub(super) fn new(
         file: &Reader<'_>,
         (header, first_page): (&Header, FirstPage),
         directory: &mut Directory,
-        places: Vec<u64>,
+        Pictures { places, numbers, .. }: Pictures,
     ) -> Result<Option<Self>, CodecError> {
         let told = if places.len() == 1 { told_pictures(directory) } else { 1 };
+        let channels = header.channels;
+        if told > 1 && channels != Channels::ONE {
+            let what = format!("a TIFF of {told} pictures of {} channels in one page", channels.count);
+            return Err(CodecError::unsupported(what, EACH_CHANNEL));
+        }
         let joined = if told > 1 { joined_pages(file, header, directory, places[0], told)? } else { 1 };
         if joined > 1 {
             let start =
@@ -95,14 +127,36 @@ impl Stack {
         }
         let big = header.form.big;
         let directory_bytes = ifd::written_bytes(&directory.borrowed(), Form::written(big));
-        let is_volume = volume::is_one(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
-        let stack = Self { directories: places, joined, big, directory_bytes, is_volume, first_page };
-        Ok((stack.count() > 1).then_some(stack))
+        let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
+        let is_volume = volume::is_one(description) && channels == Channels::ONE;
+        let pages = (places.len() as u64).saturating_mul(joined);
+        pages::check_count(pages.saturating_mul(channels.count as u64))?;
+        if pages == 1 && channels == Channels::ONE {
+            return Ok(None);
+        }
+        let order = Order::new(description, &numbers, pages, channels.count);
+        Ok(Some(Self {
+            directories: places,
+            joined,
+            channels,
+            order,
+            big,
+            directory_bytes,
+            is_volume,
+            first_page,
+        }))
     }
 
     /// Returns the number of pages.
     pub(crate) fn count(&self) -> usize {
-        if self.joined > 1 { self.joined as usize } else { self.directories.len() }
+        self.directories.len() * self.joined as usize * self.channels.count
+    }
+
+    /// Returns of which channel a page is; `None` if that is not told.
+    pub(crate) fn channel(&self, index: usize) -> Option<usize> {
+        let count = self.channels.count;
+        let of_directory = self.order.channel(index / count)? as usize;
+        Some(of_directory * count + index % count)
     }
 
     /// Returns whether the pages are the slices of one volume, as far as the file tells.
@@ -112,18 +166,20 @@ impl Stack {
 
     /// Returns where a page is.
     pub(crate) fn place(&self, index: usize) -> Place {
+        let channels = self.channels;
+        let (page, channel) = (index / channels.count, index % channels.count);
         let (directory, part) = match self.joined {
-            ..=1 => (self.directories[index], Part::Page),
-            _ => (self.directories[0], Part::Behind(index as u64)),
+            ..=1 => (self.directories[page], Part::Page),
+            _ => (self.directories[0], Part::Behind(page as u64)),
         };
-        Place { directory, part, first_page: self.first_page }
+        Place { directory, part, channel, channels, first_page: self.first_page }
     }
 
     /// Returns what writes the pages back.
     pub(crate) fn writer(&self) -> Writer {
         let joined = self.joined > 1;
         let room = if joined { (self.directory_bytes + DESCRIBED).next_multiple_of(4096) } else { 0 };
-        Writer { big: self.big, joined, ..Writer::behind(HEADER + room, self.count()) }
+        Writer { big: self.big, joined, ..Writer::behind(HEADER + room, self.count(), self.channels) }
     }
 }
 
@@ -179,7 +235,9 @@ pub(crate) struct Writer {
     joined: bool,
     /// Whether the pages are bands of one picture.
     are_bands: bool,
+    /// How many pages are written one by one: those whose channels are interleaved are one.
     count: usize,
+    channels: Channels,
     state: Mutex<State>,
 }
 
@@ -197,6 +255,10 @@ struct State {
     spilled: u64,
     /// The pages that are written, be it to the spill.
     pages: Vec<Option<Page>>,
+    /// How many channels have been announced.
+    announced: usize,
+    /// Of pages whose channels are interleaved, where those that have come are in the spill.
+    waiting: HashMap<usize, Vec<(usize, u64)>>,
 }
 
 /// A page whose pixels are written.
@@ -209,11 +271,12 @@ struct Page {
 impl Writer {
     /// Returns what writes pages that did not come from a TIFF.
     pub(crate) fn new(count: usize) -> Self {
-        Self::behind(HEADER, count)
+        Self::behind(HEADER, count, Channels::ONE)
     }
 
     /// Returns what writes pages from the offset `first` on.
-    fn behind(first: u64, count: usize) -> Self {
+    fn behind(first: u64, pages: usize, channels: Channels) -> Self {
+        let count = pages / channels.stride();
         let state = State {
             starts: Vec::new(),
             announced_end: Some(first),
@@ -221,8 +284,10 @@ impl Writer {
             end: first,
             spilled: 0,
             pages: Vec::new(),
+            announced: 0,
+            waiting: HashMap::new(),
         };
-        Self { big: false, joined: false, are_bands: false, count, state: Mutex::new(state) }
+        Self { big: false, joined: false, are_bands: false, count, channels, state: Mutex::new(state) }
     }
 
     /// Returns what writes bands of one picture.
@@ -233,7 +298,14 @@ impl Writer {
     /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
     pub(crate) fn announce(&self, bytes: Option<u64>) {
         let mut state = self.lock();
+        let interleaved = self.channels.stride();
+        state.announced += 1;
+        if !(state.announced - 1).is_multiple_of(interleaved) {
+            // All channels of a page have the same length, and the first was counted for all.
+            return;
+        }
         let start = state.announced_end;
+        let bytes = bytes.and_then(|bytes| bytes.checked_mul(interleaved as u64));
         state.starts.push(start);
         state.pages.push(None);
         state.announced_end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
@@ -250,20 +322,39 @@ impl Writer {
         spill: &File,
     ) -> Result<Option<u64>, CodecError> {
         let samples = Samples::new(decoded, slot);
+        let interleaved = self.channels.stride();
+        if interleaved == 1 {
+            return self.write_page(index, decoded, &samples, cores, (out, spill));
+        }
+        let start = self.lock().take_of_spill(samples.all_bytes());
+        let mut at = start;
+        samples.write_plain(cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
+        let (page, channel) = (index / interleaved, index % interleaved);
+        let Some(starts) = self.lock().add_channel(page, (channel, start), interleaved) else {
+            return Ok(None);
+        };
+        let whole = samples.interleaved(Interleaved { spill, starts: &starts });
+        self.write_page(page, decoded, &whole, cores, (out, spill))
+    }
+
+    /// Writes a page to its place, or to the spill if that is not known yet.
+    fn write_page(
+        &self,
+        index: usize,
+        decoded: &Decoded,
+        samples: &Samples<'_>,
+        cores: &Cores,
+        (out, spill): (&File, &File),
+    ) -> Result<Option<u64>, CodecError> {
         let place = {
             let state = self.lock();
             state.starts[index].or_else(|| (state.next == index).then_some(state.end))
         };
         let strips = match place {
-            Some(mut at) => samples.write(cores, &mut |bytes| {
-                out.write_all_at(bytes, at)?;
-                at += bytes.len() as u64;
-                Ok(at - bytes.len() as u64)
-            }),
+            Some(mut at) => samples.write(cores, &mut |bytes| write_at(out, bytes, &mut at)),
             None => samples.write(cores, &mut |bytes| {
-                let at = self.lock().take_of_spill(bytes.len() as u64);
-                spill.write_all_at(bytes, at)?;
-                Ok(at)
+                let mut at = self.lock().take_of_spill(bytes.len() as u64);
+                write_at(spill, bytes, &mut at)
             }),
         }?;
         let page = Page { written: samples.written(decoded, strips), is_spilled: place.is_none() };
@@ -282,6 +373,9 @@ impl Writer {
         }
         if self.joined {
             pages.truncate(1);
+        }
+        if self.channels.planar {
+            pages = in_planes(pages, self.channels.count);
         }
         let described: Vec<Directory> = pages.iter().map(Written::describe).collect();
         let entries = || pages.iter().zip(&described).map(|(page, described)| page.entries(described));
@@ -326,6 +420,18 @@ impl State {
         self.spilled - bytes
     }
 
+    /// Adds where a channel of a page is in the spill. Returns where all of them are once there are so many.
+    fn add_channel(&mut self, page: usize, channel: (usize, u64), count: usize) -> Option<Vec<u64>> {
+        let waiting = self.waiting.entry(page).or_default();
+        waiting.push(channel);
+        if waiting.len() < count {
+            return None;
+        }
+        let mut all = self.waiting.remove(&page)?;
+        all.sort_unstable();
+        Some(all.into_iter().map(|(_, start)| start).collect())
+    }
+
     fn add(&mut self, index: usize, mut page: Page) {
         // Most pages of a stack have the same tags.
         let before = index.checked_sub(1).and_then(|before| self.pages[before].as_ref());
@@ -352,6 +458,23 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Returns pages of so many planes each, which have been written one by one.
+fn in_planes(planes: Vec<Written>, count: usize) -> Vec<Written> {
+    let mut planes = planes.into_iter();
+    let pages = iter::from_fn(|| {
+        let first = planes.next()?;
+        Some(planes.by_ref().take(count - 1).fold(first, Written::with_plane))
+    });
+    pages.collect()
+}
+
+/// Writes bytes at an offset, which moves on behind them. Returns where they are.
+fn write_at(file: &File, bytes: &[u8], at: &mut u64) -> io::Result<u64> {
+    file.write_all_at(bytes, *at)?;
+    *at += bytes.len() as u64;
+    Ok(*at - bytes.len() as u64)
 }
 
 /// Copies bytes from one place to another.

@@ -1,15 +1,20 @@
 //! The pixels of a TIFF that is written: cut into strips or tiles, and compressed.
 
+use std::fs::File;
 use std::io;
+use std::mem;
+use std::os::unix::fs::FileExt;
 
 use super::super::mapped::{Form, Mapped, Piece};
 use super::super::output::Output;
 use super::super::samples::swap_bytes;
+use super::channels;
 use super::method::Compression;
 use super::tiles::Tile;
 use super::{deflate, lzw, predictor, tags};
 use crate::CodecError;
 use crate::cores::Cores;
+use crate::reader::resize;
 use equalize::Layout;
 
 /// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
@@ -48,6 +53,8 @@ pub(super) struct Raster {
     pub(super) inverted: bool,
     /// How they are cut, if not into strips of about [`STRIP`] bytes.
     pub(super) shape: Option<Shape>,
+    /// Whether each channel lies by itself.
+    pub(super) planar: bool,
 }
 
 impl Raster {
@@ -66,6 +73,7 @@ impl Raster {
             format: tags::UNSIGNED,
             inverted: false,
             shape: None,
+            planar: false,
         }
     }
 
@@ -147,28 +155,73 @@ pub(super) enum Strip<'s> {
     Mapped(Piece<'s>),
     /// Among those of the tiles beside it.
     Tile(Tile<'s>),
+    /// As channels that lie by themselves, whose samples are interleaved.
+    Interleaved(Rows<'s>),
+}
+
+/// Channels that lie one behind the other in a file, and are to be interleaved.
+#[derive(Clone, Copy)]
+pub(super) struct Interleaved<'s> {
+    pub(super) spill: &'s File,
+    /// Where each begins.
+    pub(super) starts: &'s [u64],
+}
+
+/// Some rows of such channels.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'s> {
+    channels: Interleaved<'s>,
+    /// Where they begin in each channel.
+    at: u64,
+    /// How many bytes of each channel there are.
+    bytes: usize,
+}
+
+impl<'s> Interleaved<'s> {
+    /// Returns the strips of all channels.
+    pub(super) fn strips(self, raster: &Raster) -> impl ExactSizeIterator<Item = Rows<'s>> {
+        let row = raster.width as usize * raster.bytes;
+        let (rows, height) = (raster.rows(), raster.height as usize);
+        (0..height.div_ceil(rows)).map(move |number| {
+            let first = number * rows;
+            Rows { channels: self, at: (first * row) as u64, bytes: rows.min(height - first) * row }
+        })
+    }
+}
+
+impl Rows<'_> {
+    /// Puts the samples, of `bytes` bytes each, into `buffer`, with those of a pixel together.
+    fn put_together(&self, bytes: usize, buffer: &mut Vec<u8>) -> Result<(), CodecError> {
+        let starts = self.channels.starts;
+        let (mut plane, all) = (Vec::new(), self.bytes * starts.len());
+        resize(&mut plane, self.bytes)?;
+        resize(buffer, all)?;
+        for (channel, start) in starts.iter().enumerate() {
+            self.channels.spill.read_exact_at(&mut plane, start + self.at)?;
+            channels::put(buffer, &plane, (channel, starts.len()), bytes);
+        }
+        Ok(())
+    }
 }
 
 impl<'s> Strip<'s> {
     /// Returns the samples, little-endian, which are put into `buffer` if they are not ready.
-    fn samples<'b>(&self, bytes: usize, buffer: &'b mut Vec<u8>) -> &'b [u8]
+    fn samples<'b>(&self, bytes: usize, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], CodecError>
     where
         's: 'b,
     {
         match self {
-            Self::Ready(samples) => samples,
+            Self::Ready(samples) => return Ok(samples),
             Self::Mapped(piece) => {
                 piece.make_samples(buffer);
                 if cfg!(target_endian = "big") {
                     swap_bytes(buffer, bytes);
                 }
-                buffer
             }
-            Self::Tile(tile) => {
-                tile.gather(buffer);
-                buffer
-            }
+            Self::Tile(tile) => tile.gather(buffer),
+            Self::Interleaved(rows) => rows.put_together(bytes, buffer)?,
         }
+        Ok(buffer)
     }
 }
 
@@ -241,9 +294,10 @@ pub(super) fn write_strips<'s>(
     let cores = if raster.rows() * raster.part_row() > MAX_SHARED { &nobody } else { cores };
     cores.in_order(
         pieces,
-        || Press::new(raster, compression),
-        Press::press,
-        |press| {
+        || (Press::new(raster, compression), Ok(())),
+        |(press, outcome), strip| *outcome = press.press(strip),
+        |(press, outcome)| {
+            mem::replace(outcome, Ok(()))?;
             let bytes = press.written();
             strips.add(put(bytes)?, bytes.len() as u64);
             Ok::<_, CodecError>(())
@@ -279,10 +333,10 @@ impl<'r> Press<'r> {
         Self { raster, encoder, samples: Vec::new(), differences: Vec::new(), out: Output::default() }
     }
 
-    fn press(&mut self, strip: Strip<'_>) {
+    fn press(&mut self, strip: Strip<'_>) -> Result<(), CodecError> {
         let (row, channels, bytes) = (self.raster.part_row(), self.raster.channels(), self.raster.bytes);
-        let samples = strip.samples(bytes, &mut self.samples);
-        let Some(encoder) = &mut self.encoder else { return };
+        let samples = strip.samples(bytes, &mut self.samples)?;
+        let Some(encoder) = &mut self.encoder else { return Ok(()) };
         self.differences.clear();
         if !self.raster.is_predicted() {
             self.differences.extend_from_slice(samples);
@@ -296,6 +350,7 @@ impl<'r> Press<'r> {
             Encoder::Lzw(encoder) => encoder.encode(&self.differences, &mut self.out),
             Encoder::Deflate(encoder) => encoder.encode(&self.differences, &mut self.out),
         }
+        Ok(())
     }
 
     /// Returns the last strip as it is written.

@@ -9,6 +9,7 @@ use super::super::mapped::Mapped;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::method::Compression;
+pub(super) use super::strips::Interleaved;
 use super::strips::{Raster, Strip, Strips, write_strips};
 use super::tiles::tiles;
 use super::{Native, gdal, other, tags};
@@ -78,6 +79,8 @@ pub(super) struct Samples<'s> {
     /// What samples are made with, if those in `pixels` are levels that stand for others.
     mapped: Option<&'s Mapped>,
     pixels: &'s [u8],
+    /// Where the samples are, if they are not `pixels` but channels that are to be interleaved.
+    interleaved: Option<Interleaved<'s>>,
 }
 
 /// Where a picture's strips are, and what its directory says.
@@ -123,7 +126,27 @@ impl<'s> Samples<'s> {
             swap_bytes(pixels, raster.bytes);
         }
         let compression = native.map_or(Compression::Deflate, |native| native.compression);
-        Self { raster, compression, layout, mapped, pixels }
+        Self { raster, compression, layout, mapped, pixels, interleaved: None }
+    }
+
+    /// Returns the bytes of all samples.
+    pub(super) fn all_bytes(&self) -> u64 {
+        self.raster.all_bytes()
+    }
+
+    /// Returns the page that such a channel is of, with all of its channels.
+    pub(super) fn interleaved(self, channels: Interleaved<'s>) -> Self {
+        let raster = Raster { others: channels.starts.len() - 1, ..self.raster };
+        Self { raster, interleaved: Some(channels), ..self }
+    }
+
+    /// Writes all samples one after the other, as they are.
+    pub(super) fn write_plain(
+        &self,
+        cores: &Cores,
+        put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
+    ) -> Result<Strips, CodecError> {
+        Self { compression: Compression::Stored, ..*self }.write(cores, put)
     }
 
     /// Writes the pixels strip by strip with the help of idle cores. `put` writes bytes, and returns their offset.
@@ -132,7 +155,11 @@ impl<'s> Samples<'s> {
         cores: &Cores,
         put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
     ) -> Result<Strips, CodecError> {
-        let Self { raster, compression, layout, mapped, pixels } = self;
+        let Self { raster, compression, layout, mapped, pixels, interleaved } = self;
+        if let Some(channels) = interleaved {
+            let strips = channels.strips(raster).map(Strip::Interleaved);
+            return write_strips(raster, strips, *compression, cores, put);
+        }
         match mapped {
             Some(mapped) => {
                 let pieces = mapped.pieces(layout, pixels, raster.rows()).into_iter().map(Strip::Mapped);
@@ -174,6 +201,15 @@ impl Written {
             all.top = all.top.filter(|top| band.top == Some(*top));
             all
         })
+    }
+
+    /// Returns the page with another plane behind those that it has.
+    pub(super) fn with_plane(mut self, plane: Self) -> Self {
+        self.raster.others += 1;
+        self.raster.planar = true;
+        self.strips.offsets.extend(plane.strips.offsets);
+        self.strips.lengths.extend(plane.strips.lengths);
+        self
     }
 
     /// Returns the tags that say how the samples are stored.
@@ -237,6 +273,9 @@ fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Direc
     };
     directory.set(offsets, Value::longs(&strips.offsets));
     directory.set(lengths, Value::longs(&strips.lengths));
+    if raster.planar {
+        directory.set(tags::PLANAR_CONFIGURATION, Value::shorts(&[2]));
+    }
     if compression != Compression::Stored && raster.is_predicted() {
         let predictor = if raster.format == tags::FLOAT { 3 } else { 2 };
         directory.set(tags::PREDICTOR, Value::shorts(&[predictor]));
