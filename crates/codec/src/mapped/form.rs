@@ -68,8 +68,9 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Returns the form with so many levels, one for each value, or for each of those whose lower bits are 0; the same if samples are floats or long, or there are as many levels as they
-    /// have room for. If samples are `reduced` to fewer bits afterwards, all levels of these are used, from the lowest value to the highest.
+    /// Returns the form with so many levels, one for each value, or one for each whose lower bits are 0; the same if samples are floats or long, or
+    /// there are as many levels as they have room for. If samples are `reduced` to fewer bits afterwards, all levels of these are used, from the
+    /// lowest value to the highest.
     pub(crate) fn with_levels(self, count: LevelCount, reduced: bool) -> Self {
         let number = match count {
             LevelCount::Full => None,
@@ -199,6 +200,50 @@ impl Form {
             _ if !has_hidden => 0,
             Some(no_data) if no_data.are_several() => pixels.saturating_mul(colours + RUN) + FEW,
             _ => pixels.saturating_mul(colours) / 2 + FEW,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapped::mapping::Mapping;
+
+    #[test]
+    fn values_in_the_upper_bits_have_a_level_each_and_others_are_refused() {
+        let form = |kind| {
+            let (ends, no_data, levels) = (None, Some(NoData::value(-1.0)), Levels::All);
+            let form = Form {
+                kind,
+                colours: 1,
+                alpha: None,
+                others: 0,
+                inverted: false,
+                no_data,
+                ends,
+                stated: None,
+                levels,
+                step: None,
+            };
+            form.with_levels(LevelCount::Upper { levels: 4096, shift: 4 }, false)
+        };
+        for (kind, least) in [(Kind::Unsigned16, 0.0), (Kind::Signed16, -32_768.0)] {
+            let form = form(kind);
+            let mapping = Mapping::of_ends(form.top(), form.ends.unwrap());
+            for level in 0..4096 {
+                let value = least + 16.0 * f64::from(level);
+                assert_eq!(
+                    (mapping.level(value), mapping.value(level), form.refuses(value)),
+                    (level, value, false)
+                );
+            }
+            assert!(form.refuses(8.0) && form.refuses(least - 16.0) && form.refuses(least + 65_536.0));
+            assert!(!form.refuses(-1.0), "no data is no level");
+            let why = form.refusal(8.0).to_string();
+            assert!(why.starts_with("a sample of 8 is no level above 4 lower bits"), "{why}");
+        }
+        for kind in [Kind::Signed8, Kind::Float32, Kind::Signed32] {
+            assert_eq!(form(kind).step, None);
         }
     }
 }
