@@ -19,9 +19,9 @@ use crate::slot::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened, Pages};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
 use equalize::clahe::Volume;
-use equalize::{Layout, Method, Operation, planes};
+use equalize::{Layout, planes};
 use lanes::Order;
 use tracing::trace_span;
 
@@ -215,43 +215,9 @@ impl Loader<'_> {
         self.order.scratch_bytes(layout) + boxes.map_or(0, |boxes| boxes.table_bytes())
     }
 
-    /// Checks that the pages of a file are a volume, if it is to be divided into boxes.
-    fn check_pages(&self, opened: &Opened<'_>, pages: Option<&Pages>) -> Result<(), Refusal> {
-        let operation = &self.settings.operation;
-        if !operation.method.has_boxes() || self.order == (Order::Count { equalize: None }) {
-            return Ok(());
-        }
-        match pages {
-            _ if self.order != Order::Nothing => Err(Refusal::CountedVolume),
-            None => Err(Refusal::NoVolume),
-            Some(pages) if !pages.are_volume() => Err(Refusal::SeveralVolumes),
-            Some(pages) if Volume::new(&opened.layout(), pages.len(), operation).is_none() => {
-                Err(Refusal::LargeBoxes)
-            }
-            Some(_) => Ok(()),
-        }
-    }
-
     /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
     fn lead(&self, opened: &Opened<'_>) -> usize {
         if self.order.needs_pixels_alone() { opened.lead() } else { 0 }
-    }
-
-    /// Checks that the devices can do the picture as it is ordered.
-    fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
-        let frames = opened.frames();
-        if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
-            reference.check(&opened.layout(), operation.is_per_channel())?;
-        }
-        if self.order.operation().is_some_and(|operation| !operation.can_equalize(&opened.layout())) {
-            return Err(Refusal::DeepLab);
-        }
-        match self.order {
-            Order::Count { equalize: Some(Operation { method: Method::Clahe(_), .. }) } if frames > 1 => {
-                Err(Refusal::Animation { frames })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
