@@ -34,6 +34,7 @@ impl Loader<'_> {
         match pages {
             _ if self.order != Order::Nothing => Err(Refusal::CountedVolume),
             None => Err(Refusal::NoVolume),
+            Some(_) if !operation.can_equalize(&opened.layout()) => Err(Refusal::DeepLab),
             Some(pages) if !pages.are_volume() => Err(Refusal::SeveralVolumes),
             Some(pages) if Volume::new(&opened.layout(), pages.len(), operation).is_none() => {
                 Err(Refusal::LargeBoxes)
