@@ -5,6 +5,7 @@
 //! device failed, declined it or encoded it badly goes back, to be decoded again. Every queued job holds a sender of the queue that leads back,
 //! so this queue closes by itself after the last picture.
 
+mod check;
 mod inspect;
 mod load;
 mod masks;

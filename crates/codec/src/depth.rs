@@ -1,7 +1,7 @@
 //! What levels become in the output: fewer bits, and anything but no data where there are data.
 
 use super::no_data::Reserved;
-use super::{Decoded, Format, Native, Target, gif, pixels_of};
+use super::{Decoded, Format, Native, Target, pixels_of};
 use equalize::{Depth, Layout, simd};
 
 impl Target {
@@ -13,8 +13,8 @@ impl Target {
 
 impl Decoded {
     /// Makes the pixels at the front of the slot those that the target has: without what only masks them, in its number of levels, rounded to its
-    /// depth, and with no data where there were none before, and nowhere else; of as many colours as a GIF holds if that is asked for. The last step
-    /// before they are encoded.
+    /// depth, and with no data where there were none before, and nowhere else. The last step before they are encoded, but for
+    /// [`Decoded::reduce_colours`].
     pub fn reduce_depth(&mut self, slot: &mut [u8], target: &Target) {
         let depth = self.layout.depth;
         let is_reduced = target.layout_for(self.layout).depth != depth;
@@ -34,9 +34,6 @@ impl Decoded {
                 other.truncate(other.len() / 2);
             }
             self.layout = written;
-        }
-        if target.format == Some(Format::Gif) {
-            self.quantized = gif::reduce(self, pixels_of(&self.layout, slot));
         }
     }
 

@@ -199,8 +199,15 @@ impl Decoded {
         self.layout.frame(self.frames() as u32)
     }
 
+    /// Gives frames no more colours than a GIF holds, if a GIF is asked for, and notes by how much colours change. After [`Decoded::reduce_depth`].
+    pub fn reduce_colours(&mut self, slot: &mut [u8], target: &Target) {
+        if target.format == Some(Format::Gif) {
+            self.quantized = gif::reduce(self, pixels_of(&self.layout, slot));
+        }
+    }
+
     /// Has the frames of an animation be written as pictures of their own: what this says then holds for each of them, whose pixels still lie below
-    /// each other in the slot, after [`Decoded::reduce_depth`]. Returns how many there are.
+    /// each other in the slot, after [`Decoded::reduce_depth`] and [`Decoded::reduce_colours`]. Returns how many there are.
     pub fn separate_frames(&mut self) -> usize {
         let frames = self.frames();
         self.layout = self.frame_layout();

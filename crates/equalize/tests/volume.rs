@@ -176,6 +176,12 @@ fn what_has_no_boxes_is_left_alone() {
     let layout = layout([4, 4, 1], Pixel::Gray, Depth::Eight);
     assert!(Volume::new(&layout, 0, &operation([1, 1, 1], ClipLimit::Auto)).is_none());
     assert!(Volume::new(&layout, 1, &Operation::new(Method::Global)).is_none());
+    let lab = Operation { colour: Colour::Lab, ..operation([1, 1, 1], ClipLimit::Auto) };
+    let deep = Layout { pixel: Pixel::Rgb, depth: Depth::Sixteen, ..layout };
+    assert!(
+        Volume::new(&deep, 2, &lab).is_none()
+            && Volume::new(&Layout { depth: Depth::Eight, ..deep }, 2, &lab).is_some()
+    );
     let large = Layout { width: 1 << 16, height: 1 << 15, ..layout };
     assert!(Volume::new(&large, 2, &operation([1, 1, 1], ClipLimit::Auto)).is_none());
     assert!(Volume::new(&large, 2, &operation([1, 1, 2], ClipLimit::Auto)).is_some());

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::masks::mask_of;
 use super::{Purpose, Run};
-use crate::config::{JpegChoice, PictureSettings, Settings, Together};
+use crate::config::{JpegChoice, PictureSettings, Settings};
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
@@ -226,56 +226,9 @@ impl Loader<'_> {
         self.order.scratch_bytes(layout) + boxes.map_or(0, |boxes| boxes.table_bytes())
     }
 
-    /// Checks that the pages of a file are a volume, if it is to be divided into boxes.
-    fn check_pages(&self, opened: &Opened<'_>, pages: Option<&Pages>) -> Result<(), Refusal> {
-        pages.map_or(Ok(()), |pages| self.check_channels(pages))?;
-        let operation = &self.settings.operation;
-        let has_no_boxes = |pages| Divided::of(pages).volume(&opened.layout(), operation).is_none();
-        if pages.is_some_and(|pages| pages.are_bands() && is_adaptive(operation) && has_no_boxes(pages)) {
-            return Err(Refusal::LargeBoxes);
-        }
-        if !operation.method.has_boxes() || self.order == (Order::Count { equalize: None }) {
-            return Ok(());
-        }
-        match pages {
-            _ if self.order != Order::Nothing => Err(Refusal::CountedVolume),
-            None => Err(Refusal::NoVolume),
-            Some(pages) if !pages.are_volume() => Err(Refusal::SeveralVolumes),
-            Some(pages) if has_no_boxes(pages) => Err(Refusal::LargeBoxes),
-            Some(_) => Ok(()),
-        }
-    }
-
     /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
     fn lead(&self, opened: &Opened<'_>) -> usize {
         if self.order.needs_pixels_alone() { opened.lead() } else { 0 }
-    }
-
-    /// Checks that the devices can do the picture as it is ordered.
-    fn check_order(&self, opened: &Opened<'_>, job: &Job) -> Result<(), Refusal> {
-        let frames = opened.frames();
-        if let (Together::By(pattern), None) = (&self.settings.together, &job.group) {
-            return Err(Refusal::NoGroup { pattern: pattern.to_string() });
-        }
-        if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
-            reference.check(&opened.layout(), operation.is_per_channel())?;
-        }
-        if self.order.operation().is_some_and(|operation| !operation.can_equalize(&opened.layout())) {
-            return Err(Refusal::DeepLab);
-        }
-        match self.order {
-            Order::Count { equalize: Some(Operation { method: Method::Clahe(_), .. }) } if frames > 1 => {
-                Err(Refusal::Animation { frames })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks that the channel of each page is told if that matters.
-    fn check_channels(&self, pages: &Pages) -> Result<(), Refusal> {
-        let matters = self.settings.together == Together::CHANNEL;
-        let is_unknown = matters && (0..pages.len()).any(|page| pages.channel(page).is_none());
-        if is_unknown { Err(Refusal::UnknownChannels) } else { Ok(()) }
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.

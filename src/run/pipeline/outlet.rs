@@ -244,6 +244,7 @@ fn encode_frames<'o>(
     let Picture { decoded, work, .. } = &mut **picture;
     let target = &work.job.settings.target;
     decoded.reduce_depth(slot.bytes_mut(), target);
+    decoded.reduce_colours(slot.bytes_mut(), target);
     let count = decoded.separate_frames();
     let frames = slot.bytes_mut().chunks_exact_mut(decoded.layout.bytes() as usize).take(count);
     let mut outputs = Vec::with_capacity(count);
@@ -281,6 +282,7 @@ fn encode_into(
         Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
         _ => {
             decoded.reduce_depth(slot.bytes_mut(), target);
+            decoded.reduce_colours(slot.bytes_mut(), target);
             codec::encode(decoded, slot.bytes_mut(), target, scratch, cores, file)
         }
     }

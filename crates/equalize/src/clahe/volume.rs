@@ -72,12 +72,12 @@ pub struct Tables<S> {
 }
 
 impl Volume {
-    /// Returns the boxes of so many pages. `None` if the method is not CLAHE, there are no pages, or a box has more pixels than can be counted
-    /// (2³² and more).
+    /// Returns the boxes of so many pages. `None` if the method is not CLAHE, pages cannot be equalized so ([`Operation::can_equalize`]), there are
+    /// none, or a box has more pixels than can be counted (2³² and more).
     pub fn new(layout: &Layout, pages: usize, operation: &Operation) -> Option<Self> {
         let Method::Clahe(clahe) = operation.method else { return None };
         let all_layers = (clahe.tiles.layers() as usize).max(1);
-        if pages == 0 {
+        if pages == 0 || !operation.can_equalize(layout) {
             return None;
         }
         let depth = pages / all_layers + usize::from(!pages.is_multiple_of(all_layers));
