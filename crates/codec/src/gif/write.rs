@@ -1,4 +1,5 @@
-//! GIFs are written in frames that cover all of the picture, each with its own palette. A frame of more than 256 colours is refused.
+//! GIFs are written in frames that cover all of the picture, each with its own palette. A frame of more than 256 colours is refused: they are
+//! reduced before, if a GIF is asked for.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -120,7 +121,7 @@ impl Indexed {
                     Ok(*entry.insert(index))
                 }
             },
-            _ => Err(cannot("half-transparent pixels")),
+            _ => Err(half_transparent()),
         }
     }
 
@@ -136,14 +137,18 @@ impl Indexed {
 }
 
 fn too_many() -> CodecError {
-    cannot("more than 256 colours in a frame")
-}
-
-fn cannot(what: &str) -> CodecError {
     CodecError::cannot_represent(
         Format::Gif,
-        what,
+        "more than 256 colours in a frame",
         "write it as PNG or WebP (--format png), animated or not; --format gif reduces colours, and tells by how much they change",
+    )
+}
+
+fn half_transparent() -> CodecError {
+    CodecError::cannot_represent(
+        Format::Gif,
+        "half-transparent pixels",
+        "write it as PNG or WebP (--format png), animated or not",
     )
 }
 
