@@ -137,7 +137,7 @@ impl Explained {
                 let digest = record.settings();
                 writeln!(
                     text,
-                    "  settings: not known; only their digest is recorded ({digest}), as older versions did"
+                    "  settings: not known; only their digest is recorded ({digest}): by an older version, or because they are long or name files"
                 )?;
             }
             (None, None) if self.input.is_some() => {

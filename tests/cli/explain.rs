@@ -77,7 +77,7 @@ fn of_outputs_of_older_versions_it_says_what_is_known() {
     let ran = place.run("explain done/a.pgm");
     ran.exits(0)
         .prints("  settings: not known; only their digest is recorded (")
-        .prints("), as older versions did\n");
+        .prints("): by an older version, or because they are long or name files\n");
     assert_eq!(explained(&place, "done/a.pgm")["settings"], serde_json::Value::Null);
 
     // The ledger knows them since long ago, and which input it was.
