@@ -1,7 +1,5 @@
 //! The tiles of a TIFF that is written.
 
-use super::strips::{Raster, Strip};
-
 /// A tile, some of which may lie beyond the edges of the picture.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'s> {
@@ -35,13 +33,16 @@ impl Tile<'_> {
     }
 }
 
-/// Returns the tiles of `pixels`, which are those of the raster, row by row of tiles.
-pub(super) fn tiles<'s>(raster: &Raster, pixels: &'s [u8], (width, height): (u32, u32)) -> Vec<Strip<'s>> {
-    let (row, pixel) = (raster.row(), raster.pixel());
+/// Returns the tiles of rows of `row` bytes, of pixels of `pixel` bytes, row by row of tiles.
+pub(super) fn tiles(
+    pixels: &[u8],
+    (row, pixel): (usize, usize),
+    (width, height): (u32, u32),
+) -> Vec<Tile<'_>> {
     let (width, height) = (width as usize * pixel, height as usize);
     let rows = pixels.chunks(height * row);
     let tiles = rows.flat_map(|rows| {
         (0..row).step_by(width).map(move |before| Tile { rows, row, before, pixel, width, height })
     });
-    tiles.map(Strip::Tile).collect()
+    tiles.collect()
 }

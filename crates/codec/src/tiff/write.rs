@@ -166,7 +166,8 @@ impl<'s> Samples<'s> {
                 write_strips(raster, pieces, *compression, cores, put)
             }
             None if let Some(tile) = raster.tile() => {
-                write_strips(raster, tiles(raster, pixels, tile).into_iter(), *compression, cores, put)
+                let tiles = tiles(pixels, (raster.row(), raster.pixel()), tile).into_iter().map(Strip::Tile);
+                write_strips(raster, tiles, *compression, cores, put)
             }
             None if *compression == Compression::Stored => Ok(Strips::of_stored(raster, put(pixels)?)),
             None => {
