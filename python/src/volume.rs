@@ -33,9 +33,9 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, volume: &Volume, thr
     share(threads, before.outer_iter().enumerate(), Vec::new, |buffer, (page, slice)| {
         buffer.resize(slice.len(), S::zeroed());
         read(&slice, buffer);
-        for part in volume.parts(page) {
+        for part in volume.parts(volume.page(page)) {
             let mut counts = rows[part.row].lock().unwrap_or_else(PoisonError::into_inner);
-            volume.count(cast_slice(buffer), part, &mut counts);
+            volume.count(cast_slice(buffer), volume.page(page), part, &mut counts);
         }
     });
     let counted = rows.into_iter().map(|row| row.into_inner().unwrap_or_else(PoisonError::into_inner));
@@ -45,7 +45,7 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, volume: &Volume, thr
             if let Some(source) = source {
                 samples.copy_from_slice(source);
             }
-            volume.equalize_page(page, bytes_mut(samples), &tables);
+            volume.equalize(volume.page(page), bytes_mut(samples), &tables);
         });
     });
 }
