@@ -2,14 +2,14 @@
 
 use std::str;
 
-use super::{arrangement, imagej};
+use super::arrangement::{self, attribute, elements, is_of};
+use super::imagej;
 
 /// Returns whether all pages are of one channel and one time.
 pub(super) fn is_one(description: &[u8]) -> bool {
     if imagej::is_description(description) {
-        return ["channels=", "frames="]
-            .iter()
-            .all(|name| of_imagej(description, name).is_none_or(|n| n <= 1));
+        let sizes = ["channels", "frames"].map(|name| imagej::number(description, name));
+        return sizes.iter().flatten().all(|&size| size <= 1);
     }
     if arrangement::is_ome(description) {
         return str::from_utf8(description).is_ok_and(is_one_in_ome);
@@ -20,27 +20,15 @@ pub(super) fn is_one(description: &[u8]) -> bool {
     series.axes.len() != series.shape.len() || !series.axes.chars().zip(&series.shape).any(several)
 }
 
-/// Returns the number of a line of ImageJ's description.
-fn of_imagej(description: &[u8], name: &str) -> Option<u64> {
-    let lines = || description.split(|&byte| matches!(byte, b'\n' | 0));
-    let number = lines().find_map(|line| line.strip_prefix(name.as_bytes()))?;
-    str::from_utf8(number).ok()?.trim().parse().ok()
-}
-
 /// Returns whether OME-XML tells of one image of one channel and time. The samples of a pixel count as channels.
 fn is_one_in_ome(xml: &str) -> bool {
-    let mut pixels = arrangement::elements(xml).filter(|element| arrangement::is_of(element, "Pixels"));
-    let mut channels = arrangement::elements(xml).filter(|element| arrangement::is_of(element, "Channel"));
+    let mut pixels = elements(xml).filter(|element| is_of(element, "Pixels"));
+    let mut channels = elements(xml).filter(|element| is_of(element, "Channel"));
+    let number = |element, name| attribute(element, name).and_then(|value| value.trim().parse::<u64>().ok());
     let (Some(first), None) = (pixels.next(), pixels.next()) else { return false };
     let samples = channels.next().and_then(|channel| number(channel, "SamplesPerPixel")).unwrap_or(1);
     number(first, "SizeT").is_none_or(|times| times <= 1)
         && number(first, "SizeC").is_none_or(|channels| channels <= samples)
-}
-
-/// Returns the number that an attribute of an element states.
-fn number(element: &str, name: &str) -> Option<u64> {
-    let (_, value) = element.split_once(&format!(" {name}=\""))?;
-    value.split('"').next()?.trim().parse().ok()
 }
 
 #[cfg(test)]
