@@ -160,17 +160,19 @@ impl<'s> Samples<'s> {
             let strips = channels.strips(raster).map(Strip::Interleaved);
             return write_strips(raster, strips, *compression, cores, put);
         }
-        match mapped {
-            Some(mapped) => {
+        match (mapped, raster.tile()) {
+            (Some(mapped), _) => {
                 let pieces = mapped.pieces(layout, pixels, raster.rows()).into_iter().map(Strip::Mapped);
                 write_strips(raster, pieces, *compression, cores, put)
             }
-            None if let Some(tile) = raster.tile() => {
+            (None, Some(tile)) => {
                 let tiles = tiles(pixels, (raster.row(), raster.pixel()), tile).into_iter().map(Strip::Tile);
                 write_strips(raster, tiles, *compression, cores, put)
             }
-            None if *compression == Compression::Stored => Ok(Strips::of_stored(raster, put(pixels)?)),
-            None => {
+            (None, None) if *compression == Compression::Stored => {
+                Ok(Strips::of_stored(raster, put(pixels)?))
+            }
+            (None, None) => {
                 let strips = pixels.chunks(raster.rows() * raster.row()).map(Strip::Ready);
                 write_strips(raster, strips, *compression, cores, put)
             }
