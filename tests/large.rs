@@ -1,7 +1,6 @@
 //! Pictures that are large beside all memory: they go through the pipeline in bands of rows, and come out as they would as a whole.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 
 use codec::Cores;
@@ -9,7 +8,7 @@ use equalize::{Depth, Layout, Pixel};
 
 use crate::harness::Place;
 use crate::samples::{Data, Random, every_layout, pam, samples};
-use crate::stacks::{LIMITS, TARGET};
+use crate::stacks::{LIMITS, Storage, TARGET};
 
 /// How a TIFF is cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,45 +17,13 @@ enum Cut {
     Tiles(u32, u32),
 }
 
-/// How its parts are stored.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Coding {
-    Stored,
-    Lzw,
-    Deflate,
-}
-
-impl Coding {
-    fn number(self) -> u32 {
-        match self {
-            Self::Stored => 1,
-            Self::Lzw => 5,
-            Self::Deflate => 8,
-        }
-    }
-
-    fn packed(self, bytes: &[u8]) -> Vec<u8> {
-        match self {
-            Self::Stored => bytes.to_vec(),
-            Self::Lzw => {
-                weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(bytes).unwrap()
-            }
-            Self::Deflate => {
-                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-                encoder.write_all(bytes).unwrap();
-                encoder.finish().unwrap()
-            }
-        }
-    }
-}
-
 const ROWS_PER_STRIP: u16 = 278;
 const TILE_WIDTH: u16 = 322;
 const TILE_LENGTH: u16 = 323;
 const COMPRESSION: u16 = 259;
 
 /// Returns a little-endian TIFF of these samples.
-fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Coding) -> Vec<u8> {
+fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) -> Vec<u8> {
     let channels = layout.pixel.channels();
     let bytes: Vec<u8> = match layout.depth {
         Depth::Eight => samples.iter().map(|&sample| sample as u8).collect(),
@@ -176,8 +143,8 @@ fn every_kind_of_tiff_comes_out_as_it_would_as_a_whole_and_keeps_its_tiles() {
         for cut in cuts {
             // One strip is cut only where it is stored.
             let codings = match cut {
-                Cut::Strips(1100) | Cut::Tiles(48, 16) => vec![Coding::Stored],
-                _ => vec![random.pick(&[Coding::Lzw, Coding::Deflate])],
+                Cut::Strips(1100) | Cut::Tiles(48, 16) => vec![Storage::Stored],
+                _ => vec![random.pick(&[Storage::Lzw, Storage::Deflate])],
             };
             for coding in codings {
                 let name = format!("{number}-{cut:?}-{coding:?}.tif");
@@ -223,7 +190,7 @@ fn a_large_picture_among_others_has_the_luts_of_all_or_those_that_are_given() {
         let height = if number == 1 { 1500 } else { 90 };
         let layout = Layout { width: 900, height, pixel: Pixel::Gray, depth: Depth::Eight };
         let samples = samples(&layout, Data::Natural, &mut random);
-        place.file(format!("in/{number}.tif"), tiff(&layout, &samples, Cut::Tiles(64, 64), Coding::Lzw));
+        place.file(format!("in/{number}.tif"), tiff(&layout, &samples, Cut::Tiles(64, 64), Storage::Lzw));
         place.file(format!("whole/{number}.pam"), pam(&layout, &samples));
     }
     place.run("histogram whole --counts counts.json").exits(0);
@@ -243,7 +210,7 @@ fn damage_anywhere_in_a_large_picture_is_told_once_and_leaves_nothing() {
     let (place, mut random) = (Place::new(), Random(60));
     let layout = Layout { width: 1000, height: 1100, pixel: Pixel::Gray, depth: Depth::Eight };
     let file =
-        tiff(&layout, &samples(&layout, Data::Natural, &mut random), Cut::Tiles(64, 64), Coding::Deflate);
+        tiff(&layout, &samples(&layout, Data::Natural, &mut random), Cut::Tiles(64, 64), Storage::Deflate);
     for part in 1..6 {
         let mut file = file.clone();
         let at = file.len() * part / 6;
@@ -257,4 +224,16 @@ fn damage_anywhere_in_a_large_picture_is_told_once_and_leaves_nothing() {
     }
     ran.says("damaged TIFF").says("Failed: 5");
     assert!(place.tree("out").is_empty(), "{:?}", place.tree("out"));
+}
+
+#[test]
+fn limits_hold_for_the_whole_of_a_large_picture() {
+    let (place, mut random) = (Place::new(), Random(61));
+    let layout = Layout { width: 1000, height: 1100, pixel: Pixel::Gray, depth: Depth::Eight };
+    let samples = samples(&layout, Data::Natural, &mut random);
+    place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(64, 64), Storage::Lzw));
+    for limit in ["--max-pixels 1000000", "--max-bytes 1000000"] {
+        place.run(&format!("in --out out {LITTLE} {limit}")).exits(1).says("1000x1100 pixels").says(limit);
+    }
+    place.run(&format!("in --out out {LITTLE} --max-pixels 1100000 --max-bytes 2MiB")).exits(0);
 }

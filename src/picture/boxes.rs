@@ -70,7 +70,7 @@ impl StackBoxes {
     /// Counts a page or band. Each begins at another row of boxes, so that threads do not wait for each other.
     pub(crate) fn count(&self, extent: Extent, pixels: &[u8]) {
         let mut parts: Vec<Part> = self.volume.parts(extent).collect();
-        let first = extent.page % parts.len().max(1);
+        let first = (extent.page + extent.first_row as usize) % parts.len().max(1);
         parts.rotate_left(first);
         for part in parts {
             self.volume.count(pixels, extent, part, &mut self.row(part.row));

@@ -28,7 +28,6 @@ use crate::device::machine::Machine;
 use crate::device::task::{self, Content, Done, Page, Pass, Picture, Processed, QueuedJob, Task};
 use crate::device::{self, Context};
 use crate::error::{Error, PictureError};
-use crate::picture::boxes::Divided;
 use crate::picture::remark::Remark;
 use crate::progress::timings::{Clock, Load, Stage, thread_time};
 use crate::progress::{Event, Events};
@@ -39,7 +38,7 @@ use crate::source::stop::Stop;
 use crate::source::{Job, Remake, Workload};
 use codec::{self, CodecError};
 use lanes::Order;
-use load::{Loaded, Loader};
+use load::{Loaded, Loader, divided_by};
 use niceness::Niceness;
 pub use outlet::{Encoder, Outlet};
 use queue::{Intake, Queues};
@@ -195,8 +194,8 @@ impl<'a> Run<'a> {
     ) {
         let (mut clock, before) = (Clock::start(), thread_time());
         let settings = Arc::clone(&work.job.settings);
-        let order = self.order_of(&settings, &work.pass, work.page.as_ref());
-        let loader = Loader { run: self, settings: &settings, order, divided: Divided::Pages(1) };
+        let order = self.order_of(&settings, &work.pass, divided_by(&work));
+        let loader = Loader { run: self, settings: &settings, order, divided: divided_by(&work) };
         let loaded = contained(|| loader.load(&mut work, buffer, &mut clock));
         work.let_go_of_input();
         if buffer.capacity() > load::OWN_BUFFER {
@@ -208,7 +207,7 @@ impl<'a> Run<'a> {
                 let way = loaded.way();
                 let Loaded { slots, content, class, decoded, file } = loaded;
                 let order = self
-                    .order_of(&settings, &work.pass, work.page.as_ref())
+                    .order_of(&settings, &work.pass, divided_by(&work))
                     .with_levels(decoded.levels())
                     .of_frames(decoded.frames() as u32);
                 courtesy.lower_for(content, self.machine.devices.have_workers());

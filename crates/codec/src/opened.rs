@@ -348,7 +348,12 @@ impl Opened<'_> {
 
     /// Refuses pixels and a file of so many bytes that are over the limits, such that each needs to be raised once.
     fn check_limits(&self, limits: &Limits, length: u64) -> Result<(), CodecError> {
-        let (layout, bytes) = (self.source_layout(), self.stored_bytes().saturating_add(self.chroma_bytes()));
+        let (mut layout, mut bytes) =
+            (self.source_layout(), self.stored_bytes().saturating_add(self.chroma_bytes()));
+        if let Some(height) = self.pages.as_ref().and_then(Pages::height_of_bands) {
+            bytes = (bytes / u64::from(layout.height)).saturating_mul(height.into());
+            layout.height = height;
+        }
         match limits.check(&layout, bytes) {
             Ok(()) => input::check_length(length, limits),
             Err(_) => limits.check(&layout, bytes.max(length)),

@@ -199,9 +199,6 @@ impl<'a> Source<'a> {
         };
         let is_alone = place.is_none() && stack.is_none();
         let bands = Bands::of(&header, first, first_page, most_at_once).filter(|_| is_alone);
-        if bands.is_some() {
-            limits.check(&header.layout, header.layout.bytes().saturating_add(header.other_bytes()))?;
-        }
         if let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) {
             place.narrow(&mut directory, &mut header);
         }

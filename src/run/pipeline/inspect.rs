@@ -64,7 +64,7 @@ impl Run<'_> {
         let mut inspected = Vec::new();
         while let Some(mut job) = next().filter(|_| !self.stop.asked()) {
             let settings = Arc::clone(&job.settings);
-            let order = self.order_of(&settings, &Pass::Only, None);
+            let order = self.order_of(&settings, &Pass::Only, Divided::Pages(1));
             let loader = Loader { run: self, settings: &settings, order, divided: Divided::Pages(1) };
             let result = contained(|| loader.read_header(&mut job, &mut buffer));
             if let Some(object) = &job.object {

@@ -20,7 +20,7 @@ use crate::slot::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened, Pages};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
 use equalize::{Colour, Layout, Method, Operation, planes};
 use lanes::Order;
 use tracing::trace_span;
@@ -261,11 +261,9 @@ impl Loader<'_> {
             let pages = opened.take_pages();
             let opened = self.masked(opened, job, 0, held)?;
             self.check_pages(&opened, pages.as_ref())?;
-            let are_bands = pages.as_ref().is_some_and(Pages::are_bands);
-            let is_adaptive = is_adaptive(&self.settings.operation);
-            let order = if are_bands && is_adaptive { Order::Nothing } else { self.order };
-            let order = order.of_frames(opened.frames() as u32);
             let divided = pages.as_ref().map_or(Divided::Pages(1), Divided::of);
+            let order = self.run.order_of(self.settings, &Pass::Only, divided);
+            let order = order.of_frames(opened.frames() as u32);
             let this = Self { order, divided, ..*self };
             this.check_order(&opened, job)?;
             let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
@@ -316,13 +314,11 @@ impl Loader<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        let divided = divided_by(work);
         if let Pass::Apply(tables, parked) = &mut work.pass
             && let Some((content, pixels)) = parked.take().and_then(|id| self.run.machine.pool.unpark(id))
             && let Ok(picture) = content.downcast()
         {
-            let this = Self { divided, ..*self };
-            return this.load_parked(*picture, pixels, tables, &work.attempts, clock);
+            return self.load_parked(*picture, pixels, tables, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
         let (limits, target) = (&self.run.settings.limits, &self.settings.target);
@@ -355,9 +351,9 @@ impl Loader<'_> {
             // It is all of its group.
             work.pass = Pass::Only;
         }
-        let order = self.run.order_of(self.settings, &work.pass, work.page.as_ref());
-        let order = order.of_frames(opened.frames() as u32);
-        let this = Self { order, divided: divided_by(work), ..*self };
+        let divided = divided_by(work);
+        let order = self.run.order_of(self.settings, &work.pass, divided);
+        let this = Self { order: order.of_frames(opened.frames() as u32), divided, ..*self };
         this.load_opened(opened, held, work, known, working, clock)
     }
 
@@ -506,7 +502,7 @@ pub(super) fn is_adaptive(operation: &Operation) -> bool {
 }
 
 /// Returns what boxes divide of the file of a job, as far as is known.
-fn divided_by(work: &QueuedJob) -> Divided {
+pub(super) fn divided_by(work: &QueuedJob) -> Divided {
     work.page.as_ref().map_or(Divided::Pages(1), |page| Divided::of(&page.stack.pages))
 }
 

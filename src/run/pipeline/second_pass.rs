@@ -26,10 +26,10 @@ impl Run<'_> {
         }
     }
 
-    /// Returns what devices do with a picture that has these settings, in this pass; `page` is which of its file it is.
-    pub(super) fn order_of(&self, settings: &PictureSettings, pass: &Pass, page: Option<&Page>) -> Order {
+    /// Returns what devices do with a picture that has these settings, in this pass, or with what boxes divide.
+    pub(super) fn order_of(&self, settings: &PictureSettings, pass: &Pass, divided: Divided) -> Order {
         let operation = settings.operation;
-        let are_bands = page.is_some_and(|page| page.stack.pages.are_bands());
+        let are_bands = matches!(divided, Divided::Bands { .. });
         match (self.purpose, pass) {
             (Purpose::Count { equalized }, _) => Order::Count { equalize: equalized.then_some(operation) },
             (Purpose::Equalize, _)

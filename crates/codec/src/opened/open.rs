@@ -93,7 +93,8 @@ fn open_one<'a>(
     )?;
     let opened = header.opened(format, target, is_further)?;
     // The pages of a file are read one by one.
-    let length = if opened.pages.is_none() && !is_further { length } else { 0 };
+    let are_pages = is_further || opened.pages.as_ref().is_some_and(|pages| !pages.are_bands());
+    let length = if are_pages { 0 } else { length };
     opened.check(limits, length, target)?;
     Ok(opened)
 }
