@@ -232,8 +232,8 @@ fn limits_hold_for_the_whole_of_a_large_picture() {
     let layout = Layout { width: 1000, height: 1100, pixel: Pixel::Gray, depth: Depth::Eight };
     let samples = samples(&layout, Data::Natural, &mut random);
     place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(64, 64), Storage::Lzw));
-    for limit in ["--max-pixels 1000000", "--max-bytes 1000000"] {
-        place.run(&format!("in --out out {LITTLE} {limit}")).exits(1).says("1000x1100 pixels").says(limit);
+    for flag in ["--max-pixels", "--max-bytes"] {
+        place.run(&format!("in --out out {LITTLE} {flag} 1000000")).exits(1).says("1000x1100 pixels").says("1000000").says(flag);
     }
     place.run(&format!("in --out out {LITTLE} --max-pixels 1100000 --max-bytes 2MiB")).exits(0);
 }
