@@ -7,7 +7,9 @@ use super::Context;
 use super::cpu::CpuDevice;
 use super::machine::Machine;
 use crate::progress::timings::Meter;
-use crate::slot::schedule::starts::{ENGINES, LANES, Workers, lanes_take_much, time_at_rate, time_on_cores};
+use crate::slot::schedule::starts::{
+    Workers, engines_pay_at_all, lanes_pay_at_all, lanes_take_much, time_at_rate, time_on_cores,
+};
 
 /// How often it is looked whether more workers pay.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -18,8 +20,8 @@ const NOTHING_DONE: Duration = Duration::from_millis(250);
 /// From then on, what the lanes take is compared with all processor time: before, most pictures are still being decoded.
 const COMPARED: Duration = Duration::from_millis(100);
 
-/// A worker that has just started pins its slots first.
-const WARM_UP: Duration = Duration::from_millis(300);
+/// A worker that has just started pins its slots first, and its decoders come to their full rate.
+const WARM_UP: Duration = Duration::from_millis(1500);
 
 /// How long the rate is measured once it is steady.
 const MEASURED: Duration = Duration::from_millis(500);
@@ -64,13 +66,13 @@ impl<'a> Outlook<'a> {
     fn pays(&self, decodes: bool) -> bool {
         let Machine { pool, rates, .. } = self.context.machine;
         let rest = self.without_workers(decodes);
-        if decodes && pool.has_compressed() && ENGINES.pays_at_all(rest) {
+        if decodes && pool.has_compressed() && engines_pay_at_all(self.context.settings.threads, rest) {
             return true;
         }
         let (seconds, processor) = self.meter.read();
-        let is_known_to_pay = LANES.pays_at_all(self.on_cores(rates.foreseen(false)));
+        let is_known_to_pay = lanes_pay_at_all(self.on_cores(rates.foreseen(false)));
         let is_seen_to_pay = seconds >= COMPARED.as_secs_f64() && lanes_take_much(self.cpu.time(), processor);
-        is_known_to_pay || is_seen_to_pay && LANES.pays_at_all(rest)
+        is_known_to_pay || is_seen_to_pay && lanes_pay_at_all(rest)
     }
 
     /// Returns the workers that pay, of those of so many GPUs, before any works.
@@ -149,9 +151,9 @@ mod tests {
     #[test]
     fn a_rate_is_measured_once_it_is_steady() {
         let ago = |milliseconds| Instant::now() - Duration::from_millis(milliseconds);
-        let mut rate = Rate { since: ago(200), ..Rate::new(Workers::default()) };
+        let mut rate = Rate { since: ago(1400), ..Rate::new(Workers::default()) };
         assert_eq!((rate.rest(20, 50), rate.steady), (None, None));
-        rate.since = ago(400);
+        rate.since = ago(1600);
         assert_eq!((rate.rest(20, 50), rate.steady.unwrap().1), (None, 20));
         rate.steady = Some((ago(1000), 20));
         let rest = rate.rest(30, 50).unwrap().as_secs_f64();

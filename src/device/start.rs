@@ -24,7 +24,7 @@ use crate::device::worker::WorkerArgs;
 use crate::error::Error;
 use crate::progress::timings::{Load, Meter};
 use crate::slot::schedule::DeviceId;
-use crate::slot::schedule::starts::{ENGINES_EACH, Workers, time_of_jpegs};
+use crate::slot::schedule::starts::{ENGINES_EACH, Workers, most_lanes, time_of_jpegs};
 use crate::slot::{Kind, Start};
 use lanes::{GpuInfo, Unit};
 
@@ -95,9 +95,20 @@ impl<'scope> Starter<'scope, '_> {
         Ok(cpu)
     }
 
-    /// Returns whether all workers start at once and stay, whatever comes: a service's first folder is to be as fast as its next.
+    /// Returns whether workers start at once and stay, whatever comes: a service's first folder is to be as fast as its next.
     fn keeps_ready(&self) -> bool {
         self.context.settings.never_ends
+    }
+
+    /// Returns the workers that start whatever comes, of those of so many GPUs, if any do.
+    fn always(&self, gpus: usize) -> Option<Workers> {
+        let settings = self.context.settings;
+        match (settings.split_channels, self.keeps_ready()) {
+            // Channels that are to be split over devices need some.
+            (true, _) => Some(Workers::ALL),
+            (false, true) => Some(Workers { lanes: most_lanes(gpus, settings.threads), ..Workers::ALL }),
+            (false, false) => None,
+        }
     }
 
     /// Starts the workers that the user wants.
@@ -134,13 +145,12 @@ impl<'scope> Starter<'scope, '_> {
     fn available(&self, cpu: Arc<CpuDevice>) {
         let Context { settings, machine: Machine { pool, devices, .. }, events, .. } = self.context;
         let outlook = Outlook::new(self.context, cpu);
-        // Channels that are to be split over devices need some.
-        let always = self.keeps_ready() || settings.split_channels;
-        if !always && !outlook.wait_until_it_pays(true) {
+        let expected = find::expected(&settings.devices);
+        let always = self.always(expected.len());
+        if always.is_none() && !outlook.wait_until_it_pays(true) {
             return;
         }
-        let expected = find::expected(&settings.devices);
-        pool.want(if always { Workers::ALL } else { outlook.first(expected.len()) });
+        pool.want(always.unwrap_or_else(|| outlook.first(expected.len())));
         let early = self.early(&expected, pool.has_compressed() && pool.wanted().engines > 0);
         let verbose = settings.report.style == Style::Verbose;
         let found = match devices.finder.gpus() {
@@ -150,7 +160,7 @@ impl<'scope> Starter<'scope, '_> {
             Err(reason) => return events.note(format!("no GPU is used: {reason}"), false),
         };
         let decodes = matches!(nvjpeg(&found), Some(Ok(_)));
-        if !always && !decodes && !outlook.wait_until_it_pays(false) {
+        if always.is_none() && !decodes && !outlook.wait_until_it_pays(false) {
             return;
         }
         let units = usable(&found, events);
@@ -225,8 +235,11 @@ impl<'scope> Starter<'scope, '_> {
         // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1;
         for (number, &unit) in units.all.iter().enumerate() {
-            let first = if units.decode { Some(self.decoders(number, unit, units)?) } else { None };
-            let start = if self.keeps_ready() { Start::Now } else { Start::Lanes(number, first) };
+            if units.decode {
+                self.decoders(number, unit, units)?;
+            }
+            let is_kept_ready = self.keeps_ready() && number < pool.wanted().lanes;
+            let start = if is_kept_ready { Start::Now } else { Start::Lanes(number) };
             let id = self.worker(&for_pixels(unit), slots, start, units, self.required.clone())?;
             if units.encode {
                 pool.encodes(id);
@@ -235,18 +248,17 @@ impl<'scope> Starter<'scope, '_> {
         Ok(())
     }
 
-    /// Adds the workers that decode and encode JPEGs on the unit of this number; returns the first of them.
-    fn decoders(&self, number: usize, unit: Unit, units: &mut Units<'_>) -> Result<DeviceId, Error> {
+    /// Adds the workers that decode and encode JPEGs on the unit of this number.
+    fn decoders(&self, number: usize, unit: Unit, units: &mut Units<'_>) -> Result<(), Error> {
         // Without them the CPU decodes, which is fine unless the user says otherwise.
         let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
         let required = || if insisted { self.required.clone() } else { RequiredDevices::default() };
-        let mut add = |n| {
+        for n in 0..ENGINES_EACH {
             let start =
                 if self.keeps_ready() { Start::Now } else { Start::Engines(n * units.all.len() + number) };
-            self.worker(&for_jpegs(unit, n), 0, start, units, required())
-        };
-        let ids = (0..ENGINES_EACH).map(&mut add).collect::<Result<Vec<DeviceId>, _>>()?;
-        Ok(ids[0])
+            self.worker(&for_jpegs(unit, n), 0, start, units, required())?;
+        }
+        Ok(())
     }
 
     fn worker(

@@ -6,6 +6,7 @@
 
 mod faults;
 mod jpeg;
+mod mapped;
 mod pixels;
 pub mod protocol;
 
@@ -22,16 +23,16 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
-use tracing::trace_span;
 
 use crate::error::{Error, Exit};
 use crate::fs::files;
 use crate::progress::trace;
-use crate::slot::{Memory, SlotId};
+use crate::slot::SlotId;
 use equalize::ByteOrders;
 pub use faults::{Faults, MakeFaults, NoFaults};
 use jpeg::{LentJpeg, Waiting};
 use lanes::{Checked, Engine, EngineError, Order, Unit, open};
+use mapped::Mapped;
 use pixels::{LaneContext, Lent};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
@@ -241,18 +242,18 @@ fn refuse(channel: &Channel, why: &str) -> ! {
 
 /// Handles messages until the main process closes the socket.
 fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &Waiting) -> io::Result<()> {
-    let mut slots: HashMap<SlotId, Arc<Mutex<Memory>>> = HashMap::new();
+    let mut slots: HashMap<SlotId, Arc<Mutex<Mapped>>> = HashMap::new();
     let without_memory = || io::Error::other("a slot without memory");
-    let let_go = |slots: &mut HashMap<SlotId, Arc<Mutex<Memory>>>, slot| {
+    let let_go = |slots: &mut HashMap<SlotId, Arc<Mutex<Mapped>>>, slot| {
         if let Some(memory) = slots.remove(&slot) {
-            engine.unpin(memory.lock().unwrap_or_else(PoisonError::into_inner).bytes_mut());
+            memory.lock().unwrap_or_else(PoisonError::into_inner).unpin(engine);
         }
     };
     while let Some((message, fd)) = channel.receive()? {
         match message {
             ToWorker::Map { slot, bytes, generation } => {
                 let_go(&mut slots, slot);
-                match map(fd, bytes, generation, engine) {
+                match map(fd, bytes, generation) {
                     Ok(memory) => slots.insert(slot, Arc::new(Mutex::new(memory))),
                     Err(error) => fail(channel, Some(slot), &error),
                 };
@@ -279,19 +280,14 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &
     Ok(())
 }
 
-/// Maps a slot's memory and pins it.
-fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) -> Result<Memory, EngineError> {
+/// Maps a slot's memory.
+fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64) -> Result<Mapped, EngineError> {
     let without = || {
         // The kernel drops a descriptor for which the process has no room.
         let remedy = files::remedy(&Errno::MFILE.into()).unwrap_or_default();
         EngineError(format!("a slot arrived without its file descriptor; {remedy}"))
     };
-    let _span = trace_span!("map and pin a slot").entered();
-    let fd = fd.ok_or_else(without)?;
-    let mut memory = Memory::from_fd(fd, bytes as usize, generation)
-        .map_err(|error| EngineError(format!("a slot's memory cannot be mapped: {error}")))?;
-    engine.pin(memory.bytes_mut())?;
-    Ok(memory)
+    Mapped::new(fd.ok_or_else(without)?, bytes, generation)
 }
 
 /// Reports a device failure and ends the process.

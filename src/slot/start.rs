@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::{Kind, Member, PoolState, SlotPool};
+use crate::slot::schedule::Standing;
 use crate::slot::schedule::starts::Workers;
-use crate::slot::schedule::{DeviceId, Standing};
 
 /// What has looked for a slot so far.
 #[derive(Debug, Default)]
@@ -25,8 +25,8 @@ pub enum Start {
     /// When more than so many workers for JPEGs are wanted, and the first picture has come that could stay compressed.
     Engines(usize),
     /// When more than so many workers for pixels are wanted, and the first picture has come that could not stay compressed; the first of them
-    /// also when this device, which decodes, works or is given up.
-    Lanes(usize, Option<DeviceId>),
+    /// also with those for JPEGs, so that it holds nobody up when those work.
+    Lanes(usize),
 }
 
 impl SlotPool {
@@ -98,13 +98,9 @@ impl PoolState {
             Start::Engines(number) => {
                 self.arrivals.compressed && number < self.wanted.engines.saturating_add(given_up.engines)
             }
-            Start::Lanes(number, after) => {
-                let wanted = match after {
-                    Some(after) if !self.arrivals.pixels => {
-                        usize::from(self.members[after].standing != Standing::Down)
-                    }
-                    _ => self.wanted.lanes,
-                };
+            Start::Lanes(number) => {
+                let is_with_engines = self.arrivals.compressed && self.wanted.engines > 0;
+                let wanted = if self.arrivals.pixels { self.wanted.lanes } else { is_with_engines.into() };
                 number < wanted.saturating_add(given_up.lanes)
             }
         }
@@ -137,27 +133,24 @@ mod tests {
     }
 
     #[test]
-    fn workers_for_pixels_start_with_pixels_or_the_first_after_a_decoder() {
+    fn workers_for_pixels_start_with_pixels_and_the_first_with_those_for_jpegs() {
         let pool = Arc::new(SlotPool::new(1 << 20));
         pool.join_cpu(2);
-        let decoder = pool.join_worker(0, Box::new(|_| ()));
-        let (first, second) = (Start::Lanes(0, Some(decoder)), Start::Lanes(1, Some(decoder)));
-        want(&pool, 1, 1);
+        let (first, second) = (Start::Lanes(0), Start::Lanes(1));
+        want(&pool, 0, 1);
         assert!(pool.has_come(Start::Now));
         assert!(!pool.wait_for(first, || true), "given up");
         let came = [
-            come_after(&pool, first, || pool.up(decoder)),
-            come_after(&pool, second, || ()),
-            come_after(&pool, first, || pool.down(decoder)),
-            come_after(&pool, first, || pool.retire(decoder)),
+            come_after(&pool, first, || pool.note_arrival(|arrivals| &mut arrivals.compressed)),
+            come_after(&pool, first, || want(&pool, 1, 1)),
+            come_after(&pool, second, || want(&pool, 1, 2)),
+            come_after(&pool, first, || want(&pool, 0, 1)),
         ];
-        assert_eq!(came, [true, false, false, true]);
-        pool.down(decoder);
+        assert_eq!(came, [false, true, false, false]);
         let other = Arc::clone(&pool);
         let waiting = std::thread::spawn(move || other.wait_for(first, || false));
         drop(pool.take(1, 0, 0, &Attempts::default()).unwrap());
         assert!(waiting.join().unwrap());
-        assert!(!pool.has_compressed(), "it could not stay compressed");
         assert_eq!(
             [come_after(&pool, second, || ()), come_after(&pool, second, || want(&pool, 1, 2))],
             [false, true]
@@ -196,6 +189,6 @@ mod tests {
         assert_eq!(pool.settled(), Workers { engines: 0, lanes: 1 });
         assert!(come_after(&pool, Start::Engines(1), || pool.retire(first)));
         assert!(come_after(&pool, Start::Engines(2), || want(&pool, 2, 1)));
-        assert!(come_after(&pool, Start::Lanes(1, Some(first)), || pool.retire(lanes)));
+        assert!(come_after(&pool, Start::Lanes(1), || pool.retire(lanes)));
     }
 }

@@ -99,7 +99,7 @@ pub(crate) fn by(summary: &Value, device: &str) -> u64 {
 pub(crate) fn under_way(batch: &Batch, devices: &str, workers: usize) -> (Child, Vec<i32>) {
     // A worker that hangs late keeps the batch from ending before the test has interfered.
     let mut command = batch.histeqd(devices, "out");
-    let child = command.args(["--device-timeout", "2s"]).env("HISTEQD_FAULT", "hang@10").spawn().unwrap();
+    let child = command.args(["--device-timeout", "6s"]).env("HISTEQD_FAULT", "hang@10").spawn().unwrap();
     wait("the first output", || has_output(&batch.out("out")));
     // The first output may be there before all workers have been started.
     let mut found = Vec::new();

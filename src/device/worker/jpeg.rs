@@ -7,9 +7,10 @@ use crossbeam_channel::Sender;
 use tracing::trace_span;
 
 use super::fail;
+use super::mapped::Mapped;
 use super::pixels::{LaneContext, report};
 use super::protocol::{FromWorker, shorten};
-use crate::slot::{Memory, SlotId};
+use crate::slot::SlotId;
 use codec::{CompressedJpeg, Sampling};
 use equalize::{ByteOrders, Operation};
 use lanes::{EngineError, JPEG_BATCH, JpegLane, LaneError, Order, Recoded, Recoding};
@@ -17,13 +18,13 @@ use lanes::{EngineError, JPEG_BATCH, JpegLane, LaneError, Order, Recoded, Recodi
 /// A JPEG that is lent to the worker.
 pub(super) struct LentJpeg {
     pub(super) slot: SlotId,
-    pub(super) memory: Arc<Mutex<Memory>>,
+    pub(super) memory: Arc<Mutex<Mapped>>,
     pub(super) jpeg: CompressedJpeg,
     pub(super) operation: Operation,
 }
 
 impl LentJpeg {
-    fn lock(&self) -> MutexGuard<'_, Memory> {
+    fn lock(&self) -> MutexGuard<'_, Mapped> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,9 +119,9 @@ impl LaneContext<'_> {
             .zip(lent)
             .map(|(memory, &LentJpeg { jpeg, operation, .. })| {
                 let answer = Recoded::Declined("it was not tried".to_owned());
-                Recoding { slot: memory.bytes_mut(), jpeg, operation, answer }
+                Ok(Recoding { slot: memory.pinned(self.engine)?, jpeg, operation, answer })
             })
-            .collect();
+            .collect::<Result<_, EngineError>>()?;
         for picture in &mut batch {
             self.faults.strike(picture.slot, &mut || lane.trap())?;
         }

@@ -7,8 +7,9 @@ use tracing::trace_span;
 
 use super::fail;
 use super::faults::Faults;
+use super::mapped::Mapped;
 use super::protocol::{Channel, FromWorker, shorten};
-use crate::slot::{Memory, SlotId};
+use crate::slot::SlotId;
 use codec::CompressedJpeg;
 use equalize::{ByteOrders, Layout};
 use lanes::{Checked, Engine, EngineError, Lane, LaneError, Order, Recoded};
@@ -16,7 +17,7 @@ use lanes::{Checked, Engine, EngineError, Lane, LaneError, Order, Recoded};
 /// A picture that is lent to the worker.
 pub(super) struct Lent {
     pub(super) slot: SlotId,
-    pub(super) memory: Arc<Mutex<Memory>>,
+    pub(super) memory: Arc<Mutex<Mapped>>,
     pub(super) layout: Layout,
     pub(super) byte_orders: ByteOrders,
     pub(super) order: Order,
@@ -77,7 +78,7 @@ impl Lent {
     fn carry_out(&self, lane: &mut dyn Lane, context: &LaneContext<'_>) -> Result<FromWorker, LaneError> {
         let &Self { slot: id, ref layout, byte_orders, ref order, .. } = self;
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = memory.bytes_mut();
+        let slot = memory.pinned(context.engine)?;
         let bytes = order.slot_bytes(layout) as usize;
         let _span = trace_span!("carry out").entered();
         context.faults.strike(&mut slot[..bytes], &mut || lane.trap())?;

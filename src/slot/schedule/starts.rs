@@ -1,41 +1,35 @@
 //! Which workers start: a pure function of how long the rest of the work is going to last, and of what a start was measured to cost.
 //!
-//! A worker takes a second or more to start, and slows down whatever works meanwhile. So no more of them start than are likely to gain
-//! clearly more than that: GPUs one after the other, as far as the rest is not known to be long, and the second worker of a GPU that decodes
-//! JPEGs last.
+//! A worker takes a second or more to start, and slows down whatever works meanwhile. So workers for pixels start one GPU after the other, as
+//! far as each is likely to gain clearly more than that; and of those for JPEGs as many at once as are estimated to finish the work first,
+//! because whoever starts later holds up those that work.
+
+mod jpegs;
 
 use std::time::Duration;
 
 use codec::Format;
 use equalize::{Depth, Layout, Method};
-
-/// What the start of a worker costs, in seconds. Measured on H100s and H200s with 16 and 32 busy cores.
-#[derive(Clone, Copy, Debug)]
-pub struct Cost {
-    /// How long it takes.
-    seconds: f64,
-    /// How much work it keeps others from: CUDA takes their cores, and the driver serves one process after the other.
-    lost: f64,
-}
-
-/// Of a worker for pixels: the driver takes 0.3 to 0.45 s, a context 0.13.
-pub const LANES: Cost = Cost { seconds: 0.7, lost: 0.2 };
-
-/// Of a worker for JPEGs: the same, and nvJPEG's handle and first decoder, which take 0.65 s, or 1.4 in each of four processes at once.
-pub const ENGINES: Cost = Cost { seconds: 1.4, lost: 0.4 };
+use jpegs::Jpegs;
 
 /// Workers per GPU that decode and encode JPEGs. nvJPEG keeps an H100's seven JPEG engines busy only from several processes.
 pub const ENGINES_EACH: usize = 2;
 
-/// As many cores decode, equalize and encode as much as the first of them does. Estimated from whole runs on H100s and H200s.
-const CORES_OF_AN_ENGINE: f64 = 47.0;
+/// How long a worker for pixels takes to start, in seconds: the driver takes 0.3 to 0.45, a context 0.13.
+const START_OF_LANES: f64 = 0.7;
 
-/// How much the second of them adds to what a GPU does, as estimated from whole runs on one H100: 4,197 MP/s with two, 3,753 with one, of which
-/// the starts were taken off.
-const GAIN_OF_SECOND: f64 = 0.25;
+/// How much work the start of a GPU's worker for pixels keeps the cores from, in seconds, of the first and of any other; and how much each of the
+/// others adds to what all do: files in memory go in and out of the page cache no faster. Measured on 16-bit CLAHE with 64 cores.
+const LOST_BY_FIRST_LANES: f64 = 0.2;
+const LOST_BY_MORE_LANES: f64 = 0.4;
+const GAIN_OF_MORE_LANES: f64 = 0.15;
 
 /// So many times what a start costs the others it has to save.
 const CLEARLY: f64 = 2.0;
+
+/// A GPU for pixels has enough to do only if there are so many cores for it. Measured: on two GPUs, 32 cores gain nothing, 64 an eighth; and
+/// 64 lose by four.
+const CORES_OF_LANES: usize = 32;
 
 /// A GPU pays if equalizing takes at least this share of the processor time; otherwise handing pictures to it and taking them back costs as
 /// much as the work that it takes over. Measured with 16 cores and an H100 on PGMs: it made runs slower at a quarter, and no slower at two
@@ -49,18 +43,6 @@ const PLAIN_BYTE: f64 = 2.0;
 
 /// The same per byte of a JPEG's file. A photograph has six pixels in it, or more.
 const JPEG_BYTE: f64 = 6.0 * JPEG_PIXEL;
-
-impl Cost {
-    /// Returns whether a worker that adds this share of what all do together pays for a rest of the work that lasts so long.
-    fn pays(self, share: f64, rest: Duration) -> bool {
-        rest.as_secs_f64() >= self.seconds + CLEARLY * self.lost / share
-    }
-
-    /// Returns whether the first of such workers pays.
-    pub fn pays_at_all(self, rest: Duration) -> bool {
-        self.pays(1.0, rest)
-    }
-}
 
 /// Numbers of workers: those that have started or are to start, or those of them that work or were given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,39 +60,41 @@ impl Workers {
     /// Returns the workers that are to start, of those of so many GPUs beside so many cores, when these have started, `settled` of them work or
     /// were given up, and the rest of the work will last so long at the present rate.
     pub fn with_more(self, settled: Self, gpus: usize, cores: usize, rest: Duration) -> Self {
-        Self {
-            engines: self.with_more_engines(settled.engines, gpus, cores, rest),
-            lanes: self.with_more_lanes(settled.lanes, gpus, rest),
-        }
-    }
-
-    fn with_more_engines(self, settled: usize, gpus: usize, cores: usize, rest: Duration) -> usize {
-        let mut engines = self.engines;
-        if settled < engines {
-            return engines;
-        }
-        let work = |engines: usize| cores as f64 + CORES_OF_AN_ENGINE * engines.min(gpus) as f64;
-        // What the others that start leave of the rest is estimated.
-        let left_by =
-            |engines: usize| seconds(rest.as_secs_f64() * work(settled) / work(engines.max(settled)));
-        while engines < gpus && ENGINES.pays(1.0 / (engines + 1) as f64, left_by(engines)) {
-            engines += 1;
-        }
-        let are_all_settled = settled >= gpus && engines >= gpus;
-        while are_all_settled
-            && engines < ENGINES_EACH * gpus
-            && ENGINES.pays(GAIN_OF_SECOND / gpus as f64, rest)
-        {
-            engines += 1;
-        }
-        engines
+        let are_engines_settled = settled.engines >= self.engines;
+        let engines =
+            if are_engines_settled { Jpegs { gpus, cores }.best(self.engines, rest) } else { self.engines };
+        Self { engines, lanes: self.with_more_lanes(settled.lanes, most_lanes(gpus, cores), rest) }
     }
 
     /// One GPU after the other: one may be all that the cores can feed.
-    fn with_more_lanes(self, settled: usize, gpus: usize, rest: Duration) -> usize {
-        let pays = LANES.pays(1.0 / self.lanes.saturating_add(1) as f64, rest);
-        self.lanes + usize::from(settled >= self.lanes && self.lanes < gpus && pays)
+    fn with_more_lanes(self, settled: usize, most: usize, rest: Duration) -> usize {
+        let pays = if self.lanes == 0 {
+            lanes_pay_at_all(rest)
+        } else {
+            lanes_pay(LOST_BY_MORE_LANES, GAIN_OF_MORE_LANES, rest)
+        };
+        self.lanes + usize::from(settled >= self.lanes && self.lanes < most && pays)
     }
+}
+
+/// Returns whether a worker for pixels pays that keeps the others from so much work and adds this share of what all do.
+fn lanes_pay(lost: f64, share: f64, rest: Duration) -> bool {
+    rest.as_secs_f64() >= START_OF_LANES + CLEARLY * lost / share
+}
+
+/// Returns whether the first worker for pixels pays for a rest of the work that lasts so long.
+pub fn lanes_pay_at_all(rest: Duration) -> bool {
+    lanes_pay(LOST_BY_FIRST_LANES, 1.0, rest)
+}
+
+/// Returns whether the first worker for JPEGs pays beside so many cores.
+pub fn engines_pay_at_all(cores: usize, rest: Duration) -> bool {
+    Jpegs { gpus: 1, cores }.best(0, rest) > 0
+}
+
+/// Returns of how many GPUs workers for pixels may start, of so many beside so many cores.
+pub fn most_lanes(gpus: usize, cores: usize) -> usize {
+    gpus.min(cores.div_ceil(CORES_OF_LANES))
 }
 
 /// Returns the least that the cores take for a JPEG that a GPU could decode.
@@ -171,22 +155,29 @@ mod tests {
     }
 
     #[test]
-    fn gpus_start_for_as_much_work_as_outlasts_their_start() {
+    fn gpus_for_pixels_start_one_by_one_if_their_start_pays_and_cores_can_feed_them() {
         assert_eq!([0.9, 1.2, 9.0].map(|rest| at_once(4, rest).lanes), [0, 1, 1]);
-        assert_eq!([1.4, 1.6, 2.0, 9.0].map(|rest| one_by_one(4, rest).lanes), [1, 2, 3, 4]);
-        assert_eq!([2.1, 2.3, 11.7, 11.9, 60.0].map(|rest| at_once(2, rest).engines), [0, 1, 1, 2, 2]);
-        assert_eq!([2.9, 3.1].map(|rest| one_by_one(2, rest).engines), [1, 2]);
-        assert_eq!([4.5, 4.7].map(|rest| one_by_one(1, rest).engines), [1, 2]);
-        assert_eq!([2.3, 7.7, 7.9].map(|rest| one_by_one(2, rest).engines), [1, 2, 4]);
-        assert_eq!(at_once(8, 1e9), Workers { engines: 8, lanes: 1 });
-        assert_eq!(one_by_one(8, 1e9), Workers { engines: 16, lanes: 8 });
+        let lanes = |cores, rest| {
+            let more = |workers: Workers| workers.with_more(workers, 4, cores, seconds(rest));
+            (0..9).fold(Workers::default(), |workers, _| more(workers)).lanes
+        };
+        assert_eq!([5.9, 6.1].map(|rest| lanes(64, rest)), [1, 2]);
+        assert_eq!([1, 32, 33, 96, 256].map(|cores| lanes(cores, 1e9)), [1, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn gpus_for_jpegs_start_at_once_as_many_as_are_done_first() {
+        assert!(!engines_pay_at_all(16, seconds(2.5)) && engines_pay_at_all(16, seconds(2.9)));
+        assert_eq!([2.5, 2.9, 9.0, 99.0].map(|rest| at_once(1, rest).engines), [0, 1, 1, 2]);
+        assert_eq!([2.9, 9.0, 30.0, 1e9].map(|rest| at_once(4, rest).engines), [1, 1, 3, 8]);
+        assert_eq!(at_once(8, 1e9), Workers { engines: 16, lanes: 1 });
         assert_eq!(one_by_one(0, 1e9), Workers::default());
     }
 
     #[test]
     fn nothing_more_starts_beside_workers_that_start() {
         let started = Workers { engines: 2, lanes: 1 };
-        let more = |engines, lanes| started.with_more(Workers { engines, lanes }, 2, 16, Duration::MAX);
+        let more = |engines, lanes| started.with_more(Workers { engines, lanes }, 2, 64, Duration::MAX);
         assert_eq!(more(1, 0), started);
         assert_eq!(more(2, 0), Workers { engines: 4, lanes: 1 });
         assert_eq!(more(1, 1), Workers { engines: 2, lanes: 2 });
