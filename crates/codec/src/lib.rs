@@ -175,6 +175,7 @@ impl Decoded {
         let to = target.format_for(self.format);
         let encoder = match (&self.native, to) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
+            (Native::Tiff(native), Format::Tiff) if self.restored().is_some() => native.aside_bytes(),
             _ if self.restored().is_some() => 0,
             (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
             _ => {

@@ -119,12 +119,10 @@ impl Opened<'_> {
         let decoder = facts.heap_bytes();
         let restored = self.restored();
         let kept = restored.map_or(0, |form| form.kept_bytes(self.written.pixels()));
+        let own = facts.encoder_bytes(self.output, &self.written);
         let encoder = match restored {
-            Some(form) => tiff::bytes_of_rows(form.row_bytes(&self.written)),
-            None => {
-                let own = facts.encoder_bytes(self.output, &self.written);
-                own.unwrap_or_else(|| encoder_bytes(self.output, &self.written_frame()))
-            }
+            Some(form) => tiff::bytes_of_rows(form.row_bytes(&self.written)) + own.unwrap_or(0),
+            None => own.unwrap_or_else(|| encoder_bytes(self.output, &self.written_frame())),
         };
         let metadata = facts.metadata();
         let uncovered = self.source.layout_in(self.gray);

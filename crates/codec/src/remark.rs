@@ -77,7 +77,7 @@ impl Decoded {
                     tiff.had_layers.then_some(Remark::WithoutLayers),
                     channel,
                     tiff.was_sparse.then_some(Remark::Sparse),
-                    tiff.had_smaller.then_some(Remark::WithoutOverviews),
+                    tiff.loses_overviews(to).then_some(Remark::WithoutOverviews),
                     tiff.had_masks.then_some(Remark::WithoutMasks),
                     (tiff.is_of_series && to == Format::Tiff).then_some(Remark::OneOfSeries),
                     (tiff.has_ome_elsewhere && to == Format::Tiff).then_some(Remark::MetadataElsewhere),
