@@ -12,7 +12,7 @@ use crate::stacks::{LIMITS, Storage, TARGET};
 
 /// How a TIFF is cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Cut {
+pub(crate) enum Cut {
     Strips(u32),
     Tiles(u32, u32),
 }
@@ -23,7 +23,7 @@ const TILE_LENGTH: u16 = 323;
 const COMPRESSION: u16 = 259;
 
 /// Returns a little-endian TIFF of these samples.
-fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) -> Vec<u8> {
+pub(crate) fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) -> Vec<u8> {
     let channels = layout.pixel.channels();
     let bytes: Vec<u8> = match layout.depth {
         Depth::Eight => samples.iter().map(|&sample| sample as u8).collect(),
@@ -95,7 +95,7 @@ fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) -> Vec<u8> 
 }
 
 /// Returns the first value of a tag, from one page that describes itself in a small file.
-fn number_in(file: &[u8], tag: u16) -> Option<u32> {
+pub(crate) fn number_in(file: &[u8], tag: u16) -> Option<u32> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let short = |at: usize| u16::from_le_bytes(file[at..at + 2].try_into().unwrap());
     let directory = word(4) as usize;
@@ -107,7 +107,7 @@ fn number_in(file: &[u8], tag: u16) -> Option<u32> {
 }
 
 /// Returns the pixels of a picture, read as a whole.
-fn pixels_of(path: &Path) -> (Layout, Vec<u8>) {
+pub(crate) fn pixels_of(path: &Path) -> (Layout, Vec<u8>) {
     let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
     let opened = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap();
     let mut slot = vec![0_u16; opened.slot_bytes().div_ceil(2)];
