@@ -136,6 +136,40 @@ def check_stack(compression):
     print("ok stack", compression)
 
 
+def check_slide():
+    """Checks a slide as Aperio's scanners write it: resolutions and a thumbnail that do not say what they are, and a label."""
+    text = "Aperio Image Library v12.0.15\r\n1603x1301 [0,0 1603x1301] (240x240) JPEG/RGB Q=70|AppMag = 20|MPP = 0.499"
+    how = {"photometric": "rgb", "metadata": None, "compression": "jpeg"}
+    tiles, strips = how | {"tile": (240, 240)}, how | {"rowsperstrip": 16}
+    sizes = [(208, 256), (325, 400), (81, 100)]
+    with tempfile.TemporaryDirectory() as place:
+        place = Path(place)
+        (place / "in").mkdir()
+        picture = natural(1301, 1603, 3, np.uint8)
+        with tifffile.TiffWriter(place / "in/a.svs.tif") as file:
+            file.write(picture, description=text, **tiles)
+            file.write(np.zeros(sizes[0] + (3,), np.uint8), description=text, **strips)
+            for size in sizes[1:]:
+                file.write(np.zeros(size + (3,), np.uint8), description=text, **tiles)
+            file.write(picture[:200, :180], subfiletype=1, description=f"{text}\r\nlabel 180x200", **strips)
+            file.write(picture[:100, :300], subfiletype=9, description=f"{text}\r\nmacro 300x100", **strips)
+        for way, memory in ways(picture):
+            run(place / "in", "--out", place / way, "--devices", "cpu", *memory)
+            with tifffile.TiffFile(place / way / "a.svs.tif") as file:
+                assert file.pages[0].description == text and file.is_svs
+                pages = [file.pages[n] for n in range(len(file.pages))]
+                assert [page.shape[:2] for page in pages[1:]] == sizes and not any(page.is_reduced for page in pages)
+                assert [page.is_tiled for page in pages] == [True, False, True, True]
+                made = sorted((page.asarray() for page in pages), key=lambda version: -version.size)
+            check_levels(f"slide, {way}", made[0], made[1:])
+        with tifffile.TiffWriter(place / "other.tif") as file:
+            file.write(picture, description=text, **tiles)
+            file.write(np.zeros((300, 900, 3), np.uint8), **strips)
+        done = subprocess.run([os.environ["HISTEQD"], place / "other.tif", "--out", place / "out"], capture_output=True, text=True)
+        assert done.returncode == 1 and "neither a smaller version" in done.stderr, done.stderr
+    print("ok slide")
+
+
 def check_cog(name, picture, none=None, **how):
     """Checks that a COG stays a valid one."""
     bands = picture[None] if picture.ndim == 2 else np.moveaxis(picture, -1, 0)
@@ -192,6 +226,7 @@ def main():
     alpha = natural(*size, 4, np.uint8)
     alpha[100:400, 100:333, 3] = 0
     check("alpha", alpha, halves, alpha=True, extrasamples=["unassalpha"], **lzw)
+    check_slide()
     for compression in (None, "lzw"):
         check_stack(compression)
     check_cog("LZW", gray, compress="LZW")

@@ -50,6 +50,7 @@ mod predictor;
 mod pyramid;
 mod refused;
 mod samples;
+mod slide;
 mod stack;
 mod strips;
 mod tags;
@@ -104,6 +105,8 @@ pub(super) struct Native {
     had_smaller: bool,
     /// Whether masks were left out.
     pub(super) had_masks: bool,
+    /// Whether photographs of a slide's label and glass were left out.
+    pub(super) had_labels: bool,
     /// Whether its colours were inks.
     pub(super) had_inks: bool,
     /// Whether its OME-XML tells of other files.
@@ -200,14 +203,15 @@ impl<'a> Source<'a> {
         refused::refuse_others(&file, &directory)?;
         let mut pictures = match place {
             Some(_) => Pictures::at(first),
-            None => Pictures::find(&mut file, form, first)?,
+            None => Pictures::find(&mut file, form, first, slide::is_one(&directory))?,
         };
         if pictures.places[0] != first {
             directory = read_directory(&mut file, form, pictures.places[0], budget)?;
         }
         let at = pictures.places[0];
-        let beside = pages::beside(&mut file, form, (at, &directory))?;
+        let beside = pages::beside(&mut file, form, (at, &directory), slide::is_one(&directory))?;
         pictures.company.masks |= beside.has_masks;
+        pictures.company.labels |= beside.has_labels;
         let first_page = place.map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
         let channel = place.map_or(0, |place| place.channel);
         let mut header = Header::new(&directory, form, &first_page, channel, no_data)?;
@@ -223,10 +227,14 @@ impl<'a> Source<'a> {
         let is_alone = place.is_none() && stack.is_none();
         let is_joined =
             stack.as_ref().is_some_and(Stack::is_joined) || place.is_some_and(|place| place.is_joined());
-        let wanted: &[Smaller] = if keeps_overviews && !is_joined { &beside.smaller } else { &[] };
-        let (pyramid, are_all) = Pyramid::find(&mut file, (at, &directory), (&header, &first_page), wanted)?;
-        company.smaller |= !are_all || is_joined && keeps_overviews && !beside.smaller.is_empty();
-        company.smaller &= keeps_overviews;
+        let smaller: &[Smaller] = if is_joined { &[] } else { &beside.smaller };
+        let (mut pyramid, are_all) =
+            Pyramid::find(&mut file, (at, &directory), (&header, &first_page), smaller)?;
+        company.smaller |= !are_all || is_joined && !beside.smaller.is_empty();
+        if !keeps_overviews {
+            pyramid.overviews.clear();
+            company.smaller = false;
+        }
         let bands = Bands::of((&header, &pyramid), at, first_page, most_at_once).filter(|_| is_alone);
         if let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) {
             place.narrow(&mut directory, &mut header);
@@ -422,7 +430,7 @@ impl Decode for Source<'_> {
         let (had_ome, is_of_series) = (ome.is_some(), ome.is_some_and(arrangement::has_several_files));
         let has_ome_elsewhere = ome.is_some_and(arrangement::is_elsewhere);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
-        let Company { smaller: had_smaller, masks: had_masks } = self.company;
+        let Company { smaller: had_smaller, masks: had_masks, labels: had_labels } = self.company;
         let keep = |directory| kept(directory, header, change, &still_true);
         let (kept, pyramid) = (keep(self.directory), self.pyramid.keeping(keep));
         let mut metadata = tags::metadata(&kept);
@@ -448,6 +456,7 @@ impl Decode for Source<'_> {
                 had_inks,
                 had_smaller,
                 had_masks,
+                had_labels,
                 was_sparse,
                 is_of_series,
                 has_ome_elsewhere,

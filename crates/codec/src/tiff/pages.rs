@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::super::CodecError;
 use super::super::ifd::{self, Directory, Form, Numbers};
-use super::{malformed, tags};
+use super::{malformed, slide, tags};
 use crate::reader::Reader;
 
 /// The most pages of a file.
@@ -45,6 +45,8 @@ pub(super) struct Company {
     pub(super) smaller: bool,
     /// Masks.
     pub(super) masks: bool,
+    /// Photographs of a slide's label and glass.
+    pub(super) labels: bool,
 }
 
 /// A smaller version of a picture.
@@ -54,6 +56,8 @@ pub(super) struct Smaller {
     pub(super) place: u64,
     /// Whether that is a sub-directory of the picture's, rather than behind it.
     pub(super) is_below: bool,
+    /// Whether it does not say what it is, so that it is a picture if it is none.
+    pub(super) is_untold: bool,
 }
 
 /// What accompanies one picture.
@@ -61,14 +65,25 @@ pub(super) struct Smaller {
 pub(super) struct Beside {
     pub(super) smaller: Vec<Smaller>,
     pub(super) has_masks: bool,
+    /// Whether there are photographs of a slide's label and glass.
+    pub(super) has_labels: bool,
 }
 
 impl Beside {
     fn add(&mut self, role: Role, place: u64, is_below: bool) {
         if role == Role::Smaller {
-            self.smaller.push(Smaller { place, is_below });
+            self.smaller.push(Smaller { place, is_below, is_untold: false });
         }
         self.has_masks |= role == Role::Mask;
+    }
+
+    /// Adds a page of a slide that is behind the first.
+    fn add_of_slide(&mut self, role: Role, place: u64) {
+        match role {
+            Role::Picture => self.smaller.push(Smaller { place, is_below: false, is_untold: true }),
+            Role::Smaller => self.has_labels = true,
+            Role::Mask => self.has_masks = true,
+        }
     }
 }
 
@@ -85,8 +100,13 @@ pub(super) struct Pictures {
 
 impl Pictures {
     /// Finds the pictures among the pages that follow one another, from the directory at `first` on. A file in which nothing calls itself a
-    /// picture has one, its first page.
-    pub(super) fn find(bytes: &mut Reader<'_>, form: Form, first: u64) -> Result<Self, CodecError> {
+    /// picture has one, its first page, and so does a slide.
+    pub(super) fn find(
+        bytes: &mut Reader<'_>,
+        form: Form,
+        first: u64,
+        is_slide: bool,
+    ) -> Result<Self, CodecError> {
         let (mut pages, mut seen, mut next) = (Vec::new(), HashSet::new(), first);
         while next > 0 {
             if !seen.insert(next) {
@@ -97,6 +117,9 @@ impl Pictures {
             pages.push((next, role));
             next = further;
         }
+        if is_slide {
+            pages.iter_mut().for_each(|(_, role)| *role = Role::Smaller);
+        }
         if pages.iter().all(|(_, role)| *role != Role::Picture) {
             pages[0].1 = Role::Picture;
         }
@@ -104,6 +127,7 @@ impl Pictures {
         let company = Company {
             smaller: before.into_iter().any(|(_, role)| *role == Role::Smaller),
             masks: pages.iter().any(|(_, role)| *role == Role::Mask),
+            labels: false,
         };
         let pictures = pages.into_iter().enumerate().filter(|(_, (_, role))| *role == Role::Picture);
         let (numbers, places) = pictures.map(|(number, (place, _))| (number, place)).unzip();
@@ -125,14 +149,16 @@ pub(super) fn check_count(pages: u64) -> Result<(), CodecError> {
     Ok(())
 }
 
-/// Returns what is in the sub-directories of a picture and behind it, up to the next one. Its own directory is at the offset `place`.
+/// Returns what is in the sub-directories of a picture and behind it, up to the next one, or up to the end of a slide. Its own directory is at the
+/// offset `place`.
 ///
 /// # Errors
-/// If there are further pictures in sub-directories.
+/// If there are further pictures in sub-directories, or more behind a slide than it has.
 pub(super) fn beside(
     bytes: &mut Reader<'_>,
     form: Form,
     (place, directory): (u64, &Directory),
+    is_slide: bool,
 ) -> Result<Beside, CodecError> {
     let mut beside = Beside::default();
     let places = directory.numbers(tags::SUB_IFDS);
@@ -154,13 +180,14 @@ pub(super) fn beside(
             break;
         }
         let (role, further) = look_at(bytes, form, next)?;
-        if role == Role::Picture {
-            break;
+        match role {
+            _ if is_slide => beside.add_of_slide(role, next),
+            Role::Picture => return Ok(beside),
+            role => beside.add(role, next, false),
         }
-        beside.add(role, next, false);
         next = further;
     }
-    Ok(beside)
+    if is_slide && next > 0 { Err(slide::refused()) } else { Ok(beside) }
 }
 
 /// Returns the role of the page at an offset, and the offset of the next one.

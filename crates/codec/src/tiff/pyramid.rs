@@ -14,7 +14,7 @@ use super::method::Compression;
 use super::pages::Smaller;
 use super::strips::{Raster, Shape};
 use super::values::FirstPage;
-use super::{malformed, tags};
+use super::{malformed, slide, tags};
 use crate::mapped::{Boxes, Cut};
 use crate::reader::Reader;
 
@@ -35,6 +35,8 @@ pub(super) struct Overview {
     pub(super) compression: Compression,
     /// Whether its directory is a sub-directory of the picture's, rather than behind it.
     pub(super) is_below: bool,
+    /// Whether it says that it is a smaller version.
+    pub(super) says_so: bool,
     /// The strips or tiles that it had.
     parts: usize,
     /// The tags that it had, and then those that it keeps.
@@ -66,6 +68,9 @@ impl Pyramid {
         }
         leave_out_misfits(&mut overviews, header);
         let are_all = overviews.len() == smaller.len();
+        if !are_all && smaller.iter().any(|version| version.is_untold) {
+            return Err(slide::refused());
+        }
         let mut all = Self { overviews, are_labels: header.is_of_labels(), room: None };
         let last = smaller.iter().map(|version| version.place).fold(place, u64::max);
         let is_first = smaller.iter().all(|version| version.place > place) && last < first_pixels(directory);
@@ -160,6 +165,7 @@ impl Overview {
             shape,
             compression: own.method.written(),
             is_below: version.is_below,
+            says_so: !version.is_untold,
             parts: own.across().saturating_mul(own.down()).saturating_mul(own.planes()),
             kept: Arc::new(directory),
         }))

@@ -271,6 +271,7 @@ impl<'s> Samples<'s> {
             pyramid: self.pyramid.clone(),
             overviews: Vec::new(),
             role: Role::Picture,
+            says_smaller: false,
         }
     }
 }

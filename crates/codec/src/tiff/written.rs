@@ -30,6 +30,8 @@ pub(super) struct Written {
     /// The overviews that have been made, in the order of the pyramid.
     pub(super) overviews: Vec<Self>,
     pub(super) role: Role,
+    /// Whether it says that it is a smaller version of another.
+    pub(super) says_smaller: bool,
 }
 
 /// What a directory is to that of a picture.
@@ -88,6 +90,7 @@ impl Written {
             pyramid: Pyramid::default(),
             overviews: Vec::new(),
             role: if overview.is_below { Role::Below } else { Role::Behind },
+            says_smaller: overview.says_so,
         }
     }
 
@@ -144,7 +147,7 @@ impl Written {
         if let Some(top) = self.top {
             directory.set(tags::MAX_SAMPLE, Value::shorts(&vec![top; self.raster.channels()]));
         }
-        if self.role != Role::Picture {
+        if self.says_smaller {
             directory.set(tags::KIND, Value::longs(&[tags::SMALLER]));
         }
         if let Some(level) = self.no_data {
