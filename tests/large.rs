@@ -232,8 +232,19 @@ fn limits_hold_for_the_whole_of_a_large_picture() {
     let layout = Layout { width: 1000, height: 1100, pixel: Pixel::Gray, depth: Depth::Eight };
     let samples = samples(&layout, Data::Natural, &mut random);
     place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(64, 64), Storage::Lzw));
-    for limit in ["--max-pixels 1000000", "--max-bytes 1000000"] {
-        place.run(&format!("in --out out {LITTLE} {limit}")).exits(1).says("1000x1100 pixels").says(limit);
+    for (limit, enough) in [
+        ("--max-pixels 1000000", "raise it with --max-pixels 1100000\n"),
+        ("--max-bytes 1000000", "raise it with --max-bytes 1"),
+    ] {
+        // It is done in bands, so that little memory is not in its way.
+        place.run(&format!("in --out out {LITTLE} {limit}")).exits(1).says("1000x1100 pixels").says(enough);
     }
+    place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(1008, 1104), Storage::Lzw));
+    let ran = place.run("in --out out --memory 1MiB");
+    ran.exits(1).says("--memory allows 1048576; raise --memory to ").says("done as a whole, as this TIFF is");
+    let flags = ran.stderr();
+    let enough = flags.split_once("raise --memory to ").unwrap().1.split(':').next().unwrap();
+    place.run(&format!("in --out out --memory {enough}")).exits(0);
+    place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(64, 64), Storage::Lzw));
     place.run(&format!("in --out out {LITTLE} --max-pixels 1100000 --max-bytes 2MiB")).exits(0);
 }

@@ -136,6 +136,22 @@ def check_stack(compression):
     print("ok stack", compression)
 
 
+def check_palette():
+    """Checks that colours of classes are not mixed."""
+    labels = natural(500, 700, 1, np.uint8)
+    colours = np.random.default_rng(1).integers(0, 65536, (3, 256), np.uint16)
+    how = {"photometric": "palette", "colormap": colours, "tile": (64, 64), "metadata": None, "compression": "lzw"}
+    with tempfile.TemporaryDirectory() as place:
+        with tifffile.TiffWriter(f"{place}/a.tif") as file:
+            file.write(labels, **how)
+            file.write(np.zeros((250, 350), np.uint8), subfiletype=1, **how)
+        for number, memory in enumerate(([], ["--memory", "2MiB", "--threads", "1"])):
+            run(f"{place}/a.tif", "--out", f"{place}/{number}", "--devices", "cpu", *memory)
+            with tifffile.TiffFile(f"{place}/{number}/a.tif") as file:
+                assert np.array_equal(file.pages[1].asarray(), file.pages[0].asarray()[::2, ::2])
+    print("ok palette")
+
+
 def check_slide():
     """Checks a slide as Aperio's scanners write it: resolutions and a thumbnail that do not say what they are, and a label."""
     text = "Aperio Image Library v12.0.15\r\n1603x1301 [0,0 1603x1301] (240x240) JPEG/RGB Q=70|AppMag = 20|MPP = 0.499"
@@ -226,6 +242,7 @@ def main():
     alpha = natural(*size, 4, np.uint8)
     alpha[100:400, 100:333, 3] = 0
     check("alpha", alpha, halves, alpha=True, extrasamples=["unassalpha"], **lzw)
+    check_palette()
     check_slide()
     for compression in (None, "lzw"):
         check_stack(compression)

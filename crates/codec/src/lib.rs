@@ -105,7 +105,7 @@ mod xmp;
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
 pub use cores::{Core, Cores};
-pub use error::{CodecError, Limit};
+pub use error::{CodecError, Limit, MemoryNeeds};
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
 pub use gif::QuantizationError;

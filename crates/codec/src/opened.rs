@@ -18,8 +18,8 @@ use super::mapped::{self, Purpose};
 use super::pages::Pages;
 use super::uncounted::{self, Mask};
 use super::{
-    CodecError, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds,
-    encoder_bytes, tiff,
+    CodecError, CompressedJpeg, Decoded, Format, LevelCount, Limits, MemoryNeeds, Payload, Range, Target,
+    WorkspaceNeeds, encoder_bytes, tiff,
 };
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
@@ -352,9 +352,22 @@ impl Opened<'_> {
             bytes = (bytes / u64::from(layout.height)).saturating_mul(height.into());
             layout.height = height;
         }
-        match limits.check(&layout, bytes) {
+        match limits.check(&layout, bytes, || None) {
             Ok(()) => input::check_length(length, limits),
-            Err(_) => limits.check(&layout, bytes.max(length)),
+            Err(_) => limits.check(&layout, bytes.max(length), || self.needs()),
         }
+    }
+
+    /// Returns what the picture needs, if that can be told in numbers.
+    fn needs(&self) -> Option<MemoryNeeds> {
+        /// More than any machine has: sums of such numbers would overflow.
+        const BEYOND: u64 = 1 << 48;
+        if self.stored_bytes() > BEYOND {
+            return None;
+        }
+        let layout = self.layout();
+        let height_of_bands = self.pages.as_ref().and_then(Pages::height_of_bands);
+        let bytes = self.slot_bytes() as u64 + self.heap_bytes();
+        Some(MemoryNeeds { layout, height_of_bands, bytes })
     }
 }
