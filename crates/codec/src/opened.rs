@@ -367,7 +367,7 @@ impl Opened<'_> {
         }
         let layout = self.layout();
         let height_of_bands = self.pages.as_ref().and_then(Pages::height_of_bands);
-        let bytes = self.slot_bytes() as u64 + self.heap_bytes();
+        let bytes = (self.lead() + self.slot_bytes()) as u64 + self.heap_bytes();
         Some(MemoryNeeds { layout, height_of_bands, bytes })
     }
 }

@@ -57,6 +57,7 @@ mod tags;
 mod tiles;
 mod values;
 mod volume;
+mod whole;
 mod write;
 mod writer;
 mod written;
@@ -75,7 +76,8 @@ pub(super) use stack::{Place, Stack};
 use strips::{Raster, Shape};
 pub(super) use tags::exif_has_resolution;
 use values::FirstPage;
-pub(super) use write::{bytes_of_rows, encode, heap_bytes};
+pub(super) use whole::encode;
+pub(super) use write::{bytes_of_rows, heap_bytes};
 pub(super) use writer::Writer;
 
 /// What is remembered of a TIFF for writing it back.

@@ -356,7 +356,7 @@ fn add_pairs<V: Average, const SAMPLES: usize>(row: &[V], sums: &mut [V::Sum]) {
             sums[at] += pair[SAMPLES + at].widened();
         }
     }
-    for (sample, sum) in last.iter().zip(boxes.into_iter().flatten()) {
+    for (sample, sum) in last.iter().zip(boxes.flatten()) {
         *sum += sample.widened();
     }
 }

@@ -8,15 +8,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::method::Compression;
 use super::pyramid::Pyramid;
-use super::strips::{Raster, Strips};
+use super::strips::{Put, Raster, Strips};
 use super::write::{Samples, write_rows};
 use crate::CodecError;
 use crate::cores::Cores;
 use crate::mapped::{Boxes, Pixels};
 use crate::reader::resize;
-
-/// Writes bytes, and returns their offset.
-pub(super) type Put<'p> = dyn FnMut(&[u8]) -> io::Result<u64> + 'p;
 
 /// Makes and writes all overviews of a picture. Returns where their strips or tiles are, in the order of the pyramid.
 pub(super) fn make(

@@ -23,6 +23,9 @@ pub(super) const STRIP: usize = 256 << 10;
 /// With strips longer than this, helpers would take memory that is not accounted for.
 const MAX_SHARED: usize = 2 * STRIP;
 
+/// Writes bytes, and returns their offset.
+pub(super) type Put<'p> = dyn FnMut(&[u8]) -> io::Result<u64> + 'p;
+
 /// How samples are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
@@ -296,7 +299,7 @@ pub(super) fn write_strips<'s>(
     pieces: impl ExactSizeIterator<Item = Strip<'s>>,
     compression: Compression,
     cores: &Cores,
-    put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
+    put: &mut Put<'_>,
 ) -> Result<Strips, CodecError> {
     let mut strips = Strips::none(raster);
     let nobody = Cores::none();

@@ -1,32 +1,20 @@
-//! Writing TIFF: the pixels in strips or tiles, then one directory with what is known of the picture.
+//! The pixels of a picture that is written as a TIFF, made ready and put into strips or tiles.
 
-use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 use super::super::ifd::Value;
 use super::super::mapped::{Kind, Mapped, NoData, Pixels};
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
-use super::directories::{self, HEADER, PixelsAt};
 use super::method::Compression;
-use super::overviews::{self, Put};
 use super::pyramid::Pyramid;
 pub(super) use super::strips::Interleaved;
-use super::strips::{Raster, STRIP, Strip, Strips, write_strips};
+use super::strips::{Put, Raster, STRIP, Strip, Strips, write_strips};
 use super::tiles::tiles;
 use super::written::{Role, Written};
 use super::{Native, other, tags};
 use crate::cores::Cores;
 use equalize::{Depth, Layout};
-
-/// With more bytes of pixels than this, the offsets may need 64 bits. Deflate never adds a sixteenth; LZW, whose codes for a byte have up
-/// to 12 bits, may add half.
-const MAX_SMALL: u64 = 0xf000_0000;
-const MAX_SMALL_LZW: u64 = 0xa000_0000;
-
-/// The header of a TIFF that is no BigTIFF.
-const SMALL_HEADER: u64 = 8;
 
 /// What pictures have that did not come with overviews.
 static NO_PYRAMID: Pyramid = Pyramid { overviews: Vec::new(), are_labels: false, room: None };
@@ -41,60 +29,6 @@ pub(crate) fn heap_bytes(layout: &Layout) -> u64 {
 pub(crate) fn bytes_of_rows(row: u64) -> u64 {
     const ROWS: u64 = 6;
     ROWS.saturating_mul(row)
-}
-
-/// Writes the pixels of `slot`, with the help of idle cores.
-pub(crate) fn encode(
-    decoded: &Decoded,
-    slot: &mut [u8],
-    cores: &Cores,
-    out: &mut File,
-) -> Result<u64, CodecError> {
-    let samples = Samples::new(decoded, slot);
-    let was_big = matches!(&decoded.native, AnyNative::Tiff(native) if native.big);
-    let max_small = if samples.compression == Compression::Lzw { MAX_SMALL_LZW } else { MAX_SMALL };
-    let pyramid = samples.pyramid;
-    let all_bytes = samples.raster.all_bytes().saturating_add(pyramid.all_bytes(&samples.raster));
-    let big = was_big || all_bytes > max_small;
-    let start = out.stream_position()?;
-    let room = pyramid.room.map(|room| room.next_multiple_of(16));
-    let first = room.map_or(if big { HEADER } else { SMALL_HEADER }, |room| HEADER + room);
-    out.seek(SeekFrom::Start(start + first))?;
-    let mut end = first;
-    let mut put = |bytes: &[u8]| {
-        out.write_all(bytes)?;
-        end += bytes.len() as u64;
-        Ok(end - bytes.len() as u64)
-    };
-    let (strips, overviews) = if room.is_some() {
-        let overviews = write_overviews_first(&samples, cores, &mut put)?;
-        (samples.write(cores, &mut put)?, overviews)
-    } else {
-        let strips = samples.write(cores, &mut put)?;
-        (strips, overviews::make(pyramid, &samples, cores, &mut put)?)
-    };
-    let pages = [samples.written(decoded, strips).with_overviews(overviews)];
-    let pixels = PixelsAt { room: room.unwrap_or(0), end, joined: false };
-    let length = directories::finish(&pages, &pixels, big, (out, start))?;
-    out.seek(SeekFrom::End(0))?;
-    Ok(length)
-}
-
-/// Writes the overviews of a picture, the smallest first, which are kept in memory until all are made. Returns where their strips or tiles are.
-fn write_overviews_first(
-    samples: &Samples<'_>,
-    cores: &Cores,
-    put: &mut Put<'_>,
-) -> Result<Vec<Strips>, CodecError> {
-    let mut made: Vec<u8> = Vec::new();
-    let mut overviews = overviews::make(samples.pyramid, samples, cores, &mut |bytes| {
-        made.extend_from_slice(bytes);
-        Ok((made.len() - bytes.len()) as u64)
-    })?;
-    for number in samples.pyramid.by_size().into_iter().rev() {
-        overviews[number].put_again(|from, length| put(&made[from as usize..][..length as usize]))?;
-    }
-    Ok(overviews)
 }
 
 /// A picture that is ready to be written.
@@ -155,6 +89,10 @@ impl<'s> Samples<'s> {
         &self.raster
     }
 
+    pub(super) fn compression(&self) -> Compression {
+        self.compression
+    }
+
     pub(super) fn pyramid(&self) -> &'s Pyramid {
         self.pyramid
     }
@@ -213,20 +151,12 @@ impl<'s> Samples<'s> {
     }
 
     /// Writes all samples one after the other, as they are.
-    pub(super) fn write_plain(
-        &self,
-        cores: &Cores,
-        put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
-    ) -> Result<Strips, CodecError> {
+    pub(super) fn write_plain(&self, cores: &Cores, put: &mut Put<'_>) -> Result<Strips, CodecError> {
         Self { compression: Compression::Stored, ..*self }.write(cores, put)
     }
 
     /// Writes the pixels strip by strip with the help of idle cores. `put` writes bytes, and returns their offset.
-    pub(super) fn write(
-        &self,
-        cores: &Cores,
-        put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
-    ) -> Result<Strips, CodecError> {
+    pub(super) fn write(&self, cores: &Cores, put: &mut Put<'_>) -> Result<Strips, CodecError> {
         let Self { raster, compression, layout, mapped, pixels, interleaved, .. } = self;
         if let Some(channels) = interleaved {
             let strips = channels.strips(raster).map(Strip::Interleaved);
