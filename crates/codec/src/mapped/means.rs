@@ -413,9 +413,9 @@ mod tests {
         ] {
             assert_eq!(factor(from, to), expected, "{from:?} {to:?}");
         }
-        let [columns, _] = Cut::of((10, 10), (4, 4));
-        let starts: Vec<u32> = (0..=4).map(|number| columns.start(number)).collect();
-        assert_eq!(starts, [0, 2, 5, 7, 10]);
+        let [columns, _] = Cut::of((10, 10), (7, 7));
+        let starts: Vec<u32> = (0..=7).map(|number| columns.start(number)).collect();
+        assert_eq!(starts, [0, 1, 2, 4, 5, 7, 8, 10]);
     }
 
     #[test]
