@@ -38,7 +38,8 @@ use std::time::Duration;
 
 pub use choice::{
     ClipLimit, Color, DepthChoice, Durability, FormatName, FramesChoice, Grid, InputFile, JpegChoice,
-    LinksChoice, MethodName, Percent, Permissions, PngLevelName, Preset, TileSize, Times, TogetherChoice,
+    LinksChoice, MethodName, OverviewsChoice, Percent, Permissions, PngLevelName, Preset, TileSize, Times,
+    TogetherChoice,
 };
 pub use devices::{DeviceChoice, DeviceName};
 pub use effects::RunKind;

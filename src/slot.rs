@@ -152,7 +152,9 @@ impl Drop for Slot {
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
     /// The picture needs more than the whole memory bound.
-    #[error("the picture needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory")]
+    #[error(
+        "the picture needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory to {needed}"
+    )]
     LargerThanMemory {
         /// Bytes that the picture needs.
         needed: u64,

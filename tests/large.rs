@@ -12,7 +12,7 @@ use crate::stacks::{LIMITS, Storage, TARGET};
 
 /// How a TIFF is cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Cut {
+pub(crate) enum Cut {
     Strips(u32),
     Tiles(u32, u32),
 }
@@ -23,7 +23,7 @@ const TILE_LENGTH: u16 = 323;
 const COMPRESSION: u16 = 259;
 
 /// Returns a little-endian TIFF of these samples.
-fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) -> Vec<u8> {
+pub(crate) fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) -> Vec<u8> {
     let channels = layout.pixel.channels();
     let bytes: Vec<u8> = match layout.depth {
         Depth::Eight => samples.iter().map(|&sample| sample as u8).collect(),
@@ -95,7 +95,7 @@ fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) -> Vec<u8> 
 }
 
 /// Returns the first value of a tag, from one page that describes itself in a small file.
-fn number_in(file: &[u8], tag: u16) -> Option<u32> {
+pub(crate) fn number_in(file: &[u8], tag: u16) -> Option<u32> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let short = |at: usize| u16::from_le_bytes(file[at..at + 2].try_into().unwrap());
     let directory = word(4) as usize;
@@ -107,7 +107,7 @@ fn number_in(file: &[u8], tag: u16) -> Option<u32> {
 }
 
 /// Returns the pixels of a picture, read as a whole.
-fn pixels_of(path: &Path) -> (Layout, Vec<u8>) {
+pub(crate) fn pixels_of(path: &Path) -> (Layout, Vec<u8>) {
     let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
     let opened = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap();
     let mut slot = vec![0_u16; opened.slot_bytes().div_ceil(2)];
@@ -232,8 +232,19 @@ fn limits_hold_for_the_whole_of_a_large_picture() {
     let layout = Layout { width: 1000, height: 1100, pixel: Pixel::Gray, depth: Depth::Eight };
     let samples = samples(&layout, Data::Natural, &mut random);
     place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(64, 64), Storage::Lzw));
-    for flag in ["--max-pixels", "--max-bytes"] {
-        place.run(&format!("in --out out {LITTLE} {flag} 1000000")).exits(1).says("1000x1100 pixels").says("1000000").says(flag);
+    for (limit, enough) in [
+        ("--max-pixels 1000000", "raise it with --max-pixels 1100000\n"),
+        ("--max-bytes 1000000", "raise it with --max-bytes 1"),
+    ] {
+        // It is done in bands, so that little memory is not in its way.
+        place.run(&format!("in --out out {LITTLE} {limit}")).exits(1).says("1000x1100 pixels").says(enough);
     }
+    place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(1008, 1104), Storage::Lzw));
+    let ran = place.run("in --out out --memory 1MiB");
+    ran.exits(1).says("--memory allows 1048576; raise --memory to ").says("done as a whole, as this TIFF is");
+    let flags = ran.stderr();
+    let enough = flags.split_once("raise --memory to ").unwrap().1.split(':').next().unwrap();
+    place.run(&format!("in --out out --memory {enough}")).exits(0);
+    place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(64, 64), Storage::Lzw));
     place.run(&format!("in --out out {LITTLE} --max-pixels 1100000 --max-bytes 2MiB")).exits(0);
 }

@@ -24,6 +24,7 @@ mod large;
 mod links;
 mod mutations;
 mod object_storage;
+mod overviews;
 #[cfg(feature = "queue")]
 mod queue;
 mod report_page;

@@ -68,6 +68,15 @@ pub enum FramesChoice {
     Split,
 }
 
+/// What becomes of smaller versions of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OverviewsChoice {
+    /// They are made again.
+    Keep,
+    /// They are left out.
+    Drop,
+}
+
 /// CLAHE's clip limit: how high a peak of a tile's histogram may be, as a multiple of the mean; 0 for no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClipLimit(pub f64);

@@ -87,7 +87,7 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 55] = [
+pub(super) const KEYS: [Key; 56] = [
     key("preset", Role::Preset),
     output("method").told(),
     output("strength").told(),
@@ -111,6 +111,7 @@ pub(super) const KEYS: [Key; 55] = [
     output("segmentations"),
     output("format").told(),
     output("frames"),
+    output("overviews"),
     output("depth").told(),
     output("quality").needs(Format(FormatName::Jpeg)),
     output("png-level").needs(Format(FormatName::Png)),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::layers::key;
 use super::{
-    Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, Together,
-    Written, levels, method,
+    Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, OverviewsChoice,
+    Together, Written, levels, method,
 };
 use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
@@ -78,6 +78,7 @@ impl PictureSettings {
             no_data: Option::from(key(resolved.no_data.clone())).map(|NoData(value)| value),
             adds_colours: key(resolved.method) == MethodName::Clahe,
             splits: key(resolved.frames) == FramesChoice::Split,
+            overviews: key(resolved.overviews) == OverviewsChoice::Keep,
             segmentations: key(resolved.segmentations),
             derivation: None,
         };

@@ -95,6 +95,7 @@ fn what_changes_outputs_changes_the_fingerprint_and_nothing_else_does() {
         "window = '40,400'",
         "segmentations = true",
         "frames = 'split'",
+        "overviews = 'drop'",
         "levels = 'auto'",
         "levels = 4096",
         "shift = 4",

@@ -13,8 +13,8 @@ use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, Or
 use super::text::{as_name, as_text};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
-    JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Percent, Permissions, PngLevelName, Preset,
-    Shift, TileSize, Times, TogetherChoice,
+    JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, OverviewsChoice, Percent, Permissions,
+    PngLevelName, Preset, Shift, TileSize, Times, TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
@@ -222,6 +222,13 @@ pub struct Written {
     #[arg(long, value_name = "WHAT", help_heading = "Output")]
     #[serde(with = "as_name")]
     pub frames: Option<FramesChoice>,
+
+    /// What becomes of the overviews of a TIFF, the smaller versions of its pictures: keep, drop [default: keep]
+    ///
+    /// "keep" makes each of them again of the picture that is written, as large and in the same tiles: a pyramid stays a pyramid, and a COG a COG.
+    #[arg(long, value_name = "WHAT", help_heading = "Output")]
+    #[serde(with = "as_name")]
+    pub overviews: Option<OverviewsChoice>,
 
     /// Depth of the outputs: keep, or 8 for 8 bit [default: keep]
     ///

@@ -10,7 +10,7 @@ use crate::fs::input::outside;
 use crate::picture::mask::MaskError;
 use crate::publish::PublishError;
 use crate::slot::SlotError;
-use codec::{CodecError, Object};
+use codec::{CodecError, Format, Object};
 
 /// Why one picture failed. The others go on.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,20 @@ pub enum PictureError {
     /// There was no memory for it.
     #[error(transparent)]
     Slot(#[from] SlotError),
+    /// It is not done in parts, and needs more than the whole memory bound.
+    #[error(
+        "the picture needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory to {needed}: \
+         it is done as a whole, {}",
+        why_whole(*format)
+    )]
+    WholeTooLarge {
+        /// Bytes that it needs.
+        needed: u64,
+        /// Bytes that `--memory` allows.
+        allowed: u64,
+        /// The format of its file.
+        format: Format,
+    },
     /// Its output could not be written.
     #[error(transparent)]
     Publish(#[from] PublishError),
@@ -100,6 +114,7 @@ impl PictureError {
     pub fn exceeds_memory(&self) -> bool {
         match self {
             Self::Slot(SlotError::LargerThanMemory { .. })
+            | Self::WholeTooLarge { .. }
             | Self::Codec(CodecError::LargerThanMemory { .. }) => true,
             Self::Page { error, .. } => error.exceeds_memory(),
             _ => false,
@@ -138,6 +153,7 @@ impl PictureError {
             Self::Page { error, .. } => error.is_transient(),
             Self::Mask(error) => error.is_transient(),
             Self::TooManyBins { .. }
+            | Self::WholeTooLarge { .. }
             | Self::PagesDiffer
             | Self::OwnRange
             | Self::OtherRescale
@@ -155,6 +171,7 @@ impl PictureError {
             Self::Read(_) | Self::Bug(_) => true,
             Self::Changed
             | Self::Slot(_)
+            | Self::WholeTooLarge { .. }
             | Self::Publish(_)
             | Self::TooManyBins { .. }
             | Self::PagesDiffer
@@ -232,6 +249,14 @@ impl PictureError {
     /// Returns what it means that an object cannot be read.
     pub(crate) fn of_store(error: store::Error) -> Self {
         if error.is_precondition() { Self::Changed } else { Self::Read(io::Error::other(error)) }
+    }
+}
+
+/// Returns why a picture in a format is not done in bands of rows, for people.
+fn why_whole(format: Format) -> &'static str {
+    match format {
+        Format::Tiff => "as this TIFF is stored or with these settings; others are done in bands of rows",
+        _ => "and only TIFFs that stay TIFFs are done in bands of rows",
     }
 }
 

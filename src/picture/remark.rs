@@ -64,6 +64,7 @@ impl Remark {
                 "its OME-XML is in another file, which it names, so keep them together"
             }
             Self::Codec(Codec::WithoutMasks) => "its masks of valid pixels were left out",
+            Self::Codec(Codec::WithoutLabels) => "the photographs of its label and glass were left out",
             Self::Codec(Codec::Sparse) => "parts of it were never written; they are 0 or its no-data value",
             Self::Codec(Codec::WithoutChannel) => {
                 "its channel besides colours and alpha has no place in that format and was left out"
@@ -166,6 +167,9 @@ impl Remark {
             }
             Self::Codec(Codec::WithoutMasks) => {
                 format!("{count} TIFF{plural} without masks of valid pixels")
+            }
+            Self::Codec(Codec::WithoutLabels) => {
+                format!("{count} slide{plural} without the photographs of label and glass")
             }
             Self::Codec(Codec::Sparse) => {
                 format!(

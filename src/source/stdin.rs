@@ -97,5 +97,5 @@ fn unkept(error: &io::Error) -> Error {
 }
 
 fn too_long(limits: &Limits) -> CodecError {
-    CodecError::too_long("standard input", limits.max_bytes)
+    CodecError::too_long("standard input", limits.max_bytes, None)
 }

@@ -1,6 +1,7 @@
 //! Why a picture could not be read or written.
 
 use super::{Format, Object};
+use equalize::Layout;
 
 /// Why a picture could not be read or written, in words for the user. The caller adds the path.
 #[derive(Debug, thiserror::Error)]
@@ -41,14 +42,14 @@ pub enum CodecError {
         feature: &'static str,
     },
     /// The picture exceeds limits.
-    #[error("too large: {what} exceeds {}", listed(exceeded))]
+    #[error("too large: {what} exceeds {}", listed(exceeded, true))]
     TooLarge {
         /// What is too large, with its size: "60000x60000 pixels in 3600000000 bytes".
         what: String,
         /// All limits that it is known to exceed, at least one.
         exceeded: Vec<Limit>,
-        /// How many bytes of memory the pixels need, if it is for these.
-        pixel_bytes: Option<u64>,
+        /// What the pixels need, if it is for these.
+        needs: Option<MemoryNeeds>,
     },
     /// The file, or what it says besides its pixels, does not fit into memory.
     #[error("{what} takes more memory than the {allowed} bytes that --memory allows; raise --memory")]
@@ -108,6 +109,24 @@ pub enum CodecError {
     },
 }
 
+/// What a picture needs that is too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryNeeds {
+    /// The layout of what is in memory at once: the picture, or a band of it.
+    pub layout: Layout,
+    /// The rows of the picture if it is done in bands.
+    pub height_of_bands: Option<u32>,
+    /// Bytes of memory for that and beside it, for whoever decodes and encodes it.
+    pub bytes: u64,
+}
+
+impl MemoryNeeds {
+    /// Returns what the pixels of a picture need, of which nothing else is known yet.
+    pub(super) fn of_pixels(layout: Layout) -> Self {
+        Self { layout, height_of_bands: None, bytes: layout.bytes() }
+    }
+}
+
 /// A limit on the size of pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -115,22 +134,31 @@ pub struct Limit {
     pub value: String,
     /// The flag that raises it.
     pub flag: &'static str,
+    /// The least value that would do, where known.
+    pub enough: Option<u64>,
 }
 
 impl Limit {
-    pub(super) fn of_pixels(most: u64) -> Self {
-        Self { value: format!("{most} pixels"), flag: "--max-pixels" }
+    pub(super) fn of_pixels(most: u64, enough: u64) -> Self {
+        Self { value: format!("{most} pixels"), flag: "--max-pixels", enough: Some(enough) }
     }
 
-    pub(super) fn of_bytes(most: u64) -> Self {
-        Self { value: format!("{most} bytes"), flag: "--max-bytes" }
+    pub(super) fn of_bytes(most: u64, enough: Option<u64>) -> Self {
+        Self { value: format!("{most} bytes"), flag: "--max-bytes", enough }
+    }
+
+    /// Returns the flag with the value that would do.
+    fn raised(&self) -> String {
+        self.enough.map_or_else(|| self.flag.to_owned(), |enough| format!("{} {enough}", self.flag))
     }
 }
 
-/// Names limits, and the flags that raise them.
-fn listed(limits: &[Limit]) -> String {
+/// Names limits, and the flags that raise them, perhaps with values that would do.
+fn listed(limits: &[Limit], with_values: bool) -> String {
     let values = enumerated(&limits.iter().map(|limit| &*limit.value).collect::<Vec<_>>());
-    let flags = enumerated(&limits.iter().map(|limit| limit.flag).collect::<Vec<_>>());
+    let flags = limits.iter().map(|limit| if with_values { limit.raised() } else { limit.flag.to_owned() });
+    let flags = flags.collect::<Vec<_>>();
+    let flags = enumerated(&flags.iter().map(String::as_str).collect::<Vec<_>>());
     match limits {
         [_] => format!("the limit of {values}; raise it with {flags}"),
         _ => format!("the limits of {values}; raise them with {flags}"),
@@ -172,24 +200,26 @@ impl CodecError {
             Self::BeyondLevels { levels, .. } => format!(
                 "a sample is none of {levels} levels; use another number of --levels, or --levels full"
             ),
-            Self::TooLarge { exceeded, .. } => format!("too large: over {}", listed(exceeded)),
+            Self::TooLarge { exceeded, .. } => format!("too large: over {}", listed(exceeded, false)),
             error => error.to_string(),
         }
     }
 
-    /// A [`CodecError::TooLarge`] about something that has more than the `most` bytes of the limit.
-    pub fn too_long(what: impl Into<String>, most: u64) -> Self {
-        let exceeded = vec![Limit::of_bytes(most)];
-        Self::TooLarge { what: what.into(), exceeded, pixel_bytes: None }
+    /// A [`CodecError::TooLarge`] about something that has more than the `most` bytes of the limit: so many, where known.
+    pub fn too_long(what: impl Into<String>, most: u64, bytes: Option<u64>) -> Self {
+        let exceeded = vec![Limit::of_bytes(most, bytes)];
+        Self::TooLarge { what: what.into(), exceeded, needs: None }
     }
 
-    /// Adds `--memory` to the limits that a picture exceeds, if its pixels need more than it allows.
+    /// Adds `--memory` to the limits that a picture exceeds, if the bytes that `of` says of its needs are more than are `allowed`.
     #[must_use]
-    pub fn within_memory(mut self, allowed: u64) -> Self {
-        if let Self::TooLarge { exceeded, pixel_bytes: Some(needed), .. } = &mut self
-            && *needed > allowed
-        {
-            exceeded.push(Limit { value: format!("{allowed} bytes of memory"), flag: "--memory" });
+    pub fn within_memory(mut self, allowed: u64, of: impl FnOnce(&MemoryNeeds) -> u64) -> Self {
+        if let Self::TooLarge { exceeded, needs: Some(needs), .. } = &mut self {
+            let needed = of(needs);
+            if needed > allowed {
+                let value = format!("{allowed} bytes of memory");
+                exceeded.push(Limit { value, flag: "--memory", enough: Some(needed) });
+            }
         }
         self
     }

@@ -80,7 +80,7 @@ impl Format {
         match self {
             Self::Png => &["png", "apng"],
             Self::Jpeg => &["jpg", "jpeg", "jpe", "jfif"],
-            Self::Tiff => &["tif", "tiff"],
+            Self::Tiff => &["tif", "tiff", "svs"],
             Self::Pnm => &["pnm", "pgm", "ppm", "pam", "pbm", "pfm"],
             Self::Bmp => &["bmp", "dib"],
             Self::WebP => &["webp"],

@@ -56,7 +56,7 @@ pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<u64, Co
 /// Refuses a file whose length is over the limit.
 pub(super) fn check_length(length: u64, limits: &Limits) -> Result<(), CodecError> {
     if length > limits.max_bytes {
-        return Err(too_long(&length.to_string(), limits));
+        return Err(too_long(&length.to_string(), Some(length), limits));
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ pub(super) fn read_rest<'b>(
     let left = most.saturating_sub(buffer.len() as u64);
     waiting_for_file(|| file.take(left).read_to_end(buffer))?;
     if buffer.len() as u64 > limits.max_bytes {
-        return Err(too_long(&format!("more than {}", limits.max_bytes), limits));
+        return Err(too_long(&format!("more than {}", limits.max_bytes), None, limits));
     }
     Ok(buffer)
 }
@@ -104,8 +104,8 @@ pub(super) fn read_full(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-fn too_long(bytes: &str, limits: &Limits) -> CodecError {
-    CodecError::too_long(format!("a file of {bytes} bytes"), limits.max_bytes)
+fn too_long(bytes: &str, length: Option<u64>, limits: &Limits) -> CodecError {
+    CodecError::too_long(format!("a file of {bytes} bytes"), limits.max_bytes, length)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
 use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use super::stated::Stated;
-use super::{CodecError, Format, Limits, Native, Other, Payload, tiff};
+use super::{CodecError, Format, Limits, MemoryNeeds, Native, Other, Payload, tiff};
 use boxes::{Boxes, Content};
 use equalize::{Depth, Layout, Pixel};
 use exif::upright;
@@ -53,7 +53,7 @@ pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Box<dyn Decode>, Cod
     let (mut image, pieces) = begin(&boxes.codestream, &tracker)?;
     let (layout, others) = layout(&image)?;
     // Before the decoder takes memory for what is proportional to the picture.
-    limits.check(&layout, layout.bytes())?;
+    limits.check(&layout, layout.bytes(), || Some(MemoryNeeds::of_pixels(layout)))?;
     let samples = samples_bytes(&layout, others);
     tracker.expand_limit(usize::try_from(samples).unwrap_or(usize::MAX - BESIDE as usize));
     for chunk in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {

@@ -105,7 +105,7 @@ mod xmp;
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
 pub use cores::{Core, Cores};
-pub use error::{CodecError, Limit};
+pub use error::{CodecError, Limit, MemoryNeeds};
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
 pub use gif::QuantizationError;
@@ -175,6 +175,7 @@ impl Decoded {
         let to = target.format_for(self.format);
         let encoder = match (&self.native, to) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
+            (Native::Tiff(native), Format::Tiff) if self.restored().is_some() => native.aside_bytes(),
             _ if self.restored().is_some() => 0,
             (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
             _ => {

@@ -19,6 +19,7 @@ mod half;
 mod hidden;
 mod kind;
 mod mapping;
+mod means;
 mod survey;
 mod to_levels;
 mod to_samples;
@@ -29,6 +30,7 @@ use hidden::Hidden;
 pub(super) use kind::Kind;
 use kind::Value;
 use mapping::Mapping;
+pub(super) use means::{Boxes, Cut, Pixels};
 use to_levels::survey;
 pub(super) use to_samples::Piece;
 

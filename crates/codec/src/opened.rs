@@ -18,8 +18,8 @@ use super::mapped::{self, Purpose};
 use super::pages::Pages;
 use super::uncounted::{self, Mask};
 use super::{
-    CodecError, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds,
-    encoder_bytes, tiff,
+    CodecError, CompressedJpeg, Decoded, Format, LevelCount, Limits, MemoryNeeds, Payload, Range, Target,
+    WorkspaceNeeds, encoder_bytes, tiff,
 };
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
@@ -119,12 +119,10 @@ impl Opened<'_> {
         let decoder = facts.heap_bytes();
         let restored = self.restored();
         let kept = restored.map_or(0, |form| form.kept_bytes(self.written.pixels()));
+        let own = facts.encoder_bytes(self.output, &self.written);
         let encoder = match restored {
-            Some(form) => tiff::bytes_of_rows(form.row_bytes(&self.written)),
-            None => {
-                let own = facts.encoder_bytes(self.output, &self.written);
-                own.unwrap_or_else(|| encoder_bytes(self.output, &self.written_frame()))
-            }
+            Some(form) => tiff::bytes_of_rows(form.row_bytes(&self.written)) + own.unwrap_or(0),
+            None => own.unwrap_or_else(|| encoder_bytes(self.output, &self.written_frame())),
         };
         let metadata = facts.metadata();
         let uncovered = self.source.layout_in(self.gray);
@@ -354,9 +352,22 @@ impl Opened<'_> {
             bytes = (bytes / u64::from(layout.height)).saturating_mul(height.into());
             layout.height = height;
         }
-        match limits.check(&layout, bytes) {
+        match limits.check(&layout, bytes, || None) {
             Ok(()) => input::check_length(length, limits),
-            Err(_) => limits.check(&layout, bytes.max(length)),
+            Err(_) => limits.check(&layout, bytes.max(length), || self.needs()),
         }
+    }
+
+    /// Returns what the picture needs, if that can be told in numbers.
+    fn needs(&self) -> Option<MemoryNeeds> {
+        /// More than any machine has: sums of such numbers would overflow.
+        const BEYOND: u64 = 1 << 48;
+        if self.stored_bytes() > BEYOND {
+            return None;
+        }
+        let layout = self.layout();
+        let height_of_bands = self.pages.as_ref().and_then(Pages::height_of_bands);
+        let bytes = (self.lead() + self.slot_bytes()) as u64 + self.heap_bytes();
+        Some(MemoryNeeds { layout, height_of_bands, bytes })
     }
 }

@@ -25,6 +25,8 @@ pub enum Remark {
     WithoutOverviews,
     /// Masks in a TIFF were left out.
     WithoutMasks,
+    /// The photographs of a slide's label and glass were left out.
+    WithoutLabels,
     /// A TIFF's OME-XML tells of pictures in other files too.
     OneOfSeries,
     /// A TIFF's OME-XML only names another file, in which its metadata are.
@@ -77,8 +79,9 @@ impl Decoded {
                     tiff.had_layers.then_some(Remark::WithoutLayers),
                     channel,
                     tiff.was_sparse.then_some(Remark::Sparse),
-                    tiff.had_smaller.then_some(Remark::WithoutOverviews),
+                    tiff.loses_overviews(to).then_some(Remark::WithoutOverviews),
                     tiff.had_masks.then_some(Remark::WithoutMasks),
+                    tiff.had_labels.then_some(Remark::WithoutLabels),
                     (tiff.is_of_series && to == Format::Tiff).then_some(Remark::OneOfSeries),
                     (tiff.has_ome_elsewhere && to == Format::Tiff).then_some(Remark::MetadataElsewhere),
                 ]

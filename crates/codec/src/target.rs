@@ -6,7 +6,7 @@ use std::str::FromStr;
 use equalize::Layout;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{CodecError, Limit};
+use crate::error::{CodecError, Limit, MemoryNeeds};
 use crate::format::Format;
 use crate::range::Range;
 use crate::window::Window;
@@ -21,18 +21,24 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Refuses a picture of more pixels, or whose pixels take more of these `bytes`, by one error for both.
-    pub(crate) fn check(&self, layout: &Layout, bytes: u64) -> Result<(), CodecError> {
-        let has_many = (layout.pixels() > self.max_pixels).then(|| Limit::of_pixels(self.max_pixels));
+    /// Refuses a picture of more pixels, or whose pixels take more of these `bytes`, by one error for both; it has what the picture `needs`.
+    pub(crate) fn check(
+        &self,
+        layout: &Layout,
+        bytes: u64,
+        needs: impl FnOnce() -> Option<MemoryNeeds>,
+    ) -> Result<(), CodecError> {
+        let pixels = layout.pixels();
+        let has_many = (pixels > self.max_pixels).then(|| Limit::of_pixels(self.max_pixels, pixels));
         let is_long = bytes > self.max_bytes || usize::try_from(bytes).is_err();
         let in_bytes = if is_long { format!(" in {bytes} bytes") } else { String::new() };
-        let is_long = is_long.then(|| Limit::of_bytes(self.max_bytes));
+        let is_long = is_long.then(|| Limit::of_bytes(self.max_bytes, Some(bytes)));
         let exceeded: Vec<Limit> = has_many.into_iter().chain(is_long).collect();
         if exceeded.is_empty() {
             return Ok(());
         }
         let what = format!("{}x{} pixels{in_bytes}", layout.width, layout.height);
-        Err(CodecError::TooLarge { what, exceeded, pixel_bytes: Some(bytes) })
+        Err(CodecError::TooLarge { what, exceeded, needs: needs() })
     }
 }
 
@@ -153,6 +159,8 @@ pub struct Target {
     pub adds_colours: bool,
     /// Whether each page of a file goes into a file of its own.
     pub splits: bool,
+    /// Whether smaller versions of pictures in a TIFF are made again.
+    pub overviews: bool,
     /// Whether DICOM's segmentations are taken as pictures of their labels.
     pub segmentations: bool,
     /// What is done to the picture, if its file is to tell.
@@ -174,6 +182,7 @@ impl Target {
         no_data: None,
         adds_colours: false,
         splits: false,
+        overviews: true,
         segmentations: false,
         derivation: None,
     };

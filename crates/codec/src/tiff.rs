@@ -8,7 +8,7 @@
 //!
 //! Written: pictures in tiles where they were, else in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, faxes), with LZW
 //! or deflate. Every tag is kept that describes neither the storage of the pixels nor their contrast. The pages of a file are read and
-//! written one by one ([`stack`]); smaller versions of pictures and masks are left out.
+//! written one by one ([`stack`], [`writer`]); smaller versions of pictures are made again ([`pyramid`]), and masks are left out.
 //!
 //! Regular files are not read as a whole: tags are read through a window on the file, strips and tiles one by one, uncompressed ones
 //! straight into the slot.
@@ -34,6 +34,7 @@ mod channels;
 mod colours;
 mod deflate;
 mod dimensions;
+mod directories;
 mod fax;
 mod gdal;
 mod header;
@@ -42,18 +43,24 @@ mod jpeg;
 mod lzw;
 mod method;
 mod other;
+mod overviews;
 mod pages;
 mod parts;
 mod predictor;
+mod pyramid;
 mod refused;
 mod samples;
+mod slide;
 mod stack;
 mod strips;
 mod tags;
 mod tiles;
 mod values;
 mod volume;
+mod whole;
 mod write;
+mod writer;
+mod written;
 mod zstd;
 
 use arrangement::Change;
@@ -61,14 +68,17 @@ pub(super) use bands::Bands;
 pub(super) use colours::divide_alpha_out;
 use header::Header;
 use method::Method;
-use pages::{Company, Pictures};
+use pages::{Company, Pictures, Smaller};
 use parts::Parts;
+use pyramid::Pyramid;
 use samples::Colours;
-pub(super) use stack::{Place, Stack, Writer};
+pub(super) use stack::{Place, Stack};
 use strips::{Raster, Shape};
 pub(super) use tags::exif_has_resolution;
 use values::FirstPage;
-pub(super) use write::{bytes_of_rows, encode, heap_bytes};
+pub(super) use whole::encode;
+pub(super) use write::{bytes_of_rows, heap_bytes};
+pub(super) use writer::Writer;
 
 /// What is remembered of a TIFF for writing it back.
 #[derive(Debug)]
@@ -85,16 +95,20 @@ pub(super) struct Native {
     big: bool,
     /// How it is cut, if that is to stay so.
     shape: Option<Shape>,
-    /// The bytes of the tiles that an encoder holds at a time, besides rows.
-    tile_bytes: u64,
+    /// The smaller versions that are made again.
+    pyramid: Pyramid,
+    /// The bytes of heap that an encoder takes besides rows, for tiles and overviews.
+    aside_bytes: u64,
     /// Whether parts of it were never written.
     pub(super) was_sparse: bool,
     /// Whether layers were left out.
     pub(super) had_layers: bool,
-    /// Whether smaller versions of the picture were left out.
-    pub(super) had_smaller: bool,
+    /// Whether smaller versions of the picture were left out that nobody asked to leave out.
+    had_smaller: bool,
     /// Whether masks were left out.
     pub(super) had_masks: bool,
+    /// Whether photographs of a slide's label and glass were left out.
+    pub(super) had_labels: bool,
     /// Whether its colours were inks.
     pub(super) had_inks: bool,
     /// Whether its OME-XML tells of other files.
@@ -113,16 +127,27 @@ pub(super) struct Native {
 impl Native {
     /// Returns the bytes of the tags.
     pub(super) fn metadata_bytes(&self) -> u64 {
-        self.kept.bytes_of_values()
+        let of_overviews = self.pyramid.overviews.iter().map(|overview| overview.kept.bytes_of_values());
+        self.kept.bytes_of_values() + of_overviews.sum::<u64>()
+    }
+
+    /// Returns the bytes of heap that an encoder takes besides rows, for tiles and overviews.
+    pub(super) fn aside_bytes(&self) -> u64 {
+        self.aside_bytes
+    }
+
+    /// Returns whether smaller versions of the picture are left out of a file in a format that nobody asked to leave out.
+    pub(super) fn loses_overviews(&self, to: Format) -> bool {
+        self.had_smaller || to != Format::Tiff && !self.pyramid.overviews.is_empty()
     }
 
     /// Returns the bytes of heap in use until the picture is encoded as a TIFF.
     pub(super) fn heap_bytes(&self, layout: &Layout) -> u64 {
         match &self.other {
             Some(other) => {
-                self.tile_bytes + other.len() as u64 + bytes_of_rows(row_bytes(layout, self.others))
+                self.aside_bytes + other.len() as u64 + bytes_of_rows(row_bytes(layout, self.others))
             }
-            None => self.tile_bytes + bytes_of_rows(row_bytes(layout, self.interleaved - 1)),
+            None => self.aside_bytes + bytes_of_rows(row_bytes(layout, self.interleaved - 1)),
         }
     }
 }
@@ -137,7 +162,9 @@ pub(super) struct Source<'a> {
     start: u64,
     /// Bytes of heap that reading takes.
     tool_bytes: u64,
-    /// What accompanies the picture and is left out.
+    /// The smaller versions that may be made again.
+    pyramid: Pyramid,
+    /// What accompanies the picture and is left out in any case.
     company: Company,
     /// The pages, if this is the first of several.
     stack: Option<Stack>,
@@ -154,6 +181,8 @@ pub(super) struct Selection {
     pub(super) no_data: Option<f64>,
     /// The bytes of pixels above which a picture is cut into bands.
     pub(super) most_at_once: u64,
+    /// Whether smaller versions of it are made again.
+    pub(super) keeps_overviews: bool,
 }
 
 impl<'a> Source<'a> {
@@ -164,7 +193,7 @@ impl<'a> Source<'a> {
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
         budget: &mut dyn Budget,
-        Selection { place, no_data, most_at_once }: Selection,
+        Selection { place, no_data, most_at_once, keeps_overviews }: Selection,
     ) -> Result<Self, CodecError> {
         let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
         let mut file = Reader::new(file, buffer, limits, budget)?;
@@ -176,20 +205,20 @@ impl<'a> Source<'a> {
         refused::refuse_others(&file, &directory)?;
         let mut pictures = match place {
             Some(_) => Pictures::at(first),
-            None => Pictures::find(&mut file, form, first)?,
+            None => Pictures::find(&mut file, form, first, slide::is_one(&directory))?,
         };
         if pictures.places[0] != first {
             directory = read_directory(&mut file, form, pictures.places[0], budget)?;
         }
-        let below = pages::below(&mut file, form, &directory)?;
-        pictures.company.smaller |= below.smaller;
-        pictures.company.masks |= below.masks;
+        let at = pictures.places[0];
+        let beside = pages::beside(&mut file, form, (at, &directory), slide::is_one(&directory))?;
+        pictures.company.masks |= beside.has_masks;
+        pictures.company.labels |= beside.has_labels;
         let first_page = place.map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
         let channel = place.map_or(0, |place| place.channel);
         let mut header = Header::new(&directory, form, &first_page, channel, no_data)?;
         parts::check(&header, limits)?;
-        let company = pictures.company;
-        let first = pictures.places[0];
+        let mut company = pictures.company;
         let stack = match place {
             Some(place) => {
                 place.check(&header)?;
@@ -198,7 +227,17 @@ impl<'a> Source<'a> {
             None => Stack::new(&file, (&header, first_page), &mut directory, pictures)?,
         };
         let is_alone = place.is_none() && stack.is_none();
-        let bands = Bands::of(&header, first, first_page, most_at_once).filter(|_| is_alone);
+        let is_joined =
+            stack.as_ref().is_some_and(Stack::is_joined) || place.is_some_and(|place| place.is_joined());
+        let smaller: &[Smaller] = if is_joined { &[] } else { &beside.smaller };
+        let (mut pyramid, are_all) =
+            Pyramid::find(&mut file, (at, &directory), (&header, &first_page), smaller)?;
+        company.smaller |= !are_all || is_joined && !beside.smaller.is_empty();
+        if !keeps_overviews {
+            pyramid.overviews.clear();
+            company.smaller = false;
+        }
+        let bands = Bands::of((&header, &pyramid), at, first_page, most_at_once).filter(|_| is_alone);
         if let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) {
             place.narrow(&mut directory, &mut header);
         }
@@ -207,7 +246,7 @@ impl<'a> Source<'a> {
         let row = header.row_bytes(header.layout.width);
         let tool_bytes =
             if header.kind.is_some() { mapped::heap_bytes(&parts, row) } else { parts.tool_bytes() };
-        Ok(Self { file, header, directory, start, tool_bytes, company, stack, bands })
+        Ok(Self { file, header, directory, start, tool_bytes, pyramid, company, stack, bands })
     }
 
     /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
@@ -266,11 +305,26 @@ impl<'a> Source<'a> {
         is_cut.then(|| bands::shape(header))
     }
 
-    /// Returns the bytes of the tiles that an encoder holds at a time, besides rows.
-    fn tile_bytes(&self) -> u64 {
-        let Some(Shape::Tiles { width, height }) = self.shape() else { return 0 };
-        let pixel = self.header.samples * self.header.layout.depth.bytes();
-        bytes_of_rows(u64::from(width) * u64::from(height) * pixel as u64)
+    /// Returns how the picture is written as pixels of a layout, or as samples that are made again if it `restores` them.
+    fn raster(&self, layout: &Layout, restores: bool) -> Raster {
+        let raster = match self.header.mapped() {
+            Some(form) if restores => Raster::of_form(&form, layout),
+            // Those that become levels lose the channels behind their colours.
+            Some(_) => Raster::of_levels(layout, 0),
+            None => Raster::of_levels(layout, self.header.others),
+        };
+        Raster { shape: self.shape(), ..raster }
+    }
+
+    /// Returns the bytes of heap that an encoder takes besides rows, for tiles and overviews.
+    fn aside_bytes(&self) -> u64 {
+        let raster = self.raster(&self.header.layout, true);
+        let raster = Raster { others: raster.others + self.header.channels.stride() - 1, ..raster };
+        let tile = raster.tile().map_or(0, |_| bytes_of_rows((raster.part_row() * raster.rows()) as u64));
+        let is_cut_again = raster.tile().is_some() && self.header.kind.is_some();
+        let row_of_tiles = if is_cut_again { (raster.row() * raster.rows()) as u64 } else { 0 };
+        let pyramid = self.pyramid.heap_bytes(&raster, self.header.is_band());
+        tile.saturating_add(row_of_tiles).saturating_add(pyramid)
     }
 }
 
@@ -279,16 +333,9 @@ impl Describe for Source<'_> {
         if self.header.method.written() != method::Compression::Stored {
             return None;
         }
-        let row = match self.header.mapped().filter(|_| restores) {
-            Some(form) => form.row_bytes(layout),
-            // Those that become levels lose the channels behind their colours.
-            None if self.header.kind.is_some() => row_bytes(layout, 0),
-            None => {
-                let raster = Raster::of_levels(layout, self.header.others);
-                return Some(Raster { shape: self.shape(), ..raster }.all_bytes());
-            }
-        };
-        row.checked_mul(layout.height.into())
+        let raster = self.raster(layout, restores);
+        let overviews = if self.header.is_band() { 0 } else { self.pyramid.stored_bytes(&raster)? };
+        raster.all_bytes().checked_add(overviews)
     }
 
     fn layout(&self) -> Layout {
@@ -339,8 +386,8 @@ impl Describe for Source<'_> {
 
     fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
         let bytes = match self.header.other_bytes() {
-            0 => self.tile_bytes() + bytes_of_rows(row_bytes(layout, self.header.channels.stride() - 1)),
-            other => self.tile_bytes() + other + bytes_of_rows(row_bytes(layout, self.header.others)),
+            0 => self.aside_bytes() + bytes_of_rows(row_bytes(layout, self.header.channels.stride() - 1)),
+            other => self.aside_bytes() + other + bytes_of_rows(row_bytes(layout, self.header.others)),
         };
         (to == Format::Tiff).then_some(bytes)
     }
@@ -372,7 +419,7 @@ impl Decode for Source<'_> {
                 && header.stated.is_some_and(|stated| stated.place == Levels::Low),
             leaves,
         };
-        let (compression, shape, tile_bytes) = (header.method.written(), self.shape(), self.tile_bytes());
+        let (compression, shape, aside_bytes) = (header.method.written(), self.shape(), self.aside_bytes());
         let big = header.form.big;
         let states_no_data = header.no_data.is_some() && self.directory.get(tags::GDAL_NODATA).is_some();
         let still_true = [
@@ -385,11 +432,9 @@ impl Decode for Source<'_> {
         let (had_ome, is_of_series) = (ome.is_some(), ome.is_some_and(arrangement::has_several_files));
         let has_ome_elsewhere = ome.is_some_and(arrangement::is_elsewhere);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
-        let Company { smaller: had_smaller, masks: had_masks } = self.company;
-        let mut kept = tags::kept(self.directory, change, &still_true);
-        if let Some(value) = header.no_data_of_user().filter(|_| kept.get(tags::GDAL_NODATA).is_some()) {
-            kept.set(tags::GDAL_NODATA, gdal::no_data_text(value));
-        }
+        let Company { smaller: had_smaller, masks: had_masks, labels: had_labels } = self.company;
+        let keep = |directory| kept(directory, header, change, &still_true);
+        let (kept, pyramid) = (keep(self.directory), self.pyramid.keeping(keep));
         let mut metadata = tags::metadata(&kept);
         let had_inks = header.colours == Colours::Cmyk;
         if had_inks {
@@ -405,13 +450,15 @@ impl Decode for Source<'_> {
                 others,
                 before_alpha: header.before_alpha,
                 shape,
-                tile_bytes,
+                pyramid,
+                aside_bytes,
                 interleaved: header.channels.stride(),
                 big,
                 had_layers,
                 had_inks,
                 had_smaller,
                 had_masks,
+                had_labels,
                 was_sparse,
                 is_of_series,
                 has_ome_elsewhere,
@@ -441,6 +488,15 @@ fn read_directory(
         return Err(malformed("a profile or other metadata lie outside the file; it may be truncated"));
     }
     Ok(directory)
+}
+
+/// Returns the tags to pass on of a directory of a picture with this header, or of an overview of it.
+fn kept(directory: ifd::Directory, header: &Header, change: Change, still_true: &[u16]) -> ifd::Directory {
+    let mut kept = tags::kept(directory, change, still_true);
+    if let Some(value) = header.no_data_of_user().filter(|_| kept.get(tags::GDAL_NODATA).is_some()) {
+        kept.set(tags::GDAL_NODATA, gdal::no_data_text(value));
+    }
+    kept
 }
 
 /// Returns the bytes of a row of pixels with this many more samples each.

@@ -20,7 +20,7 @@ use crate::slot::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, MemoryNeeds, Opened};
 use equalize::{Colour, Layout, Method, Operation, planes};
 use lanes::Order;
 use tracing::trace_span;
@@ -82,7 +82,7 @@ fn open_input(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(Fil
 }
 
 fn too_long(length: u64, limits: &Limits) -> CodecError {
-    CodecError::too_long(format!("an object of {length} bytes"), limits.max_bytes)
+    CodecError::too_long(format!("an object of {length} bytes"), limits.max_bytes, Some(length))
 }
 
 impl Budget for Held {
@@ -267,14 +267,24 @@ impl Loader<'_> {
             let this = Self { order, divided, ..*self };
             this.check_order(&opened, job)?;
             let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
-            Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
+            let admitted = self.run.machine.pool.admits(needed.saturating_add(held.bytes()));
+            admitted.map_err(|why| lacking(why, &opened, pages.is_none()))
         })
     }
 
     /// Has an error about a picture's size name `--memory` too, if that would be in its way next.
     fn with_memory(&self, error: CodecError) -> CodecError {
         let (_, allowed) = self.run.machine.pool.memory();
-        error.within_memory(allowed)
+        error.within_memory(allowed, |needs| self.bytes_of_needs(needs))
+    }
+
+    /// Returns the bytes of memory that a picture with these needs takes in all.
+    fn bytes_of_needs(&self, needs: &MemoryNeeds) -> u64 {
+        let divided = needs.height_of_bands.map_or(Divided::Pages(1), |height| Divided::Bands { height });
+        let pass = if needs.height_of_bands.is_some() { Pass::Count } else { Pass::Only };
+        let this = Self { order: self.run.order_of(self.settings, &pass, divided), divided, ..*self };
+        let behind = this.order.slot_bytes(&needs.layout).saturating_sub(needs.layout.bytes());
+        needs.bytes.saturating_add(behind).saturating_add(this.scratch_bytes(&needs.layout))
     }
 
     /// Decodes a picture into slots, or copies its file there if a device decodes it.
@@ -387,7 +397,8 @@ impl Loader<'_> {
         drop(working);
         let class = Class::new(opened.format(), &opened.layout());
         self.foresee(&opened);
-        let empty = self.take_empty(&opened, held, &work.attempts)?;
+        let empty = self.take_empty(&opened, held, &work.attempts);
+        let empty = empty.map_err(|why| lacking(why, &opened, work.page.is_none()))?;
         let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
         if let Some(next) = next {
             work.go_on_with(next);
@@ -493,6 +504,16 @@ impl Loader<'_> {
         let scratch = self.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok((slots, content, decoded))
+    }
+}
+
+/// Returns the error of a picture that found no slot: what is not done in parts says so.
+fn lacking(error: SlotError, opened: &Opened<'_>, is_whole: bool) -> PictureError {
+    match error {
+        SlotError::LargerThanMemory { needed, allowed } if is_whole => {
+            PictureError::WholeTooLarge { needed, allowed, format: opened.format() }
+        }
+        error => error.into(),
     }
 }
 

@@ -76,6 +76,16 @@ impl Account {
         own.activity.done(picture);
     }
 
+    /// Records how many parts of a picture in progress are through, of how many.
+    pub(crate) fn part(&self, input: &Path, through: (usize, usize)) {
+        self.lock().own.activity.part(input, through);
+    }
+
+    /// Records that a picture is no longer in progress.
+    pub(crate) fn ended(&self, input: &Path) {
+        self.lock().own.activity.ended(input);
+    }
+
     /// Counts a file that is not a picture.
     pub(crate) fn skipped(&self) {
         self.lock().own.skipped += 1;

@@ -1,7 +1,8 @@
-//! What happened lately: how many pictures ended in each second and minute of the last, and the latest pictures that were done.
+//! What happened lately: how many pictures ended in each second and minute of the last, the latest pictures that were done, and how far those are
+//! that take long.
 
-use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -91,6 +92,8 @@ pub(crate) struct Activity {
     /// The latest first, each with its number.
     latest: VecDeque<(u64, DonePicture)>,
     last_number: u64,
+    /// The share that is through of pictures in progress of which there are parts.
+    in_parts: BTreeMap<PathBuf, f64>,
 }
 
 /// A picture of the latest, for those who ask.
@@ -116,6 +119,16 @@ pub(crate) struct Recent {
     /// By minutes of the last hour.
     hour: Vec<Ended>,
     latest: Vec<Shown>,
+    in_parts: Vec<InParts>,
+}
+
+/// A picture in progress of which parts are through, for those who ask.
+#[derive(Debug, Serialize)]
+pub(crate) struct InParts {
+    #[serde(serialize_with = "crate::fs::paths::as_json")]
+    input: PathBuf,
+    /// From 0 to 1.
+    share: f64,
 }
 
 impl Default for Activity {
@@ -126,6 +139,7 @@ impl Default for Activity {
             hour: Chart::new(Duration::from_secs(60), now),
             latest: VecDeque::new(),
             last_number: first_number(),
+            in_parts: BTreeMap::new(),
         }
     }
 }
@@ -144,6 +158,17 @@ impl Activity {
         self.last_number += 1;
         self.latest.push_front((self.last_number, picture));
         self.latest.truncate(LATEST);
+    }
+
+    /// Records how many parts of a picture in progress are through, of how many.
+    pub(crate) fn part(&mut self, input: &Path, (through, of): (usize, usize)) {
+        let share = (through as f64 / of.max(1) as f64).min(1.0);
+        self.in_parts.insert(input.to_owned(), share);
+    }
+
+    /// Records that a picture is no longer in progress.
+    pub(crate) fn ended(&mut self, input: &Path) {
+        self.in_parts.remove(input);
     }
 
     /// Counts a picture that failed for good.
@@ -176,6 +201,11 @@ impl Activity {
             minute: self.minute.buckets.iter().copied().collect(),
             hour: self.hour.buckets.iter().copied().collect(),
             latest: latest.collect(),
+            in_parts: self
+                .in_parts
+                .iter()
+                .map(|(input, &share)| InParts { input: input.clone(), share })
+                .collect(),
         }
     }
 }
@@ -203,6 +233,21 @@ mod tests {
         assert_eq!(recent.hour[BUCKETS - 1 - 3].done, 1);
         let recent = activity.recent(start + Duration::from_secs(100_000));
         assert_eq!((recent.hour, recent.minute.len()), (vec![Ended::default(); BUCKETS], BUCKETS));
+    }
+
+    #[test]
+    fn pictures_that_take_long_are_shown_with_their_share_until_they_end() {
+        let mut activity = Activity::default();
+        activity.part(Path::new("in/slide.tif"), (1, 8));
+        activity.part(Path::new("in/slide.tif"), (6, 8));
+        activity.part(Path::new("in/stack.tif"), (1, 2));
+        let shares = |activity: &mut Activity| {
+            let recent = activity.recent(Instant::now());
+            recent.in_parts.into_iter().map(|own| (own.input, own.share)).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(&mut activity), [("in/slide.tif".into(), 0.75), ("in/stack.tif".into(), 0.5)]);
+        activity.ended(Path::new("in/slide.tif"));
+        assert_eq!(shares(&mut activity), [("in/stack.tif".into(), 0.5)]);
     }
 
     #[test]

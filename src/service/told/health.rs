@@ -75,7 +75,7 @@ impl Health {
         }
     }
 
-    /// Records that a picture ended.
+    /// Records that a picture ended, or that a part of one is through.
     pub(crate) fn moved(&self) {
         self.lock().moved = Instant::now();
     }

@@ -51,6 +51,7 @@ pub(crate) struct Metrics {
     bytes_in: Family<Device, Counter>,
     bytes_out: Family<Device, Counter>,
     pixels: Family<Device, Counter>,
+    part_pixels: Counter,
     seconds: Histogram,
     stages: Family<InStage, Histogram, fn() -> Histogram>,
     files: Family<Waiting, Gauge>,
@@ -86,6 +87,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("histeqd");
         let to = &mut registry;
         let in_pipeline = "Time of a picture in the pipeline, from its job to its output";
+        let in_parts = "Pixels of pages and bands that are through, before their pictures are done";
         let up_to_16_s = Histogram::new(exponential_buckets(0.001, 2.0, 16));
         let by_stage: Family<_, _, fn() -> Histogram> = Family::new_with_constructor(stage_seconds);
         let held = "Whether new pictures are held back because outputs cannot be written";
@@ -108,6 +110,7 @@ impl Metrics {
                 Family::default(),
             ),
             pixels: registered(to, "pixels", "Pixels of pictures done", Family::default()),
+            part_pixels: registered(to, "part_pixels", in_parts, Counter::default()),
             seconds: measured(to, "picture", in_pipeline, Unit::Seconds, up_to_16_s),
             stages: measured(to, "stage", "Time of a picture in one stage", Unit::Seconds, by_stage),
             files: registered(to, "files", "Files not yet finished or put away, by phase", Family::default()),
@@ -170,6 +173,11 @@ impl Metrics {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.last_success.set(now.as_secs_f64());
+    }
+
+    /// Counts the pixels of a part that is through of a picture in progress.
+    pub(crate) fn part(&self, pixels: u64) {
+        self.part_pixels.inc_by(pixels);
     }
 
     /// Counts a picture that failed for good.
@@ -261,6 +269,7 @@ mod tests {
         times.add(Stage::Decode, Duration::from_millis(3));
         metrics.done(&DonePicture { device: "GPU 0".into(), times, ..DonePicture::for_tests(20) });
         metrics.failed();
+        metrics.part(300);
         metrics.gauge(&ServiceReport {
             waiting: 7,
             held: Some("no room".into()),
@@ -272,6 +281,7 @@ mod tests {
             "histeqd_pictures_total{result=\"failed\",device=\"\"} 1",
             "histeqd_output_bytes_total{device=\"GPU 0\"} 20",
             "histeqd_picture_seconds_count 1",
+            "histeqd_part_pixels_total 300",
             "histeqd_files{phase=\"waiting\"} 7",
             "histeqd_held 1",
             "histeqd_stage_seconds_sum{stage=\"decode\"} 0.003",

@@ -52,6 +52,19 @@ impl Reporter {
         &self.metrics
     }
 
+    /// Tells that a part of so many pixels of a picture in progress is through, and how many parts are, of how many.
+    pub(crate) fn part(&self, input: &Path, pixels: u64, through: (usize, usize)) {
+        self.health.moved();
+        self.metrics.part(pixels);
+        self.account.part(input, through);
+    }
+
+    /// Tells that a picture is no longer in progress, however it ended.
+    pub(crate) fn ended(&self, input: &Path) {
+        self.health.moved();
+        self.account.ended(input);
+    }
+
     /// Counts a picture that was done.
     pub(crate) fn done(&self, picture: DonePicture) {
         self.metrics.done(&picture);

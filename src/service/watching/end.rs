@@ -52,6 +52,7 @@ impl Watching<'_> {
                     self.failed(&begun.candidate, &error);
                 }
             }
+            Event::Part { input, pixels, through } => self.reporter.part(&input, pixels, through),
             // With --after, the file goes away.
             Event::Remarked { input, remark: remark @ Remark::WithHoles, .. } => {
                 warn!("note: {}: {}", Shown(&input), remark.of_one());
@@ -67,14 +68,13 @@ impl Watching<'_> {
             | Event::Stopping
             | Event::Load(_)
             | Event::Skipped { planned: false, .. }
-            | Event::Part { .. }
             | Event::Failed { planned: false, .. } => {}
         }
     }
 
     /// Takes a picture that has left the pipeline out of those in progress.
     fn take_ended(&mut self, input: &Path) -> Option<Begun> {
-        self.pictures.take_ended(input).inspect(|_| self.reporter.health().moved())
+        self.pictures.take_ended(input).inspect(|_| self.reporter.ended(input))
     }
 
     fn done(&mut self, begun: &Begun, picture: DonePicture) {

@@ -43,7 +43,7 @@ impl<'a> Data<'a> {
         let most = limits.max_bytes.saturating_add(1);
         let length = io::copy(&mut self.inflater(start).take(most), &mut io::sink()).map_err(not_inflated)?;
         if length > limits.max_bytes {
-            return Err(CodecError::too_long("what is deflated in it", limits.max_bytes));
+            return Err(CodecError::too_long("what is deflated in it", limits.max_bytes, None));
         }
         ask(budget, start + length, "a deflated data set")?;
         let mut bytes = Vec::new();

@@ -120,6 +120,12 @@ impl Outline {
         Self::ENTRY * self.entries.len() as u64 + contents.sum::<u64>()
     }
 
+    /// Returns the same without some tags, whose values are not read then.
+    pub(crate) fn without(mut self, tags: &[u16]) -> Self {
+        self.entries.retain(|(tag, _)| !tags.contains(tag));
+        self
+    }
+
     /// Reads the values.
     ///
     /// # Errors

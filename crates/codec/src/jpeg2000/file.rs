@@ -10,7 +10,7 @@ use crate::decode::{Decode, Describe, Wanted};
 use crate::metadata::{Metadata, MetadataBytes};
 use crate::samples::rescale;
 use crate::stated::Stated;
-use crate::{CodecError, Format, Limits, Native, Other, Payload};
+use crate::{CodecError, Format, Limits, MemoryNeeds, Native, Other, Payload};
 use equalize::{Depth, Layout, Pixel};
 
 /// The most tiles (T.800, A.4.2).
@@ -101,7 +101,7 @@ impl<'a> Source<'a> {
         let (start, size) = size.ok_or_else(|| malformed("its header is cut short or damaged"))?;
         // Before the decoder takes memory for what is proportional to them.
         let least = layout(&size, Pixel::Gray);
-        limits.check(&least, least.bytes())?;
+        limits.check(&least, least.bytes(), || Some(MemoryNeeds::of_pixels(least)))?;
         if size.tiles > MAX_TILES {
             return Err(malformed("it has more tiles than can be numbered"));
         }

@@ -37,6 +37,11 @@ impl NoData {
         self.least <= value && value <= self.greatest
     }
 
+    /// Returns the value, if it is one.
+    pub(crate) fn only(self) -> Option<f64> {
+        (!self.are_several()).then_some(self.least)
+    }
+
     /// Returns whether they are more than one.
     fn are_several(self) -> bool {
         self.least < self.greatest

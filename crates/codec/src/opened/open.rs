@@ -163,7 +163,8 @@ fn read_header<'a>(
             let may_be_cut =
                 target.format_for(Format::Tiff) == Format::Tiff && !target.splits && !is_looked_at;
             let most_at_once = if may_be_cut { budget.most_at_once() } else { u64::MAX };
-            let selection = tiff::Selection { place, no_data: target.no_data, most_at_once };
+            let (no_data, keeps_overviews) = (target.no_data, target.overviews);
+            let selection = tiff::Selection { place, no_data, most_at_once, keeps_overviews };
             let mut tiff = tiff::Source::open(file, buffer, limits, budget, selection)?;
             let bands = tiff.take_bands().map(pages::Source::TiffBands);
             let pages = bands.or_else(|| tiff.take_pages().map(pages::Source::Tiff));

@@ -4,9 +4,11 @@
 use super::channels::Channels;
 use super::header::Header;
 use super::method::Method;
-use super::stack::{Part, Place, Writer};
+use super::pyramid::Pyramid;
+use super::stack::{Part, Place};
 use super::strips::{STRIP, Shape};
 use super::values::FirstPage;
+use super::writer::Writer;
 
 /// The bands of a picture, from top to bottom.
 #[derive(Debug)]
@@ -18,12 +20,18 @@ pub(crate) struct Bands {
     height: u32,
     /// The rows of every band but the last.
     rows: u32,
+    pyramid: Pyramid,
 }
 
 impl Bands {
     /// Returns the bands of a picture, whose directory is at an offset, if more than `most` bytes of pixels are too many at once, and if it can
     /// be cut: a strip or tile that is compressed is decoded as a whole.
-    pub(super) fn of(header: &Header, directory: u64, first_page: FirstPage, most: u64) -> Option<Self> {
+    pub(super) fn of(
+        (header, pyramid): (&Header, &Pyramid),
+        directory: u64,
+        first_page: FirstPage,
+        most: u64,
+    ) -> Option<Self> {
         let height = header.file_rows;
         let bytes = header.layout.bytes().saturating_add(header.other_bytes());
         if bytes <= most || header.is_one_stream || header.kind.is_some() {
@@ -33,7 +41,8 @@ impl Bands {
         let unit = u64::from(rows_that_stay_together(header));
         let rows = (most / SHARE / row / unit).max(1).saturating_mul(unit);
         let rows = u32::try_from(rows).ok().filter(|&rows| rows < height)?;
-        Some(Self { directory, first_page, big: header.form.big, height, rows })
+        let pyramid = pyramid.clone();
+        Some(Self { directory, first_page, big: header.form.big, height, rows, pyramid })
     }
 
     /// Returns the number of bands, two or more.
@@ -56,13 +65,13 @@ impl Bands {
         let first = self.first_row(index);
         let count = self.rows.min(self.height - first);
         let part = Part::Rows { first, count };
-        let Self { directory, first_page, .. } = *self;
+        let &Self { directory, first_page, .. } = self;
         Place { directory, part, channel: 0, channels: Channels::ONE, first_page }
     }
 
     /// Returns what makes one picture of the bands.
     pub(crate) fn writer(&self) -> Writer {
-        Writer::of_bands(self.count(), self.big)
+        Writer::of_bands(self.count(), (self.height, self.rows), &self.pyramid, self.big)
     }
 }
 

@@ -260,15 +260,29 @@ impl Header {
         const MOST_BYTES: u64 = 8 << 20;
         const SPARE: u64 = 1 << 20;
         let (width, height) = self.part;
-        let pixel = (self.samples * self.layout.depth.bytes()) as u64;
+        let sample = self.kind.map_or(self.layout.depth.bytes(), Kind::bytes);
+        let pixel = (self.samples * sample) as u64;
         let tile = u64::from(width).saturating_mul(height.into()).saturating_mul(pixel);
         let tiles = (self.across() as u64).saturating_mul(self.down() as u64);
         let picture =
             u64::from(self.layout.width).saturating_mul(self.file_rows.into()).saturating_mul(pixel);
         let is_usual = width.is_multiple_of(16) && height.is_multiple_of(16) && tile <= MOST_BYTES;
         let has_little_beyond = tiles.saturating_mul(tile) <= picture.saturating_mul(2).saturating_add(SPARE);
-        (self.tiled && self.kind.is_none() && self.channels.stride() == 1 && is_usual && has_little_beyond)
-            .then_some(self.part)
+        (self.tiled && self.channels.stride() == 1 && is_usual && has_little_beyond).then_some(self.part)
+    }
+
+    /// Returns whether samples are labels: places in a palette, whose neighbours have nothing in common.
+    pub(super) fn is_of_labels(&self) -> bool {
+        self.colours == Colours::Palette
+    }
+
+    /// Returns whether pixels have the same samples as those of another picture.
+    pub(super) fn has_samples_of(&self, other: &Self) -> bool {
+        let samples = |header: &Self| {
+            let Self { samples, bits, kind, colours, channels, alpha, others, before_alpha, .. } = *header;
+            (samples, bits, kind, colours, channels, alpha, others, before_alpha)
+        };
+        samples(self) == samples(other)
     }
 
     /// Returns whether some rows are left out.

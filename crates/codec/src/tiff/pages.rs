@@ -4,11 +4,15 @@ use std::collections::HashSet;
 
 use super::super::CodecError;
 use super::super::ifd::{self, Directory, Form, Numbers};
-use super::{malformed, tags};
+use super::{malformed, slide, tags};
 use crate::reader::Reader;
 
 /// The most pages of a file.
 const MAX_PAGES: usize = 100_000;
+
+/// The most directories behind a picture that are taken for smaller versions of it: a picture can hardly be halved more often, and each may have
+/// a mask.
+const MAX_BEHIND: usize = 64;
 
 /// What a page is to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,31 +27,63 @@ enum Role {
 impl Role {
     /// Returns what the tags NewSubfileType and SubfileType say.
     fn new(kind: Option<u64>, old_kind: Option<u64>) -> Self {
-        const SMALLER: u64 = 1;
         const MASK: u64 = 4;
         const OLD_SMALLER: u64 = 2;
         match kind {
             Some(bits) if bits & MASK != 0 => Self::Mask,
-            Some(bits) if bits & SMALLER != 0 => Self::Smaller,
+            Some(bits) if bits & tags::SMALLER != 0 => Self::Smaller,
             None if old_kind == Some(OLD_SMALLER) => Self::Smaller,
             _ => Self::Picture,
         }
     }
 }
 
-/// What accompanies pictures, and is left out, because it was made for the old contrast.
+/// What accompanies the pictures of a file and is left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Company {
-    /// Smaller versions.
+    /// Smaller versions that are of none of them.
     pub(super) smaller: bool,
     /// Masks.
     pub(super) masks: bool,
+    /// Photographs of a slide's label and glass.
+    pub(super) labels: bool,
 }
 
-impl Company {
-    fn add(&mut self, role: Role) {
-        self.smaller |= role == Role::Smaller;
-        self.masks |= role == Role::Mask;
+/// A smaller version of a picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Smaller {
+    /// The offset of its directory.
+    pub(super) place: u64,
+    /// Whether that is a sub-directory of the picture's, rather than behind it.
+    pub(super) is_below: bool,
+    /// Whether it does not say what it is, so that it is a picture if it is none.
+    pub(super) is_untold: bool,
+}
+
+/// What accompanies one picture.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    pub(super) smaller: Vec<Smaller>,
+    pub(super) has_masks: bool,
+    /// Whether there are photographs of a slide's label and glass.
+    pub(super) has_labels: bool,
+}
+
+impl Beside {
+    fn add(&mut self, role: Role, place: u64, is_below: bool) {
+        if role == Role::Smaller {
+            self.smaller.push(Smaller { place, is_below, is_untold: false });
+        }
+        self.has_masks |= role == Role::Mask;
+    }
+
+    /// Adds a page of a slide that is behind the first.
+    fn add_of_slide(&mut self, role: Role, place: u64) {
+        match role {
+            Role::Picture => self.smaller.push(Smaller { place, is_below: false, is_untold: true }),
+            Role::Smaller => self.has_labels = true,
+            Role::Mask => self.has_masks = true,
+        }
     }
 }
 
@@ -64,8 +100,13 @@ pub(super) struct Pictures {
 
 impl Pictures {
     /// Finds the pictures among the pages that follow one another, from the directory at `first` on. A file in which nothing calls itself a
-    /// picture has one, its first page.
-    pub(super) fn find(bytes: &mut Reader<'_>, form: Form, first: u64) -> Result<Self, CodecError> {
+    /// picture has one, its first page, and so does a slide.
+    pub(super) fn find(
+        bytes: &mut Reader<'_>,
+        form: Form,
+        first: u64,
+        is_slide: bool,
+    ) -> Result<Self, CodecError> {
         let (mut pages, mut seen, mut next) = (Vec::new(), HashSet::new(), first);
         while next > 0 {
             if !seen.insert(next) {
@@ -76,11 +117,18 @@ impl Pictures {
             pages.push((next, role));
             next = further;
         }
+        if is_slide {
+            pages.iter_mut().for_each(|(_, role)| *role = Role::Smaller);
+        }
         if pages.iter().all(|(_, role)| *role != Role::Picture) {
             pages[0].1 = Role::Picture;
         }
-        let mut company = Company::default();
-        pages.iter().for_each(|(_, role)| company.add(*role));
+        let before = pages.iter().take_while(|(_, role)| *role != Role::Picture);
+        let company = Company {
+            smaller: before.into_iter().any(|(_, role)| *role == Role::Smaller),
+            masks: pages.iter().any(|(_, role)| *role == Role::Mask),
+            labels: false,
+        };
         let pictures = pages.into_iter().enumerate().filter(|(_, (_, role))| *role == Role::Picture);
         let (numbers, places) = pictures.map(|(number, (place, _))| (number, place)).unzip();
         Ok(Self { places, numbers, company })
@@ -101,16 +149,18 @@ pub(super) fn check_count(pages: u64) -> Result<(), CodecError> {
     Ok(())
 }
 
-/// Returns what is in the sub-directories of a page besides it.
+/// Returns what is in the sub-directories of a picture and behind it, up to the next one, or up to the end of a slide. Its own directory is at the
+/// offset `place`.
 ///
 /// # Errors
-/// If there are further pictures.
-pub(super) fn below(
+/// If there are further pictures in sub-directories, or more behind a slide than it has.
+pub(super) fn beside(
     bytes: &mut Reader<'_>,
     form: Form,
-    directory: &Directory,
-) -> Result<Company, CodecError> {
-    let mut company = Company::default();
+    (place, directory): (u64, &Directory),
+    is_slide: bool,
+) -> Result<Beside, CodecError> {
+    let mut beside = Beside::default();
     let places = directory.numbers(tags::SUB_IFDS);
     for place in places.into_iter().flat_map(Numbers::iter).take(MAX_PAGES).filter(|&place| place > 0) {
         match look_at(bytes, form, place)?.0 {
@@ -120,10 +170,24 @@ pub(super) fn below(
                     super::super::foreign::SPLIT,
                 ));
             }
-            role => company.add(role),
+            role => beside.add(role, place, true),
         }
     }
-    Ok(company)
+    let (_, mut next) = look_at(bytes, form, place)?;
+    // Directories that follow one another in a circle were refused before.
+    for _ in 0..MAX_BEHIND {
+        if next == 0 {
+            break;
+        }
+        let (role, further) = look_at(bytes, form, next)?;
+        match role {
+            _ if is_slide => beside.add_of_slide(role, next),
+            Role::Picture => return Ok(beside),
+            role => beside.add(role, next, false),
+        }
+        next = further;
+    }
+    if is_slide && next > 0 { Err(slide::refused()) } else { Ok(beside) }
 }
 
 /// Returns the role of the page at an offset, and the offset of the next one.

@@ -272,7 +272,8 @@ pub(super) fn check(header: &Header, limits: &Limits) -> Result<(), CodecError> 
     if header.buffer_bytes() <= limits.max_bytes {
         return Ok(());
     }
-    Err(CodecError::too_long(format!("a tile of {width}x{rows} pixels"), limits.max_bytes))
+    let (what, enough) = (format!("a tile of {width}x{rows} pixels"), header.buffer_bytes());
+    Err(CodecError::too_long(what, limits.max_bytes, Some(enough)))
 }
 
 /// Returns the error of a WebP as that of the TIFF around it.

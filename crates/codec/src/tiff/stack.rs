@@ -1,41 +1,23 @@
-//! Files of several pages: where each is, and how they are written, each as soon as it is there, from any number of threads.
+//! Files of several pages: where each is.
 //!
-//! The pixels of the pages lie in the order of the pages, whatever the order in which they come, and all directories lie behind them. A page
-//! whose place depends on the length of one that has not come yet goes to another file (`spill`) meanwhile.
-//!
-//! Channels that are no colours are pages too, whether they lie in planes or are interleaved. If they are, each goes to the spill as it is, and
-//! whoever brings the last one of a directory interleaves them.
+//! Channels that are no colours are pages too, whether they lie in planes or are interleaved.
 //!
 //! ImageJ and tifffile store large stacks with a directory for the first page alone: the others lie behind it, and the description tells how
 //! many they are. They are written back the same way, with the directory before the pages, because it has to lie within 4 GiB.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::iter;
-use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use super::super::CodecError;
 use super::super::foreign::EACH_CHANNEL;
 use super::super::ifd::{self, Directory, Form, Value};
-use super::super::{CodecError, Decoded, Format};
 use super::channels::Channels;
 use super::dimensions::Order;
 use super::header::Header;
 use super::method::Method;
 use super::pages::Pictures;
-use super::strips::STRIP;
+use super::pyramid::DESCRIBED;
 use super::values::FirstPage;
-use super::write::{Interleaved, Samples, Written};
+use super::writer::Writer;
 use super::{Parts, arrangement, imagej, malformed, pages, tags, volume};
-use crate::cores::Cores;
 use crate::reader::Reader;
-
-/// The header of a BigTIFF. That of a TIFF is shorter.
-const HEADER: u64 = 16;
-
-/// Room for the tags that are written besides those that a page had.
-const DESCRIBED: u64 = 4 << 10;
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +42,11 @@ pub(super) enum Part {
 }
 
 impl Place {
+    /// Returns whether it is one of the pages that lie behind each other, of which only the first has a directory.
+    pub(super) const fn is_joined(&self) -> bool {
+        matches!(self.part, Part::Behind(_))
+    }
+
     /// Refuses a page that has other channels than the first one, which decide about the number of pages.
     pub(super) fn check(&self, header: &Header) -> Result<(), CodecError> {
         if header.channels == self.channels {
@@ -164,6 +151,11 @@ impl Stack {
         self.is_volume
     }
 
+    /// Returns whether pages lie behind each other, and only the first has a directory.
+    pub(super) const fn is_joined(&self) -> bool {
+        self.joined > 1
+    }
+
     /// Returns where a page is.
     pub(crate) fn place(&self, index: usize) -> Place {
         let channels = self.channels;
@@ -177,9 +169,8 @@ impl Stack {
 
     /// Returns what writes the pages back.
     pub(crate) fn writer(&self) -> Writer {
-        let joined = self.joined > 1;
-        let room = if joined { (self.directory_bytes + DESCRIBED).next_multiple_of(4096) } else { 0 };
-        Writer { big: self.big, joined, ..Writer::behind(HEADER + room, self.count(), self.channels) }
+        let joined = (self.joined > 1).then_some(self.directory_bytes + DESCRIBED);
+        Writer::of_pages(self.count(), self.channels, joined, self.big)
     }
 }
 
@@ -225,287 +216,6 @@ fn join_strips(directory: &mut Directory, header: &Header, start: u64) {
     let lengths: Vec<u64> = (0..count).map(|number| strip.min(total - number * strip)).collect();
     directory.set(tags::STRIP_OFFSETS, Value::longs(&offsets));
     directory.set(tags::STRIP_BYTE_COUNTS, Value::longs(&lengths));
-}
-
-/// Writes the pages of a file.
-#[derive(Debug)]
-pub(crate) struct Writer {
-    big: bool,
-    /// Whether only the first page has a directory.
-    joined: bool,
-    /// Whether the pages are bands of one picture.
-    are_bands: bool,
-    /// How many pages are written one by one: those whose channels are interleaved are one.
-    count: usize,
-    channels: Channels,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    /// Where the pages begin that have been announced, as far as that is known before they are written.
-    starts: Vec<Option<u64>>,
-    /// Where the next one to be announced begins.
-    announced_end: Option<u64>,
-    /// The first page that is not in its place yet.
-    next: usize,
-    /// Where it begins.
-    end: u64,
-    /// Bytes of the spill.
-    spilled: u64,
-    /// The pages that are written, be it to the spill.
-    pages: Vec<Option<Page>>,
-    /// How many channels have been announced.
-    announced: usize,
-    /// Of pages whose channels are interleaved, where those that have come are in the spill.
-    waiting: HashMap<usize, Vec<(usize, u64)>>,
-}
-
-/// A page whose pixels are written.
-#[derive(Debug)]
-struct Page {
-    written: Written,
-    is_spilled: bool,
-}
-
-impl Writer {
-    /// Returns what writes pages that did not come from a TIFF.
-    pub(crate) fn new(count: usize) -> Self {
-        Self::behind(HEADER, count, Channels::ONE)
-    }
-
-    /// Returns what writes pages from the offset `first` on.
-    fn behind(first: u64, pages: usize, channels: Channels) -> Self {
-        let count = pages / channels.stride();
-        let state = State {
-            starts: Vec::new(),
-            announced_end: Some(first),
-            next: 0,
-            end: first,
-            spilled: 0,
-            pages: Vec::new(),
-            announced: 0,
-            waiting: HashMap::new(),
-        };
-        Self { big: false, joined: false, are_bands: false, count, channels, state: Mutex::new(state) }
-    }
-
-    /// Returns what writes bands of one picture.
-    pub(super) fn of_bands(count: usize, big: bool) -> Self {
-        Self { big, are_bands: true, ..Self::new(count) }
-    }
-
-    /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
-    pub(crate) fn announce(&self, bytes: Option<u64>) {
-        let mut state = self.lock();
-        let interleaved = self.channels.stride();
-        state.announced += 1;
-        if !(state.announced - 1).is_multiple_of(interleaved) {
-            // All channels of a page have the same length, and the first was counted for all.
-            return;
-        }
-        let start = state.announced_end;
-        let bytes = bytes.and_then(|bytes| bytes.checked_mul(interleaved as u64));
-        state.starts.push(start);
-        state.pages.push(None);
-        state.announced_end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
-    }
-
-    /// Writes a page that has been announced. Returns the bytes of the file once it is complete.
-    pub(crate) fn write(
-        &self,
-        index: usize,
-        decoded: &Decoded,
-        slot: &mut [u8],
-        cores: &Cores,
-        out: &File,
-        spill: &File,
-    ) -> Result<Option<u64>, CodecError> {
-        let samples = Samples::new(decoded, slot);
-        let interleaved = self.channels.stride();
-        if interleaved == 1 {
-            return self.write_page(index, decoded, &samples, cores, (out, spill));
-        }
-        let start = self.lock().take_of_spill(samples.all_bytes());
-        let mut at = start;
-        samples.write_plain(cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
-        let (page, channel) = (index / interleaved, index % interleaved);
-        let Some(starts) = self.lock().add_channel(page, (channel, start), interleaved) else {
-            return Ok(None);
-        };
-        let whole = samples.interleaved(Interleaved { spill, starts: &starts });
-        self.write_page(page, decoded, &whole, cores, (out, spill))
-    }
-
-    /// Writes a page to its place, or to the spill if that is not known yet.
-    fn write_page(
-        &self,
-        index: usize,
-        decoded: &Decoded,
-        samples: &Samples<'_>,
-        cores: &Cores,
-        (out, spill): (&File, &File),
-    ) -> Result<Option<u64>, CodecError> {
-        let place = {
-            let state = self.lock();
-            state.starts[index].or_else(|| (state.next == index).then_some(state.end))
-        };
-        let strips = match place {
-            Some(mut at) => samples.write(cores, &mut |bytes| write_at(out, bytes, &mut at)),
-            None => samples.write(cores, &mut |bytes| {
-                let mut at = self.lock().take_of_spill(bytes.len() as u64);
-                write_at(spill, bytes, &mut at)
-            }),
-        }?;
-        let page = Page { written: samples.written(decoded, strips), is_spilled: place.is_none() };
-        let mut state = self.lock();
-        state.add(index, page);
-        state.settle(out, spill)?;
-        if state.next < self.count { Ok(None) } else { self.finish(&mut state, out).map(Some) }
-    }
-
-    /// Writes the directories, and the header that leads to them. Returns the bytes of the file.
-    fn finish(&self, state: &mut State, out: &File) -> Result<u64, CodecError> {
-        let end = state.end;
-        let mut pages: Vec<_> = state.pages.drain(..).flatten().map(|page| page.written).collect();
-        if self.are_bands {
-            pages = Written::joined(pages).into_iter().collect();
-        }
-        if self.joined {
-            pages.truncate(1);
-        }
-        if self.channels.planar {
-            pages = in_planes(pages, self.channels.count);
-        }
-        let described: Vec<Directory> = pages.iter().map(Written::describe).collect();
-        let entries = || pages.iter().zip(&described).map(|(page, described)| page.entries(described));
-        let [small, large] = [false, true].map(|big| {
-            let lengths = entries().map(|entries| ifd::written_bytes(&entries, Form::written(big)));
-            lengths.collect::<Vec<_>>()
-        });
-        let room = state.starts[0].map_or(0, |start| start - HEADER);
-        let is_before = self.joined && !self.big && small[0] <= room;
-        let behind = end.next_multiple_of(2);
-        let big = self.big || !is_before && behind + small.iter().sum::<u64>() > u32::MAX.into();
-        let lengths = if big { large } else { small };
-        let first = if is_before { HEADER } else { behind };
-        let (mut at, mut length) = (first, end);
-        let mut to = BufWriter::new(At { file: out, at: first });
-        for (entries, bytes) in entries().zip(&lengths) {
-            let is_last = at - first + bytes == lengths.iter().sum::<u64>();
-            let next = if is_last { 0 } else { at + bytes };
-            ifd::write_to(&mut to, &entries, big, at, next)?;
-            at += bytes;
-            length = length.max(at);
-        }
-        to.flush()?;
-        drop(to);
-        let header = if big {
-            [&b"II+\0\x08\0\0\0"[..], &first.to_le_bytes()].concat()
-        } else {
-            [&b"II*\0"[..], &(first as u32).to_le_bytes()].concat()
-        };
-        out.write_all_at(&header, 0)?;
-        Ok(length)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn take_of_spill(&mut self, bytes: u64) -> u64 {
-        self.spilled += bytes;
-        self.spilled - bytes
-    }
-
-    /// Adds where a channel of a page is in the spill. Returns where all of them are once there are so many.
-    fn add_channel(&mut self, page: usize, channel: (usize, u64), count: usize) -> Option<Vec<u64>> {
-        let waiting = self.waiting.entry(page).or_default();
-        waiting.push(channel);
-        if waiting.len() < count {
-            return None;
-        }
-        let mut all = self.waiting.remove(&page)?;
-        all.sort_unstable();
-        Some(all.into_iter().map(|(_, start)| start).collect())
-    }
-
-    fn add(&mut self, index: usize, mut page: Page) {
-        // Most pages of a stack have the same tags.
-        let before = index.checked_sub(1).and_then(|before| self.pages[before].as_ref());
-        if let Some(before) = before {
-            page.written.share_kept(&before.written);
-        }
-        self.pages[index] = Some(page);
-    }
-
-    /// Has pages take their places behind those that have, as far as they are written.
-    fn settle(&mut self, out: &File, spill: &File) -> Result<(), CodecError> {
-        while let Some(Some(page)) = self.pages.get_mut(self.next) {
-            if page.is_spilled {
-                page.written
-                    .strips
-                    .move_to(self.end, |from, to, length| copy(spill, from, out, to, length))?;
-                page.is_spilled = false;
-            }
-            self.end = page.written.strips.end;
-            self.next += 1;
-            if self.starts.get(self.next).is_some_and(|start| start.is_some_and(|start| start != self.end)) {
-                return Err(CodecError::encoder(Format::Tiff, "a page is longer or shorter than expected"));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Returns pages of so many planes each, which have been written one by one.
-fn in_planes(planes: Vec<Written>, count: usize) -> Vec<Written> {
-    let mut planes = planes.into_iter();
-    let pages = iter::from_fn(|| {
-        let first = planes.next()?;
-        Some(planes.by_ref().take(count - 1).fold(first, Written::with_plane))
-    });
-    pages.collect()
-}
-
-/// Writes bytes at an offset, which moves on behind them. Returns where they are.
-fn write_at(file: &File, bytes: &[u8], at: &mut u64) -> io::Result<u64> {
-    file.write_all_at(bytes, *at)?;
-    *at += bytes.len() as u64;
-    Ok(*at - bytes.len() as u64)
-}
-
-/// Copies bytes from one place to another.
-fn copy(from: &File, mut at: u64, to: &File, mut place: u64, mut length: u64) -> io::Result<()> {
-    let mut buffer = vec![0; length.min(STRIP as u64) as usize];
-    while length > 0 {
-        let part = &mut buffer[..length.min(STRIP as u64) as usize];
-        from.read_exact_at(part, at)?;
-        to.write_all_at(part, place)?;
-        let bytes = part.len() as u64;
-        (at, place, length) = (at + bytes, place + bytes, length - bytes);
-    }
-    Ok(())
-}
-
-/// A file that is written from an offset on.
-struct At<'f> {
-    file: &'f File,
-    at: u64,
-}
-
-impl Write for At<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write_at(bytes, self.at)?;
-        self.at += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Returns how many pictures lie behind each other, beginning with the only one that has a directory: ImageJ and tifffile store large stacks

@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::os::unix::fs::FileExt;
 
-use super::super::mapped::{Form, Mapped, Piece};
+use super::super::mapped::{Form, Piece};
 use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::channels;
@@ -22,6 +22,9 @@ pub(super) const STRIP: usize = 256 << 10;
 
 /// With strips longer than this, helpers would take memory that is not accounted for.
 const MAX_SHARED: usize = 2 * STRIP;
+
+/// Writes bytes, and returns their offset.
+pub(super) type Put<'p> = dyn FnMut(&[u8]) -> io::Result<u64> + 'p;
 
 /// How samples are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +81,8 @@ impl Raster {
     }
 
     /// Returns the raster of samples that are made of levels.
-    pub(super) fn of_mapped(mapped: &Mapped, layout: &Layout) -> Self {
-        let Form { kind, alpha, others, inverted, .. } = *mapped.form();
+    pub(super) fn of_form(form: &Form, layout: &Layout) -> Self {
+        let Form { kind, alpha, others, inverted, .. } = *form;
         let format = match kind {
             _ if kind.is_float() => tags::FLOAT,
             _ if kind.is_signed() => tags::SIGNED,
@@ -191,7 +194,7 @@ impl<'s> Interleaved<'s> {
 
 impl Rows<'_> {
     /// Puts the samples, of `bytes` bytes each, into `buffer`, with those of a pixel together.
-    fn put_together(&self, bytes: usize, buffer: &mut Vec<u8>) -> Result<(), CodecError> {
+    pub(super) fn put_together(&self, bytes: usize, buffer: &mut Vec<u8>) -> Result<(), CodecError> {
         let starts = self.channels.starts;
         let (mut plane, all) = (Vec::new(), self.bytes * starts.len());
         resize(&mut plane, self.bytes)?;
@@ -206,7 +209,7 @@ impl Rows<'_> {
 
 impl<'s> Strip<'s> {
     /// Returns the samples, little-endian, which are put into `buffer` if they are not ready.
-    fn samples<'b>(&self, bytes: usize, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], CodecError>
+    pub(super) fn samples<'b>(&self, bytes: usize, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], CodecError>
     where
         's: 'b,
     {
@@ -265,6 +268,15 @@ impl Strips {
         self.end = at + length;
     }
 
+    /// Has the strips lie where `put` writes them, which is given the offset and length of each.
+    pub(super) fn put_again(&mut self, mut put: impl FnMut(u64, u64) -> io::Result<u64>) -> io::Result<()> {
+        for (offset, &length) in self.offsets.iter_mut().zip(&self.lengths) {
+            *offset = put(*offset, length)?;
+            self.end = *offset + length;
+        }
+        Ok(())
+    }
+
     /// Has the strips lie behind each other from `to` on; `copy` copies bytes from an offset to another.
     pub(super) fn move_to(
         &mut self,
@@ -287,7 +299,7 @@ pub(super) fn write_strips<'s>(
     pieces: impl ExactSizeIterator<Item = Strip<'s>>,
     compression: Compression,
     cores: &Cores,
-    put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
+    put: &mut Put<'_>,
 ) -> Result<Strips, CodecError> {
     let mut strips = Strips::none(raster);
     let nobody = Cores::none();

@@ -79,6 +79,9 @@ pub(super) const YCBCR: u64 = 6;
 pub(super) const CFA: u64 = 32803;
 pub(super) const LINEAR_RAW: u64 = 34892;
 
+/// A value of [`KIND`]: a smaller version of another picture.
+pub(super) const SMALLER: u64 = 1;
+
 /// Values of [`SAMPLE_FORMAT`].
 pub(super) const UNSIGNED: u64 = 1;
 pub(super) const SIGNED: u64 = 2;

@@ -263,6 +263,17 @@ function histogram(bins, side) {
   return svg('svg', { class: 'histogram', role: 'img', 'aria-label': `Histogram ${side}, from dark to light`, viewBox: `0 0 ${bins.length} 40`, preserveAspectRatio: 'none' }, ...bars);
 }
 
+// ---- Pictures that take long
+
+function showParts(pictures) {
+  byId('begun').hidden = !pictures.length;
+  byId('parts').replaceChildren(...pictures.map(({ input, share }) => {
+    const bar = element('progress', { max: 1, value: share });
+    const percent = ` ${Math.floor(100 * share)} %`;
+    return element('li', {}, ...pathParts(pathText(input)), ' ', bar, percent);
+  }));
+}
+
 // ---- Failures
 
 let failuresDue = 0;
@@ -339,6 +350,7 @@ async function refresh() {
     showChart('minute', page.recent.minute, 'minute');
     showChart('hour', page.recent.hour, 'hour');
     showMachine(page);
+    showParts(page.recent.in_parts);
     showLatest(page.recent.latest);
     showControls();
     await showFailures(page.status.failed);

@@ -1,0 +1,235 @@
+//! The smaller versions of a picture that are in its file: overviews behind it, as GDAL writes them, and the resolutions of a pyramid in its
+//! sub-directories, as OME-TIFF has them. They show the old contrast, so they are made again ([`super::overviews`]): as many as there were, each
+//! where it was, as large, and in the same tiles and compression.
+//!
+//! Only what has the samples of the picture and its shape is a version of it. A thumbnail of another kind is left out.
+
+use std::sync::Arc;
+
+use super::super::CodecError;
+use super::super::budget::SMALL_CHANGE;
+use super::super::ifd::{Directory, Numbers, Outline};
+use super::header::Header;
+use super::method::Compression;
+use super::pages::Smaller;
+use super::strips::{Raster, Shape};
+use super::values::FirstPage;
+use super::{malformed, slide, tags};
+use crate::mapped::{Boxes, Cut};
+use crate::reader::Reader;
+
+/// Room in a directory for the tags that are written besides those that it had.
+pub(super) const DESCRIBED: u64 = 4 << 10;
+
+/// Tags of how pixels lie, which may be long.
+const PLACES: [u16; 4] =
+    [tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS, tags::TILE_OFFSETS, tags::TILE_BYTE_COUNTS];
+
+/// A smaller version of a picture, as it is made again.
+#[derive(Clone, Debug)]
+pub(super) struct Overview {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// How it is cut, if into tiles.
+    shape: Option<Shape>,
+    pub(super) compression: Compression,
+    /// Whether its directory is a sub-directory of the picture's, rather than behind it.
+    pub(super) is_below: bool,
+    /// Whether it says that it is a smaller version.
+    pub(super) says_so: bool,
+    /// The strips or tiles that it had.
+    parts: usize,
+    /// The tags that it had, and then those that it keeps.
+    pub(super) kept: Arc<Directory>,
+}
+
+/// The smaller versions of a picture, in the order of their directories.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pyramid {
+    pub(super) overviews: Vec<Overview>,
+    /// Whether the samples are labels, which have no mean.
+    pub(super) are_labels: bool,
+    /// Bytes of room for all directories, if these lie before all pixels: whoever reads a part of the file then finds them at once (COG).
+    pub(super) room: Option<u64>,
+}
+
+impl Pyramid {
+    /// Finds the versions of the picture with this header among those that are `smaller`, and how the directories lie. Its own directory is at the
+    /// offset `place`. Returns whether all of them are such versions, too.
+    pub(super) fn find(
+        file: &mut Reader<'_>,
+        (place, directory): (u64, &Directory),
+        (header, first_page): (&Header, &FirstPage),
+        smaller: &[Smaller],
+    ) -> Result<(Self, bool), CodecError> {
+        let mut overviews = Vec::new();
+        for version in smaller {
+            overviews.extend(Overview::read(file, version, header, first_page)?);
+        }
+        leave_out_misfits(&mut overviews, header);
+        let are_all = overviews.len() == smaller.len();
+        if !are_all && smaller.iter().any(|version| version.is_untold) {
+            return Err(slide::refused());
+        }
+        let mut all = Self { overviews, are_labels: header.is_of_labels(), room: None };
+        let last = smaller.iter().map(|version| version.place).fold(place, u64::max);
+        let is_first = smaller.iter().all(|version| version.place > place) && last < first_pixels(directory);
+        all.room = (is_first && header.tile_to_keep().is_some()).then(|| all.room_for(directory, header));
+        Ok((all, are_all))
+    }
+
+    /// Returns the most bytes that the directories take with that of the picture.
+    fn room_for(&self, directory: &Directory, header: &Header) -> u64 {
+        const PART: u64 = 16; // its offset and its length
+        let parts = header.across().saturating_mul(header.down()).saturating_mul(header.planes());
+        let own = (directory, parts);
+        let of_overviews = self.overviews.iter().map(|overview| (&*overview.kept, overview.parts));
+        let rooms = of_overviews.chain([own]).map(|(directory, parts)| {
+            directory.bytes_of_values().saturating_add((parts as u64).saturating_mul(PART)) + DESCRIBED
+        });
+        rooms.fold(0, u64::saturating_add)
+    }
+
+    /// Returns the same with the tags that are kept of those that each had.
+    pub(super) fn keeping(mut self, kept: impl Fn(Directory) -> Directory) -> Self {
+        for overview in &mut self.overviews {
+            overview.kept = Arc::new(kept(Arc::unwrap_or_clone(std::mem::take(&mut overview.kept))));
+        }
+        self
+    }
+
+    /// Returns the bytes of the samples of all overviews of a picture that is written so, if these are stored as they are.
+    pub(super) fn stored_bytes(&self, raster: &Raster) -> Option<u64> {
+        let are_stored = self.overviews.iter().all(|overview| overview.compression == Compression::Stored);
+        are_stored.then(|| self.all_bytes(raster))
+    }
+
+    pub(super) fn all_bytes(&self, raster: &Raster) -> u64 {
+        let all = self.overviews.iter().map(|overview| overview.raster(raster).all_bytes());
+        all.fold(0, u64::saturating_add)
+    }
+
+    /// Returns the bytes of heap for making the overviews of a picture that is written so, or of a band of it.
+    pub(super) fn heap_bytes(&self, raster: &Raster, is_band: bool) -> u64 {
+        let of_one = |overview: &Overview| {
+            let made = overview.raster(raster);
+            // Rows that wait, and those that are compressed.
+            let waiting = 2 * (made.rows() * made.row()) as u64;
+            waiting + Boxes::heap_bytes(made.width, made.channels() as u64)
+        };
+        let rows: u64 = self.overviews.iter().map(of_one).sum();
+        let kept = match (is_band, self.room) {
+            // A band is made smaller before it is its turn.
+            (true, _) => raster.all_bytes() / 4,
+            // They are compressed before the picture, and LZW may add half.
+            (false, Some(_)) => self.all_bytes(raster).saturating_mul(3) / 2,
+            (false, None) => 0,
+        };
+        if self.overviews.is_empty() { 0 } else { rows.saturating_add(kept) }
+    }
+
+    /// Returns the numbers of the overviews from the largest to the smallest.
+    pub(super) fn by_size(&self) -> Vec<usize> {
+        let mut numbers: Vec<usize> = (0..self.overviews.len()).collect();
+        numbers.sort_by_key(|&number| std::cmp::Reverse(self.overviews[number].pixels()));
+        numbers
+    }
+}
+
+impl Overview {
+    /// Reads the directory of a smaller version of the picture with this header. Returns nothing if it does not have the same samples.
+    fn read(
+        file: &mut Reader<'_>,
+        version: &Smaller,
+        header: &Header,
+        first_page: &FirstPage,
+    ) -> Result<Option<Self>, CodecError> {
+        let place =
+            usize::try_from(version.place).map_err(|_| malformed("an overview lies outside the file"))?;
+        let outline = match Outline::read(file, header.form, place) {
+            Ok(outline) => outline.without(&PLACES),
+            Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
+            Err(_) => return Ok(None),
+        };
+        if outline.bytes() > SMALL_CHANGE {
+            return Ok(None);
+        }
+        let directory = outline.fill(file)?;
+        let Ok(own) = Header::new(&directory, header.form, first_page, header.channel, None) else {
+            return Ok(None);
+        };
+        let shape = own.tile_to_keep().map(|(width, height)| Shape::Tiles { width, height });
+        Ok(own.has_samples_of(header).then(|| Self {
+            width: own.layout.width,
+            height: own.layout.height,
+            shape,
+            compression: own.method.written(),
+            is_below: version.is_below,
+            says_so: !version.is_untold,
+            parts: own.across().saturating_mul(own.down()).saturating_mul(own.planes()),
+            kept: Arc::new(directory),
+        }))
+    }
+
+    fn pixels(&self) -> u64 {
+        u64::from(self.width) * u64::from(self.height)
+    }
+
+    /// Returns how it is written if the picture is written so.
+    pub(super) fn raster(&self, of_picture: &Raster) -> Raster {
+        Raster { width: self.width, height: self.height, shape: self.shape, ..*of_picture }
+    }
+
+    /// Returns how the next larger version, of this size, is cut into its pixels.
+    pub(super) fn cut(&self, larger: (u32, u32)) -> [Cut; 2] {
+        Cut::of(larger, (self.width, self.height))
+    }
+}
+
+/// Leaves out what does not have the shape of the picture, or is larger than the next larger version.
+fn leave_out_misfits(overviews: &mut Vec<Overview>, header: &Header) {
+    let size = (header.layout.width, header.file_rows);
+    let mut sizes: Vec<(u32, u32)> =
+        overviews.iter().map(|overview| (overview.width, overview.height)).collect();
+    sizes.sort_by_key(|&(width, height)| std::cmp::Reverse(u64::from(width) * u64::from(height)));
+    let fits = |larger: (u32, u32), own: (u32, u32)| own.0 <= larger.0 && own.1 <= larger.1;
+    let mut larger = size;
+    sizes.retain(|&own| {
+        let is_version = fits(larger, own) && has_shape(size, own);
+        larger = if is_version { own } else { larger };
+        is_version
+    });
+    overviews.retain(|overview| sizes.contains(&(overview.width, overview.height)));
+}
+
+/// Returns whether a smaller version has the shape of a picture, as far as whole pixels allow.
+fn has_shape((width, height): (u32, u32), (own_width, own_height): (u32, u32)) -> bool {
+    let [width, height, own_width, own_height] = [width, height, own_width, own_height].map(i128::from);
+    (width * own_height - height * own_width).abs() <= width + height
+}
+
+/// Returns the offset of the first tile in the file that has been written.
+fn first_pixels(directory: &Directory) -> u64 {
+    let offsets = directory.numbers(tags::TILE_OFFSETS).into_iter().flat_map(Numbers::iter);
+    offsets.filter(|&offset| offset > 0).min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_has_the_shape_of_the_picture_but_for_rounding() {
+        for (size, own, is_one) in [
+            ((101, 61), (51, 31), true),
+            ((101, 61), (50, 30), true),
+            ((101, 61), (1, 1), true),
+            ((1000, 500), (333, 166), true),
+            ((1000, 500), (500, 500), false),
+            ((1000, 500), (160, 120), false),
+            ((46_000, 32_914), (1024, 732), true),
+        ] {
+            assert_eq!(has_shape(size, own), is_one, "{own:?} of {size:?}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Writing a picture that is in memory as a whole.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+
+use super::super::{CodecError, Decoded, Native as AnyNative};
+use super::directories::{self, HEADER, PixelsAt};
+use super::method::Compression;
+use super::overviews;
+use super::strips::{Put, Strips};
+use super::write::Samples;
+use crate::cores::Cores;
+
+/// With more bytes of pixels than this, the offsets may need 64 bits. Deflate never adds a sixteenth; LZW, whose codes for a byte have up
+/// to 12 bits, may add half.
+const MAX_SMALL: u64 = 0xf000_0000;
+const MAX_SMALL_LZW: u64 = 0xa000_0000;
+
+/// Writes the pixels of `slot`, with the help of idle cores.
+pub(crate) fn encode(
+    decoded: &Decoded,
+    slot: &mut [u8],
+    cores: &Cores,
+    out: &mut File,
+) -> Result<u64, CodecError> {
+    let samples = Samples::new(decoded, slot);
+    let was_big = matches!(&decoded.native, AnyNative::Tiff(native) if native.big);
+    let pyramid = samples.pyramid();
+    let mut compressions = pyramid.overviews.iter().map(|overview| overview.compression);
+    let has_lzw = samples.compression() == Compression::Lzw || compressions.any(|of| of == Compression::Lzw);
+    let max_small = if has_lzw { MAX_SMALL_LZW } else { MAX_SMALL };
+    let all_bytes = samples.raster().all_bytes().saturating_add(pyramid.all_bytes(samples.raster()));
+    let big = was_big || all_bytes > max_small;
+    let start = out.stream_position()?;
+    let room = pyramid.room.map(|room| room.next_multiple_of(16));
+    let first = HEADER + room.unwrap_or(0);
+    out.seek(SeekFrom::Start(start + first))?;
+    let mut end = first;
+    let mut put = |bytes: &[u8]| {
+        out.write_all(bytes)?;
+        end += bytes.len() as u64;
+        Ok(end - bytes.len() as u64)
+    };
+    let (strips, overviews) = if room.is_some() {
+        let overviews = write_overviews_first(&samples, cores, &mut put)?;
+        (samples.write(cores, &mut put)?, overviews)
+    } else {
+        let strips = samples.write(cores, &mut put)?;
+        (strips, overviews::make(pyramid, &samples, cores, &mut put)?)
+    };
+    let pages = [samples.written(decoded, strips).with_overviews(overviews)];
+    let pixels = PixelsAt { room: room.unwrap_or(0), end, joined: false };
+    let length = directories::finish(&pages, &pixels, big, (out, start))?;
+    out.seek(SeekFrom::End(0))?;
+    Ok(length)
+}
+
+/// Writes the overviews of a picture, the smallest first, which are kept in memory until all are made. Returns where their strips or tiles are.
+fn write_overviews_first(
+    samples: &Samples<'_>,
+    cores: &Cores,
+    put: &mut Put<'_>,
+) -> Result<Vec<Strips>, CodecError> {
+    let mut made: Vec<u8> = Vec::new();
+    let mut overviews = overviews::make(samples.pyramid(), samples, cores, &mut |bytes| {
+        made.extend_from_slice(bytes);
+        Ok((made.len() - bytes.len()) as u64)
+    })?;
+    for number in samples.pyramid().by_size().into_iter().rev() {
+        overviews[number].put_again(|from, length| put(&made[from as usize..][..length as usize]))?;
+    }
+    Ok(overviews)
+}

@@ -1,0 +1,308 @@
+//! Writing the pages of a file, each as soon as it is there, from any number of threads.
+//!
+//! The pixels of the pages lie in the order of the pages, whatever the order in which they come, and all directories lie behind them. A page
+//! whose place depends on the length of one that has not come yet goes to another file (`spill`) meanwhile.
+//!
+//! Channels that are no colours are pages too, whether they lie in planes or are interleaved. If they are, each goes to the spill as it is, and
+//! whoever brings the last one of a directory interleaves them.
+//!
+//! The bands of one picture are written like pages, and are put together in the end.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::iter;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::super::{CodecError, Decoded, Format};
+use super::channels::Channels;
+use super::directories::{self, HEADER, PixelsAt};
+use super::overviews::{self, OfBands};
+use super::pyramid::Pyramid;
+use super::strips::{Put, STRIP};
+use super::write::{Interleaved, Samples};
+use super::written::Written;
+use crate::cores::Cores;
+
+/// Writes the pages of a file.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    big: bool,
+    /// Whether only the first page has a directory.
+    joined: bool,
+    /// The overviews that are made of all pages, if these are bands of one picture.
+    of_bands: Option<OfBands>,
+    /// Whether all pages wait in the spill until overviews lie before them.
+    are_last: bool,
+    /// How many pages are written one by one: those whose channels are interleaved are one.
+    count: usize,
+    channels: Channels,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Where the pages begin that have been announced, as far as that is known before they are written.
+    starts: Vec<Option<u64>>,
+    /// Where the next one to be announced begins.
+    announced_end: Option<u64>,
+    /// The first page that is not in its place yet.
+    next: usize,
+    /// Where it begins.
+    end: u64,
+    /// Bytes of the spill.
+    spilled: u64,
+    /// The pages that are written, be it to the spill.
+    pages: Vec<Option<Page>>,
+    /// How many channels have been announced.
+    announced: usize,
+    /// Of pages whose channels are interleaved, where those that have come are in the spill.
+    waiting: HashMap<usize, Vec<(usize, u64)>>,
+}
+
+/// A page whose pixels are written.
+#[derive(Debug)]
+struct Page {
+    written: Written,
+    is_spilled: bool,
+}
+
+impl Writer {
+    /// Returns what writes pages that did not come from a TIFF.
+    pub(crate) fn new(count: usize) -> Self {
+        Self::behind(HEADER, count, Channels::ONE)
+    }
+
+    /// Returns what writes pages from the offset `first` on.
+    fn behind(first: u64, pages: usize, channels: Channels) -> Self {
+        let count = pages / channels.stride();
+        let state = State {
+            starts: Vec::new(),
+            announced_end: Some(first),
+            next: 0,
+            end: first,
+            spilled: 0,
+            pages: Vec::new(),
+            announced: 0,
+            waiting: HashMap::new(),
+        };
+        let state = Mutex::new(state);
+        Self { big: false, joined: false, of_bands: None, are_last: false, count, channels, state }
+    }
+
+    /// Returns what writes pages of which only the first has a directory, for which there is so much room before them if it has to lie there.
+    pub(super) fn of_pages(pages: usize, channels: Channels, joined: Option<u64>, big: bool) -> Self {
+        let first = HEADER + joined.map_or(0, |room| room.next_multiple_of(4096));
+        Self { big, joined: joined.is_some(), ..Self::behind(first, pages, channels) }
+    }
+
+    /// Returns what writes bands, of so many rows but for the last, of a picture of so many rows with this pyramid.
+    pub(super) fn of_bands(count: usize, (height, rows): (u32, u32), pyramid: &Pyramid, big: bool) -> Self {
+        let first = HEADER + pyramid.room.map_or(0, |room| room.next_multiple_of(16));
+        let are_last = pyramid.room.is_some() && !pyramid.overviews.is_empty();
+        let of_bands = Some(OfBands::new(height, rows));
+        Self { big, of_bands, are_last, ..Self::behind(first, count, Channels::ONE) }
+    }
+
+    /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
+    pub(crate) fn announce(&self, bytes: Option<u64>) {
+        let mut state = self.lock();
+        let interleaved = self.channels.stride();
+        state.announced += 1;
+        if !(state.announced - 1).is_multiple_of(interleaved) {
+            // All channels of a page have the same length, and the first was counted for all.
+            return;
+        }
+        let start = state.announced_end;
+        let bytes = bytes.and_then(|bytes| bytes.checked_mul(interleaved as u64));
+        state.starts.push(start);
+        state.pages.push(None);
+        state.announced_end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+    }
+
+    /// Writes a page that has been announced. Returns the bytes of the file once it is complete.
+    pub(crate) fn write(
+        &self,
+        index: usize,
+        decoded: &Decoded,
+        slot: &mut [u8],
+        cores: &Cores,
+        out: &File,
+        spill: &File,
+    ) -> Result<Option<u64>, CodecError> {
+        let samples = Samples::new(decoded, slot);
+        let interleaved = self.channels.stride();
+        if interleaved == 1 {
+            return self.write_page(index, decoded, &samples, cores, (out, spill));
+        }
+        let start = self.lock().take_of_spill(samples.all_bytes());
+        let mut at = start;
+        samples.write_plain(cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
+        let (page, channel) = (index / interleaved, index % interleaved);
+        let Some(starts) = self.lock().add_channel(page, (channel, start), interleaved) else {
+            return Ok(None);
+        };
+        let whole = samples.interleaved(Interleaved { spill, starts: &starts });
+        self.write_page(page, decoded, &whole, cores, (out, spill))
+    }
+
+    /// Writes a page to its place, or to the spill if that is not known yet.
+    fn write_page(
+        &self,
+        index: usize,
+        decoded: &Decoded,
+        samples: &Samples<'_>,
+        cores: &Cores,
+        (out, spill): (&File, &File),
+    ) -> Result<Option<u64>, CodecError> {
+        let pyramid = samples.pyramid();
+        if let Some(of_bands) = &self.of_bands.as_ref().filter(|_| !pyramid.overviews.is_empty()) {
+            of_bands.add(index, pyramid, samples, cores, (spill, &mut |bytes| self.put(spill, bytes)))?;
+        }
+        let place = {
+            let state = self.lock();
+            let place = state.starts[index].or_else(|| (state.next == index).then_some(state.end));
+            place.filter(|_| !self.are_last)
+        };
+        let written = match place {
+            Some(mut at) => {
+                self.write_whole(decoded, samples, cores, &mut |bytes| write_at(out, bytes, &mut at))
+            }
+            None => self.write_whole(decoded, samples, cores, &mut |bytes| self.put(spill, bytes)),
+        }?;
+        let mut state = self.lock();
+        state.add(index, Page { written, is_spilled: place.is_none() });
+        state.settle(out, spill, self.are_last)?;
+        if state.next < self.count { Ok(None) } else { self.finish(&mut state, out, spill).map(Some) }
+    }
+
+    /// Writes a page with its overviews, which are those of its own: bands have none.
+    fn write_whole(
+        &self,
+        decoded: &Decoded,
+        samples: &Samples<'_>,
+        cores: &Cores,
+        put: &mut Put<'_>,
+    ) -> Result<Written, CodecError> {
+        let strips = samples.write(cores, put)?;
+        let written = samples.written(decoded, strips);
+        if self.of_bands.is_some() {
+            return Ok(written);
+        }
+        let overviews = overviews::make(samples.pyramid(), samples, cores, put)?;
+        Ok(written.with_overviews(overviews))
+    }
+
+    /// Writes bytes to the spill.
+    fn put(&self, spill: &File, bytes: &[u8]) -> io::Result<u64> {
+        let mut at = self.lock().take_of_spill(bytes.len() as u64);
+        write_at(spill, bytes, &mut at)
+    }
+
+    /// Writes the directories, and the header that leads to them. Returns the bytes of the file.
+    fn finish(&self, state: &mut State, out: &File, spill: &File) -> Result<u64, CodecError> {
+        let mut end = state.end;
+        let mut pages: Vec<_> = state.pages.drain(..).flatten().map(|page| page.written).collect();
+        if let Some(of_bands) = &self.of_bands {
+            pages = Written::joined(pages).into_iter().collect();
+            for whole in &mut pages {
+                let strips = of_bands.take(&whole.pyramid);
+                end = whole.place_overviews(strips, (self.are_last, end), &mut |from, to, length| {
+                    copy(spill, from, out, to, length)
+                })?;
+            }
+        }
+        if self.joined {
+            pages.truncate(1);
+        }
+        if self.channels.planar {
+            pages = in_planes(pages, self.channels.count);
+        }
+        let room = state.starts[0].map_or(0, |start| start - HEADER);
+        let pixels = PixelsAt { room, end, joined: self.joined };
+        Ok(directories::finish(&pages, &pixels, self.big, (out, 0))?)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take_of_spill(&mut self, bytes: u64) -> u64 {
+        self.spilled += bytes;
+        self.spilled - bytes
+    }
+
+    /// Adds where a channel of a page is in the spill. Returns where all of them are once there are so many.
+    fn add_channel(&mut self, page: usize, channel: (usize, u64), count: usize) -> Option<Vec<u64>> {
+        let waiting = self.waiting.entry(page).or_default();
+        waiting.push(channel);
+        if waiting.len() < count {
+            return None;
+        }
+        let mut all = self.waiting.remove(&page)?;
+        all.sort_unstable();
+        Some(all.into_iter().map(|(_, start)| start).collect())
+    }
+
+    fn add(&mut self, index: usize, mut page: Page) {
+        // Most pages of a stack have the same tags.
+        let before = index.checked_sub(1).and_then(|before| self.pages[before].as_ref());
+        if let Some(before) = before {
+            page.written.share_kept(&before.written);
+        }
+        self.pages[index] = Some(page);
+    }
+
+    /// Has pages take their places behind those that have, as far as they are written, unless all wait until the last is.
+    fn settle(&mut self, out: &File, spill: &File, are_last: bool) -> Result<(), CodecError> {
+        while let Some(Some(page)) = self.pages.get_mut(self.next) {
+            if are_last {
+                self.next += 1;
+                continue;
+            }
+            if page.is_spilled {
+                page.written.move_to(self.end, &mut |from, to, length| copy(spill, from, out, to, length))?;
+                page.is_spilled = false;
+            }
+            self.end = page.written.end();
+            self.next += 1;
+            if self.starts.get(self.next).is_some_and(|start| start.is_some_and(|start| start != self.end)) {
+                return Err(CodecError::encoder(Format::Tiff, "a page is longer or shorter than expected"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns pages of so many planes each, which have been written one by one.
+fn in_planes(planes: Vec<Written>, count: usize) -> Vec<Written> {
+    let mut planes = planes.into_iter();
+    let pages = iter::from_fn(|| {
+        let first = planes.next()?;
+        Some(planes.by_ref().take(count - 1).fold(first, Written::with_plane))
+    });
+    pages.collect()
+}
+
+/// Writes bytes at an offset, which moves on behind them. Returns where they are.
+fn write_at(file: &File, bytes: &[u8], at: &mut u64) -> io::Result<u64> {
+    file.write_all_at(bytes, *at)?;
+    *at += bytes.len() as u64;
+    Ok(*at - bytes.len() as u64)
+}
+
+/// Copies bytes from one place to another.
+fn copy(from: &File, mut at: u64, to: &File, mut place: u64, mut length: u64) -> io::Result<()> {
+    let mut buffer = vec![0; length.min(STRIP as u64) as usize];
+    while length > 0 {
+        let part = &mut buffer[..length.min(STRIP as u64) as usize];
+        from.read_exact_at(part, at)?;
+        to.write_all_at(part, place)?;
+        let bytes = part.len() as u64;
+        (at, place, length) = (at + bytes, place + bytes, length - bytes);
+    }
+    Ok(())
+}

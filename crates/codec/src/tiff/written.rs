@@ -1,0 +1,223 @@
+//! What is known of a picture whose pixels are written: where they are, and what its directory says.
+
+use std::io;
+use std::mem;
+use std::sync::Arc;
+
+use super::super::ifd::{Directory, Value};
+use super::method::Compression;
+use super::pyramid::{Overview, Pyramid};
+use super::strips::{Raster, Strips};
+use super::{gdal, tags};
+
+/// Copies so many bytes from an offset of one file to one of another: from, to and length.
+pub(super) type Copy<'c> = dyn FnMut(u64, u64, u64) -> io::Result<()> + 'c;
+
+/// Where a picture's strips are, and what its directory says.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) raster: Raster,
+    pub(super) compression: Compression,
+    pub(super) strips: Strips,
+    /// The tags that the picture had, or those that are made of its metadata.
+    pub(super) kept: Arc<Directory>,
+    pub(super) icc: Option<Arc<Value>>,
+    /// The highest level, if there are fewer than samples have room for.
+    pub(super) top: Option<u16>,
+    /// The level of pixels without data, if the picture told which it is.
+    pub(super) no_data: Option<u16>,
+    pub(super) pyramid: Pyramid,
+    /// The overviews that have been made, in the order of the pyramid.
+    pub(super) overviews: Vec<Self>,
+    pub(super) role: Role,
+    /// Whether it says that it is a smaller version of another.
+    pub(super) says_smaller: bool,
+}
+
+/// What a directory is to that of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Picture,
+    /// An overview whose directory lies behind it.
+    Behind,
+    /// An overview whose directory is below it.
+    Below,
+}
+
+impl Written {
+    /// Makes one picture of its bands, from top to bottom.
+    pub(super) fn joined(bands: Vec<Self>) -> Option<Self> {
+        bands.into_iter().reduce(|mut all, band| {
+            all.raster.height += band.raster.height;
+            all.strips.append(band.strips);
+            all.top = all.top.filter(|top| band.top == Some(*top));
+            all
+        })
+    }
+
+    /// Returns the page with another plane behind those that it has.
+    pub(super) fn with_plane(mut self, plane: Self) -> Self {
+        self.raster.others += 1;
+        self.raster.planar = true;
+        self.strips.offsets.extend(plane.strips.offsets);
+        self.strips.lengths.extend(plane.strips.lengths);
+        let overviews = mem::take(&mut self.overviews).into_iter().zip(plane.overviews);
+        self.overviews = overviews.map(|(overview, plane)| overview.with_plane(plane)).collect();
+        self
+    }
+
+    pub(super) fn is_below(&self) -> bool {
+        self.role == Role::Below
+    }
+
+    /// Returns the picture with the overviews of its pyramid, whose strips or tiles are these.
+    pub(super) fn with_overviews(self, strips: Vec<Strips>) -> Self {
+        let overviews = self.pyramid.overviews.iter().zip(strips);
+        let overviews = overviews.map(|(overview, strips)| self.overview(overview, strips)).collect();
+        Self { overviews, pyramid: Pyramid::default(), ..self }
+    }
+
+    fn overview(&self, overview: &Overview, strips: Strips) -> Self {
+        let kept = Arc::clone(&overview.kept);
+        Self {
+            raster: overview.raster(&self.raster),
+            compression: overview.compression,
+            strips,
+            icc: self.icc.clone().filter(|_| kept.get(tags::ICC).is_some()),
+            kept,
+            top: self.top,
+            no_data: self.no_data,
+            pyramid: Pyramid::default(),
+            overviews: Vec::new(),
+            role: if overview.is_below { Role::Below } else { Role::Behind },
+            says_smaller: overview.says_so,
+        }
+    }
+
+    /// Returns the offset behind all strips or tiles.
+    pub(super) fn end(&self) -> u64 {
+        let ends = self.overviews.iter().map(|overview| overview.strips.end);
+        ends.fold(self.strips.end, u64::max)
+    }
+
+    /// Has all strips or tiles lie behind each other from `to` on; `copy` copies bytes from an offset to another.
+    pub(super) fn move_to(&mut self, to: u64, copy: &mut Copy<'_>) -> io::Result<()> {
+        self.strips.move_to(to, &mut *copy)?;
+        let mut end = self.strips.end;
+        for overview in &mut self.overviews {
+            overview.strips.move_to(end, &mut *copy)?;
+            end = overview.strips.end;
+        }
+        Ok(())
+    }
+
+    /// Moves overviews, whose strips or tiles these are in another file, to the offset `to`, or the smallest first and then the picture if they are to
+    /// lie before it. Returns the offset behind all.
+    pub(super) fn place_overviews(
+        &mut self,
+        strips: Vec<Strips>,
+        (are_first, mut to): (bool, u64),
+        copy: &mut Copy<'_>,
+    ) -> io::Result<u64> {
+        let pyramid = &self.pyramid;
+        let mut overviews: Vec<Self> = pyramid
+            .overviews
+            .iter()
+            .zip(strips)
+            .map(|(overview, strips)| self.overview(overview, strips))
+            .collect();
+        for number in pyramid.by_size().into_iter().rev() {
+            overviews[number].strips.move_to(to, &mut *copy)?;
+            to = overviews[number].strips.end;
+        }
+        self.overviews = overviews;
+        if are_first {
+            self.strips.move_to(to, copy)?;
+            to = self.strips.end;
+        }
+        Ok(to)
+    }
+
+    /// Returns the tags that say how the samples are stored.
+    pub(super) fn describe(&self) -> Directory {
+        let mut directory = describe(&self.raster, self.compression, &self.strips);
+        if self.kept.get(tags::COLOUR_MAP).is_some() {
+            directory.set(tags::PHOTOMETRIC, Value::shorts(&[tags::PALETTE]));
+        }
+        if let Some(top) = self.top {
+            directory.set(tags::MAX_SAMPLE, Value::shorts(&vec![top; self.raster.channels()]));
+        }
+        if self.says_smaller {
+            directory.set(tags::KIND, Value::longs(&[tags::SMALLER]));
+        }
+        if let Some(level) = self.no_data {
+            directory.set(tags::GDAL_NODATA, gdal::no_data_text(level.into()));
+        }
+        directory
+    }
+
+    /// Returns all tags, in their order; `described` are those of [`Written::describe`].
+    pub(super) fn entries<'e>(&'e self, described: &'e Directory) -> Vec<(u16, &'e Value)> {
+        let mut entries = self.kept.borrowed();
+        entries.retain(|(tag, _)| *tag != tags::ICC && described.get(*tag).is_none());
+        entries.extend(described.borrowed());
+        entries.extend(self.icc.iter().map(|icc| (tags::ICC, &**icc)));
+        entries.sort_by_key(|(tag, _)| *tag);
+        entries
+    }
+
+    /// Shares the memory of the tags with another picture that has the same.
+    pub(super) fn share_kept(&mut self, other: &Self) {
+        if self.kept == other.kept {
+            self.kept = Arc::clone(&other.kept);
+        }
+        if self.icc == other.icc {
+            self.icc.clone_from(&other.icc);
+        }
+    }
+}
+
+/// Returns the tags that say how the samples are stored.
+fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Directory {
+    let mut directory = Directory::default();
+    let channels = raster.channels();
+    let colour = match raster.colours {
+        1 if raster.inverted => tags::WHITE_IS_ZERO,
+        1 => tags::BLACK_IS_ZERO,
+        _ => tags::RGB,
+    };
+    directory.set(tags::WIDTH, Value::longs(&[u64::from(raster.width)]));
+    directory.set(tags::HEIGHT, Value::longs(&[u64::from(raster.height)]));
+    directory.set(tags::BITS_PER_SAMPLE, Value::shorts(&vec![8 * raster.bytes as u16; channels]));
+    directory.set(tags::COMPRESSION, Value::shorts(&[compression.number()]));
+    directory.set(tags::PHOTOMETRIC, Value::shorts(&[colour]));
+    directory.set(tags::SAMPLES_PER_PIXEL, Value::shorts(&[channels as u16]));
+    let (offsets, lengths) = if let Some((width, height)) = raster.tile() {
+        directory.set(tags::TILE_WIDTH, Value::longs(&[width.into()]));
+        directory.set(tags::TILE_LENGTH, Value::longs(&[height.into()]));
+        (tags::TILE_OFFSETS, tags::TILE_BYTE_COUNTS)
+    } else {
+        directory.set(tags::ROWS_PER_STRIP, Value::longs(&[strips.rows]));
+        (tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS)
+    };
+    directory.set(offsets, Value::longs(&strips.offsets));
+    directory.set(lengths, Value::longs(&strips.lengths));
+    if raster.planar {
+        directory.set(tags::PLANAR_CONFIGURATION, Value::shorts(&[2]));
+    }
+    if compression != Compression::Stored && raster.is_predicted() {
+        let predictor = if raster.format == tags::FLOAT { 3 } else { 2 };
+        directory.set(tags::PREDICTOR, Value::shorts(&[predictor]));
+    }
+    if raster.behind() > 0 {
+        let mut kinds = vec![tags::UNSPECIFIED as u16; raster.behind()];
+        if raster.alpha {
+            kinds[raster.before_alpha] = tags::UNASSOCIATED as u16;
+        }
+        directory.set(tags::EXTRA_SAMPLES, Value::shorts(&kinds));
+    }
+    if raster.format != tags::UNSIGNED {
+        directory.set(tags::SAMPLE_FORMAT, Value::shorts(&vec![raster.format as u16; channels]));
+    }
+    directory
+}
