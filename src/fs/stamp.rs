@@ -1,11 +1,13 @@
 //! Tells one state of a file's content from another.
 
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::fs::digest::Digest;
+use crate::fs::tree::Tree;
 
 /// The properties of a file that tell one state of its content from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +27,18 @@ impl Stamp {
         Self { size: metadata.len(), mtime_ns: mtime_ns(metadata), inode }
     }
 
+    /// Returns the stamp of what is at a path, which has this metadata: of a folder, that of all that is below it.
+    ///
+    /// # Errors
+    /// When something below a folder cannot be looked at.
+    pub(crate) fn at(path: &Path, metadata: &Metadata, lasting_inodes: bool) -> io::Result<Self> {
+        let own = Self::of(metadata, lasting_inodes);
+        if !metadata.is_dir() {
+            return Ok(own);
+        }
+        Tree::of(path).map(|Tree { bytes, mtime_ns, .. }| Self { size: bytes, mtime_ns, ..own })
+    }
+
     /// Returns the stamp of an object.
     pub fn of_object(object: &store::Entry) -> Self {
         let named = object.version.e_tag.as_ref().map(|name| Digest::of(name.as_bytes()).number());
@@ -39,7 +53,8 @@ impl Stamp {
 
     /// Returns whether the file at `path` is still in this state.
     pub fn is_still_of(&self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|metadata| self.is_of(&metadata))
+        let now = fs::metadata(path).and_then(|metadata| Self::at(path, &metadata, self.inode != 0));
+        now.is_ok_and(|now| now == *self)
     }
 
     /// Returns whether this is the metadata of a file in this state.

@@ -153,6 +153,8 @@ pub struct Target {
     pub adds_colours: bool,
     /// Whether each page of a file goes into a file of its own.
     pub splits: bool,
+    /// Whether each plane of an OME-Zarr image is a page; otherwise pages are blocks of its chunks, each of one channel.
+    pub in_planes: bool,
     /// Whether DICOM's segmentations are taken as pictures of their labels.
     pub segmentations: bool,
     /// What is done to the picture, if its file is to tell.
@@ -174,6 +176,7 @@ impl Target {
         no_data: None,
         adds_colours: false,
         splits: false,
+        in_planes: false,
         segmentations: false,
         derivation: None,
     };
