@@ -140,8 +140,10 @@ impl Search<'_> {
                 )));
             }
             Ok(_) if codec::is_image_folder(input) => {
-                let name = input.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_owned()));
-                self.image(input, Path::new(&name.unwrap_or_default()), true);
+                // That of the current folder is not in its path.
+                let real = input.canonicalize().unwrap_or_default();
+                let name = input.file_name().or(real.file_name()).unwrap_or_default();
+                self.image(input, Path::new(name), true);
             }
             Ok(metadata) if metadata.is_dir() => self.folder(input),
             Ok(metadata) if metadata.is_file() => {
