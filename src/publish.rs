@@ -84,12 +84,7 @@ impl Publisher {
         self.begin_as(temporary::create, root, output)
     }
 
-    fn begin_as(
-        &self,
-        create: Create,
-        root: &Path,
-        output: &Path,
-    ) -> Result<Unpublished<'_>, PublishError> {
+    fn begin_as(&self, create: Create, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
         match self.create(create, root, output) {
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
                 let made = Folder::create_of(root, output, self.durability == Durability::Full);
@@ -125,12 +120,7 @@ impl Publisher {
         }
     }
 
-    fn create(
-        &self,
-        create: Create,
-        root: &Path,
-        output: &Path,
-    ) -> Result<Unpublished<'_>, PublishError> {
+    fn create(&self, create: Create, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
         let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         if *closed {
             return Err(PublishError::new(output, io::Error::other("histeqd is stopping")));

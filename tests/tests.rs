@@ -34,3 +34,5 @@ mod stacks;
 mod together;
 mod volumes;
 mod watch;
+#[cfg(feature = "zarr")]
+mod zarr;

@@ -187,6 +187,25 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_of_a_process_that_is_gone_is_removed_with_all_that_is_in_it_and_no_link_is_followed() {
+        let out = tempfile::tempdir().unwrap();
+        let at = |name: &str| out.path().join(name);
+        let own = affixes().0 + "3.tmp";
+        for folder in [&gone(), &own] {
+            fs::create_dir_all(at(folder).join("0/1")).unwrap();
+            fs::write(at(folder).join("0/1/2"), "chunk").unwrap();
+            let made = fs::File::open(at(folder)).unwrap();
+            made.set_modified(SystemTime::now() - 2 * YOUNG).unwrap();
+        }
+        fs::create_dir(at("kept")).unwrap();
+        fs::write(at("kept/file"), "").unwrap();
+        std::os::unix::fs::symlink("../kept", at(&gone()).join("link")).unwrap();
+        fs::File::open(at(&gone())).unwrap().set_modified(SystemTime::now() - 2 * YOUNG).unwrap();
+        assert_eq!(remove_leftovers(out.path(), out.path(), || false), (1, Vec::new()));
+        assert!(!at(&gone()).exists() && at("kept/file").exists() && at(&own).exists());
+    }
+
+    #[test]
     fn what_is_young_may_be_somebody_s_and_is_looked_at_again() {
         let out = tempfile::tempdir().unwrap();
         let (gone, own) = (out.path().join(gone()), out.path().join(affixes().0 + "0.tmp"));

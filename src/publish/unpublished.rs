@@ -175,7 +175,9 @@ impl Hidden<'_> {
     fn rename(&self, folder: &Folder, name: &Path) -> io::Result<()> {
         let temporary = Path::new(self.temporary.file_name().unwrap_or_default());
         if self.replaces {
-            return folder.rename(temporary, name).or_else(|why| self.take_place(folder, temporary, name, why));
+            return folder
+                .rename(temporary, name)
+                .or_else(|why| self.take_place(folder, temporary, name, why));
         }
         rename_new(At::folder(folder, temporary), At::folder(folder, name)).map_err(|why| match why {
             Errno::EXIST => io::Error::other("there is another file of that name since"),

@@ -70,7 +70,7 @@ impl Standing {
     /// Returns what `output` is to an input in this state, with these settings.
     pub(super) fn of(output: &Path, input: &InputState, settings: Digest, times: Times) -> Self {
         match fs::metadata(output) {
-            Ok(metadata) if metadata.is_file() || input.is_folder && metadata.is_dir() => {
+            Ok(metadata) if metadata.is_file() || input.is_folder && codec::is_image_folder(output) => {
                 let mut made_ns = mtime_ns(&metadata);
                 // An output that keeps the time of its input is younger, although nothing but a record or that time tells.
                 if times == Times::Keep && made_ns == input.stamp.mtime_ns {

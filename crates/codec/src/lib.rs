@@ -306,12 +306,7 @@ fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
         Format::WebP => webp::encoder_bytes(layout),
         Format::Jpeg => jpeg::encoder_bytes(layout),
         Format::Gif => gif::encoder_bytes(layout),
-        Format::Pnm
-        | Format::Bmp
-        | Format::JpegXl
-        | Format::Jpeg2000
-        | Format::Dicom
-        | Format::Zarr => 0,
+        Format::Pnm | Format::Bmp | Format::JpegXl | Format::Jpeg2000 | Format::Dicom | Format::Zarr => 0,
     }
 }
 

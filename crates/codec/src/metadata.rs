@@ -104,12 +104,9 @@ impl Metadata {
         match format {
             Format::Png | Format::Jpeg | Format::Tiff => self.icc_for(pixel),
             Format::Bmp | Format::WebP => self.icc_for(Pixel::Rgb),
-            Format::Pnm
-            | Format::Gif
-            | Format::JpegXl
-            | Format::Jpeg2000
-            | Format::Dicom
-            | Format::Zarr => None,
+            Format::Pnm | Format::Gif | Format::JpegXl | Format::Jpeg2000 | Format::Dicom | Format::Zarr => {
+                None
+            }
         }
     }
 }

@@ -122,7 +122,10 @@ impl Multiscales {
             ));
         }
         let [entry] = entries.as_array().map(Vec::as_slice).unwrap_or_default() else {
-            return Err(unsupported("a group with other than one image", "write each into a group of its own"));
+            return Err(unsupported(
+                "a group with other than one image",
+                "write each into a group of its own",
+            ));
         };
         let entry = Entry::deserialize(entry)
             .map_err(|why| malformed(format!("its multiscales are not as they should be: {why}")))?;
@@ -163,7 +166,12 @@ fn check_datasets(paths: &[String]) -> Result<(), GroupError> {
     for (number, path) in paths.iter().enumerate() {
         let mut parts = Path::new(path).components();
         let is_below = !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)));
-        if !is_below || path.contains("//") || path.contains("/./") || path.contains('\0') || path.ends_with('/') {
+        if !is_below
+            || path.contains("//")
+            || path.contains("/./")
+            || path.contains('\0')
+            || path.ends_with('/')
+        {
             return Err(malformed(format!("the path {path:?} of an array does not lie below the group")));
         }
         let others = paths[..number].iter();
@@ -217,7 +225,8 @@ mod tests {
     #[test]
     fn a_path_that_leads_out_of_the_group_or_into_another_array_is_refused() {
         for path in ["../x", "/x", "", "a/../../x", "a//b", "./a", "a/", "0/1", "0"] {
-            let image = group(&format!(r#"[{{{AXES}, "datasets": [{{"path": "0"}}, {{"path": {path:?}}}]}}]"#));
+            let image =
+                group(&format!(r#"[{{{AXES}, "datasets": [{{"path": "0"}}, {{"path": {path:?}}}]}}]"#));
             assert!(matches!(image, Err(GroupError::Malformed(_))), "{path}: {image:?}");
         }
     }

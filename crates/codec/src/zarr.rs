@@ -123,7 +123,10 @@ impl Image {
         for pair in self.levels.windows(2) {
             let [larger, smaller] = pair else { continue };
             if larger.kind != smaller.kind {
-                return Err(malformed(format!("arrays {} and {} are of different types", larger.path, smaller.path)));
+                return Err(malformed(format!(
+                    "arrays {} and {} are of different types",
+                    larger.path, smaller.path
+                )));
             }
             if self.factors(larger, smaller).is_none() {
                 let what = format!(
@@ -139,8 +142,10 @@ impl Image {
     /// Returns how many samples of the larger array a sample of the smaller one stands for along each axis.
     fn factors(&self, larger: &Level, smaller: &Level) -> Option<Vec<u64>> {
         let lengths = larger.shape.iter().zip(&smaller.shape);
-        let factors: Vec<_> = lengths.map(|(&larger, &smaller)| reduce::factor(larger, smaller)).collect::<Option<_>>()?;
-        let of_space = self.about.axes.iter().zip(&factors).all(|(axis, &factor)| factor == 1 || axis.is_of_space());
+        let factors: Vec<_> =
+            lengths.map(|(&larger, &smaller)| reduce::factor(larger, smaller)).collect::<Option<_>>()?;
+        let of_space =
+            self.about.axes.iter().zip(&factors).all(|(axis, &factor)| factor == 1 || axis.is_of_space());
         of_space.then_some(factors)
     }
 
@@ -171,7 +176,11 @@ impl Stack {
     /// Returns where a page is.
     pub(super) fn place(&self, index: usize) -> Place {
         let image = Arc::clone(&self.image);
-        Place { image, page: self.blocks.page(index), heap_bytes: write::heap_bytes(&self.image, &self.blocks) }
+        Place {
+            image,
+            page: self.blocks.page(index),
+            heap_bytes: write::heap_bytes(&self.image, &self.blocks),
+        }
     }
 
     /// Returns the number of the channel that a page is of.
@@ -304,7 +313,8 @@ impl Rows for SamplesInMemory {
 /// Returns the width and height that a box has whose planes lie below each other.
 fn size(region: &Region) -> (u32, u32) {
     let width = region.shape.last().copied().unwrap_or(1);
-    let [width, height] = [width, region.samples() / width.max(1)].map(|side| u32::try_from(side).unwrap_or(u32::MAX));
+    let [width, height] =
+        [width, region.samples() / width.max(1)].map(|side| u32::try_from(side).unwrap_or(u32::MAX));
     (width, height)
 }
 
@@ -313,7 +323,10 @@ fn malformed(reason: impl Into<String>) -> CodecError {
 }
 
 fn unsupported(what: impl Into<String>) -> CodecError {
-    CodecError::unsupported(what, "convert it to an image of integers or floats in a regular grid of chunks first")
+    CodecError::unsupported(
+        what,
+        "convert it to an image of integers or floats in a regular grid of chunks first",
+    )
 }
 
 impl From<GroupError> for CodecError {

@@ -52,7 +52,8 @@ impl Level {
             unsupported(format!("an OME-Zarr image with chunks of different shapes (array {path})"))
         })?;
         let bytes = samples(&chunk).and_then(|samples| samples.checked_mul(kind.bytes() as u64));
-        let bytes = bytes.ok_or_else(|| malformed(format!("array {path} has chunks of {chunk:?} samples")))?;
+        let bytes =
+            bytes.ok_or_else(|| malformed(format!("array {path} has chunks of {chunk:?} samples")))?;
         let store = Store::new(folder.clone(), bytes.saturating_mul(2).saturating_add(BESIDE));
         let array = about.with_storage(Arc::new(store));
         Ok(Self { array, path: path.to_owned(), kind, shape, chunk })

@@ -47,8 +47,9 @@ impl Blocks {
         let axes = cut.array.len();
         let plane = axes - 2;
         let mut block: Vec<_> = cut.chunk.iter().zip(cut.array).map(|(chunk, all)| *chunk.min(all)).collect();
-        let divided: Vec<_> =
-            (0..axes).map(|axis| if cut.in_planes { axis < plane } else { cut.channels == Some(axis) }).collect();
+        let divided: Vec<_> = (0..axes)
+            .map(|axis| if cut.in_planes { axis < plane } else { cut.channels == Some(axis) })
+            .collect();
         if cut.in_planes {
             block[plane..].copy_from_slice(&cut.array[plane..]);
         } else {
@@ -114,7 +115,8 @@ impl Blocks {
 /// Lengthens blocks by whole chunks along x, then y, then the axes before, as far as pages may be so large.
 fn lengthen(block: &mut [u64], divided: &[bool], cut: &Cut<'_>) {
     for axis in (0..block.len()).rev().filter(|axis| !divided[*axis]) {
-        let page: u64 = block.iter().zip(divided).map(|(length, divided)| if *divided { 1 } else { *length }).product();
+        let page: u64 =
+            block.iter().zip(divided).map(|(length, divided)| if *divided { 1 } else { *length }).product();
         let chunks = (cut.most / page.max(1)).max(1);
         block[axis] = block[axis].saturating_mul(chunks).min(cut.array[axis]);
         if block[axis] < cut.array[axis] {
@@ -154,7 +156,10 @@ mod tests {
         for chunk in [[1, 1, 1, 4, 4], [2, 2, 2, 7, 3], [1, 3, 4, 2, 11], [9, 9, 9, 9, 9]] {
             for (in_planes, most) in [(true, 1), (false, 1), (false, 50), (false, 1 << 20)] {
                 let blocks = Blocks::new(&cut(&array, &chunk, in_planes, most));
-                assert!(covered(&blocks, &array).iter().all(|&times| times == 1), "{chunk:?} {in_planes} {most}");
+                assert!(
+                    covered(&blocks, &array).iter().all(|&times| times == 1),
+                    "{chunk:?} {in_planes} {most}"
+                );
                 for index in 0..blocks.pages() {
                     let region = blocks.page(index).region;
                     assert_eq!(region.shape[1], 1, "a page is of one channel");

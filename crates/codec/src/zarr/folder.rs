@@ -11,8 +11,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, unlinkat
 use rustix::io::Errno;
 use zarrs::storage::byte_range::{ByteRange, ByteRangeIterator, InvalidByteRangeError};
 use zarrs::storage::{
-    Bytes, MaybeBytes, MaybeBytesIterator, OffsetBytesIterator, ReadableStorageTraits, StorageError, StoreKey,
-    StorePrefix, WritableStorageTraits,
+    Bytes, MaybeBytes, MaybeBytesIterator, OffsetBytesIterator, ReadableStorageTraits, StorageError,
+    StoreKey, StorePrefix, WritableStorageTraits,
 };
 
 use crate::input::waiting_for_file;
@@ -66,7 +66,10 @@ impl Folder {
 
     /// Removes a file, if it is there.
     fn remove(&self, path: &str) -> io::Result<()> {
-        match self.folder_of(path, false).and_then(|(folder, name)| Ok(unlinkat(folder, name, AtFlags::empty())?)) {
+        match self
+            .folder_of(path, false)
+            .and_then(|(folder, name)| Ok(unlinkat(folder, name, AtFlags::empty())?))
+        {
             Err(why) if why.kind() != ErrorKind::NotFound => Err(why),
             _ => Ok(()),
         }
@@ -80,7 +83,10 @@ impl Folder {
         let Some(file) = self.open(path)? else { return Ok(None) };
         let length = file.metadata()?.len();
         if length > most {
-            return Err(named(path, io::Error::other(format!("it has {length} bytes, and {most} are the most"))));
+            return Err(named(
+                path,
+                io::Error::other(format!("it has {length} bytes, and {most} are the most")),
+            ));
         }
         let mut bytes = Vec::with_capacity(length as usize);
         waiting_for_file(|| file.take(length).read_to_end(&mut bytes)).map_err(|why| named(path, why))?;
@@ -96,7 +102,10 @@ impl Folder {
         let mut listed = Vec::new();
         for entry in Dir::read_from(&folder)? {
             let entry = entry?;
-            let name = entry.file_name().to_str().map_err(|_| io::Error::other("it holds a name that is not UTF-8"))?;
+            let name = entry
+                .file_name()
+                .to_str()
+                .map_err(|_| io::Error::other("it holds a name that is not UTF-8"))?;
             if matches!(name, "." | "..") {
                 continue;
             }
@@ -182,7 +191,9 @@ pub(super) fn below(folder: &str, name: &str) -> String {
 fn named(path: &str, why: io::Error) -> io::Error {
     let link = Errno::LOOP.raw_os_error();
     match why.raw_os_error() {
-        Some(number) if number == link => io::Error::other(format!("{path} is a link, and none is followed here")),
+        Some(number) if number == link => {
+            io::Error::other(format!("{path} is a link, and none is followed here"))
+        }
         _ => io::Error::new(why.kind(), format!("{path}: {why}")),
     }
 }

@@ -24,7 +24,12 @@ pub(super) fn source_of(region: &Region, factors: &[u64], larger: &[u64]) -> Reg
 }
 
 /// Returns the means of blocks of samples of this kind, in native byte order: of integers, halves up.
-pub(super) fn means(kind: Kind, (samples, source): (&[u8], &Region), target: &Region, factors: &[u64]) -> Option<Vec<u8>> {
+pub(super) fn means(
+    kind: Kind,
+    (samples, source): (&[u8], &Region),
+    target: &Region,
+    factors: &[u64],
+) -> Option<Vec<u8>> {
     fn of<S: Mean>((samples, source): (&[u8], &Region), target: &Region, factors: &[u64]) -> Option<Vec<u8>> {
         Some(means_of::<S>(samples, source, target, factors))
     }

@@ -73,7 +73,9 @@ impl Writer {
         let page = self.blocks.page(index);
         let samples = samples_of(decoded, slot);
         let bytes = page.region.samples() * self.image.base().kind.bytes() as u64;
-        if samples.len() as u64 != bytes || size(&page.region) != (decoded.layout.width, decoded.layout.height) {
+        if samples.len() as u64 != bytes
+            || size(&page.region) != (decoded.layout.width, decoded.layout.height)
+        {
             return Err(CodecError::encoder(Format::Zarr, "a page is not of the samples of its array"));
         }
         let output = self.output(out)?;
@@ -103,7 +105,13 @@ impl Writer {
     }
 
     /// Keeps a page of a block of several; writes the block if that was its last.
-    fn spill(&self, page: &BlockPage, samples: &[u8], output: &Output, spill: &File) -> Result<(), CodecError> {
+    fn spill(
+        &self,
+        page: &BlockPage,
+        samples: &[u8],
+        output: &Output,
+        spill: &File,
+    ) -> Result<(), CodecError> {
         let first = self.blocks.first_page(page.block);
         spill.write_all_at(samples, self.place_in_spill(first + page.number))?;
         let pages = self.blocks.pages_of(page.block);
@@ -149,7 +157,8 @@ impl Writer {
             made = Some(output);
         }
         let is_made = |path: &str| {
-            let mut within = image.levels.iter().filter(|level| is_within(path, &level.path) && path != level.path);
+            let mut within =
+                image.levels.iter().filter(|level| is_within(path, &level.path) && path != level.path);
             within.any(|level| METADATA.iter().all(|name| path != below(&level.path, name)))
         };
         Ok(bytes + image.folder.copy_to(&to, &is_made)?)
