@@ -17,15 +17,17 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::decode::{Decode, Describe, Wanted};
 use super::mapped::{self, BAND, Form, Kind, NoData, Rows};
-use super::multiscales::{DOCUMENTS, GroupError, LONGEST, Multiscales};
+use super::multiscales::{DOCUMENTS, GroupError, LONGEST, Multiscales, is_within};
 use super::{CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Target};
 use array::Level;
 use blocks::{BlockPage, Blocks, Cut};
 use equalize::{Depth, Layout, Levels, Pixel};
-use folder::Folder;
+use folder::{Folder, below};
 use region::Region;
 pub(super) use write::Writer;
 
+/// Names of the documents in which an array or a group has its metadata.
+const METADATA: [&str; 4] = ["zarr.json", ".zarray", ".zattrs", ".zgroup"];
 /// The most bytes of a page of several chunks.
 const MOST_AT_ONCE: u64 = 32 << 20;
 /// The part of what is too large for one picture that a page has: several are under way at once.
@@ -90,7 +92,8 @@ pub(super) fn open(
         channels: image.about.channels(),
         in_planes: target.in_planes,
         most: most / base.kind.bytes() as u64,
-    });
+    })
+    .ok_or_else(|| unsupported("an OME-Zarr image of more than 4194304 blocks of chunks or planes"))?;
     let stack = Stack { image: Arc::new(image), blocks: Arc::new(blocks) };
     Ok((Box::new(Source { place: stack.place(0), no_data }), Some(stack)))
 }
@@ -110,6 +113,8 @@ impl Image {
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
         let image = Self { folder, about, levels };
         image.check_levels()?;
+        // What cannot be copied is found before anything is written.
+        image.folder.each_file(&|path| image.is_made_again(path), |_| Ok(()))?;
         Ok(image)
     }
 
@@ -137,6 +142,13 @@ impl Image {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether what lies at a path is made again: the chunks of arrays, and not what tells of them.
+    fn is_made_again(&self, path: &str) -> bool {
+        let mut within =
+            self.levels.iter().filter(|level| is_within(path, &level.path) && path != level.path);
+        within.any(|level| METADATA.iter().all(|name| path != below(&level.path, name)))
     }
 
     /// Returns how many samples of the larger array a sample of the smaller one stands for along each axis.

@@ -250,6 +250,19 @@ mod tests {
     }
 
     #[test]
+    fn an_image_that_is_a_folder_is_refused_by_name_where_its_format_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = File::open(folder.path()).unwrap();
+        let limits = Limits { max_pixels: 1 << 20, max_bytes: 1 << 20 };
+        let error = open(&mut file, &mut Vec::new(), &limits, &Target::AS_STORED).unwrap_err();
+        let told = match cfg!(feature = "zarr") {
+            true => CodecError::NotAPicture.to_string(),
+            false => "OME-Zarr is left out of this build; build histeqd with --features zarr".to_owned(),
+        };
+        assert_eq!(error.to_string(), told);
+    }
+
+    #[test]
     fn a_format_that_is_left_out_is_refused_by_its_name_and_that_of_its_feature() {
         let dicom = [&[0; 128][..], b"DICM"].concat();
         for (content, is_built, told) in [

@@ -5,6 +5,9 @@
 
 use super::region::{Region, numbers_of};
 
+/// The most pages: what is remembered of each takes memory that is not counted.
+const MOST_PAGES: u64 = 1 << 22;
+
 /// The pages of an image, those of a block one after the other.
 #[derive(Debug)]
 pub(super) struct Blocks {
@@ -43,7 +46,8 @@ pub(super) struct Cut<'c> {
 }
 
 impl Blocks {
-    pub(super) fn new(cut: &Cut<'_>) -> Self {
+    /// Cuts an array; `None` if the pages were too many.
+    pub(super) fn new(cut: &Cut<'_>) -> Option<Self> {
         let axes = cut.array.len();
         let plane = axes - 2;
         let mut block: Vec<_> = cut.chunk.iter().zip(cut.array).map(|(chunk, all)| *chunk.min(all)).collect();
@@ -57,11 +61,12 @@ impl Blocks {
         }
         let counts: Vec<_> = cut.array.iter().zip(&block).map(|(all, block)| all.div_ceil(*block)).collect();
         let mut blocks = Self { array: cut.array.to_vec(), block, counts, divided, first_pages: vec![0] };
+        pages_of_all(cut.array, &blocks.counts, &blocks.divided)?;
         for number in 0..blocks.counts.iter().product::<u64>() {
             let pages: u64 = blocks.pages_along(&blocks.region(number as usize)).iter().product();
             blocks.first_pages.push(blocks.pages() + pages as usize);
         }
-        blocks
+        Some(blocks)
     }
 
     /// Returns the number of all pages.
@@ -112,6 +117,14 @@ impl Blocks {
     }
 }
 
+/// Returns the number of pages of an array, unless they are too many.
+fn pages_of_all(array: &[u64], counts: &[u64], divided: &[bool]) -> Option<u64> {
+    let along = array.iter().zip(counts).zip(divided);
+    let mut along = along.map(|((length, count), is_divided)| if *is_divided { *length } else { *count });
+    let pages = along.try_fold(1_u64, u64::checked_mul)?;
+    (pages <= MOST_PAGES).then_some(pages)
+}
+
 /// Lengthens blocks by whole chunks along x, then y, then the axes before, as far as pages may be so large.
 fn lengthen(block: &mut [u64], divided: &[bool], cut: &Cut<'_>) {
     for axis in (0..block.len()).rev().filter(|axis| !divided[*axis]) {
@@ -155,7 +168,7 @@ mod tests {
         let array = [2, 3, 5, 7, 11];
         for chunk in [[1, 1, 1, 4, 4], [2, 2, 2, 7, 3], [1, 3, 4, 2, 11], [9, 9, 9, 9, 9]] {
             for (in_planes, most) in [(true, 1), (false, 1), (false, 50), (false, 1 << 20)] {
-                let blocks = Blocks::new(&cut(&array, &chunk, in_planes, most));
+                let blocks = Blocks::new(&cut(&array, &chunk, in_planes, most)).unwrap();
                 assert!(
                     covered(&blocks, &array).iter().all(|&times| times == 1),
                     "{chunk:?} {in_planes} {most}"
@@ -172,12 +185,13 @@ mod tests {
     #[test]
     fn blocks_are_whole_chunks_and_no_longer_than_they_may_be() {
         let array = [1, 2, 10, 1000, 1000];
-        let blocks = Blocks::new(&cut(&array, &[1, 1, 1, 100, 100], false, 35_000));
+        let blocks = Blocks::new(&cut(&array, &[1, 1, 1, 100, 100], false, 35_000)).unwrap();
         assert_eq!(blocks.block, [1, 1, 1, 100, 300]);
-        let blocks = Blocks::new(&cut(&array, &[1, 1, 1, 100, 100], false, 250_000));
+        let blocks = Blocks::new(&cut(&array, &[1, 1, 1, 100, 100], false, 250_000)).unwrap();
         assert_eq!((blocks.block.clone(), blocks.most_samples()), (vec![1, 1, 1, 200, 1000], (200_000, 0)));
-        let blocks = Blocks::new(&cut(&array, &[1, 2, 1, 100, 100], false, 2_500_000));
+        let blocks = Blocks::new(&cut(&array, &[1, 2, 1, 100, 100], false, 2_500_000)).unwrap();
         assert_eq!(blocks.block, [1, 2, 2, 1000, 1000]);
         assert_eq!(blocks.most_samples(), (2_000_000, 4_000_000));
+        assert!(Blocks::new(&cut(&[1 << 40, 1, 1, 9, 9], &[1, 1, 1, 9, 9], false, 1)).is_none());
     }
 }

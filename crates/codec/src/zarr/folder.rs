@@ -125,23 +125,39 @@ impl Folder {
         Ok(listed)
     }
 
-    /// Copies what lies below the folder to another one, but for the folders for which `skips` is true; it gets the paths of all, with their
-    /// last names. Returns the bytes of the files.
+    /// Calls `take` with the paths of all files below the folder, but for what `skips` is true for: it gets the paths of files and folders.
     ///
     /// # Errors
-    /// When something cannot be copied.
-    pub(super) fn copy_to(&self, to: &Self, skips: &dyn Fn(&str) -> bool) -> io::Result<u64> {
-        let (mut bytes, mut folders) = (0, vec![String::new()]);
+    /// The first of `take`, and when a folder cannot be listed.
+    pub(super) fn each_file(
+        &self,
+        skips: &dyn Fn(&str) -> bool,
+        mut take: impl FnMut(&str) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
             for (name, is_folder) in self.list(&folder)? {
                 let path = below(&folder, &name);
                 match is_folder {
                     _ if skips(&path) => {}
                     true => folders.push(path),
-                    false => bytes += self.copy_file(to, &path)?,
+                    false => take(&path)?,
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Copies these files to another folder. Returns their bytes.
+    ///
+    /// # Errors
+    /// When one cannot be copied.
+    pub(super) fn copy_to(&self, to: &Self, skips: &dyn Fn(&str) -> bool) -> io::Result<u64> {
+        let mut bytes = 0;
+        self.each_file(skips, |path| {
+            bytes += self.copy_file(to, path)?;
+            Ok(())
+        })?;
         Ok(bytes)
     }
 

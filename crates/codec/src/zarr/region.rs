@@ -33,19 +33,16 @@ impl Region {
     }
 
     /// Returns the numbers of the cells of a grid that it touches.
-    pub(super) fn cells(&self, cell: &[u64]) -> Vec<Vec<u64>> {
+    pub(super) fn cells(&self, cell: &[u64]) -> impl ExactSizeIterator<Item = Vec<u64>> + use<> {
         let first: Vec<_> = self.start.iter().zip(cell).map(|(start, length)| start / length).collect();
         let ends = self.start.iter().zip(&self.shape).zip(cell);
-        let counts: Vec<_> = ends
-            .zip(&first)
-            .map(|(((start, shape), length), first)| (start + shape).div_ceil(*length) - first)
-            .collect();
-        let all = (0..counts.iter().product()).map(|number| {
-            let mut numbers = numbers_of(number, &counts);
-            numbers.iter_mut().zip(&first).for_each(|(number, first)| *number += first);
-            numbers
-        });
-        all.collect()
+        let ends = ends.map(|((start, shape), length)| (start + shape).div_ceil(*length));
+        let counts: Vec<_> = ends.zip(&first).map(|(end, first)| end - first).collect();
+        let all = usize::try_from(counts.iter().product::<u64>()).unwrap_or(usize::MAX);
+        (0..all).map(move |number| {
+            let numbers = numbers_of(number as u64, &counts);
+            numbers.into_iter().zip(&first).map(|(number, first)| number + first).collect()
+        })
     }
 
     /// Returns the number of a sample of this box, from 0, by its place in the array.
@@ -107,8 +104,8 @@ mod tests {
         let all = region([0; 3], array);
         let cells = all.cells(&[2, 7, 4]);
         assert_eq!(cells.len(), 9);
-        let cells = cells.iter().map(|numbers| Region::of_cell(numbers, &[2, 7, 4], &array));
+        let cells = cells.map(|numbers| Region::of_cell(&numbers, &[2, 7, 4], &array));
         assert_eq!(cells.map(|cell| cell.samples()).sum::<u64>(), 5 * 7 * 9);
-        assert_eq!(region([3, 0, 5], [1, 1, 3]).cells(&[2, 7, 4]), [[1, 0, 1]]);
+        assert!(region([3, 0, 5], [1, 1, 3]).cells(&[2, 7, 4]).eq([[1, 0, 1]]));
     }
 }

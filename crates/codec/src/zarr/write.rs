@@ -8,16 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::array::{Level, Output};
 use super::blocks::{BlockPage, Blocks};
-use super::folder::{Folder, below};
+use super::folder::Folder;
 use super::region::{Region, copy};
 use super::{Image, malformed, reduce, size};
 use crate::cores::Cores;
-use crate::multiscales::is_within;
 use crate::reader::resize;
 use crate::{CodecError, Decoded, Format, pixels_of};
 
-/// Names of the documents in which an array or a group has its metadata.
-const METADATA: [&str; 4] = ["zarr.json", ".zarray", ".zattrs", ".zgroup"];
 /// Bytes for a chunk of a smaller array and what it is made of that each of several threads may take.
 const MOST_FOR_HELPERS: u64 = 16 << 20;
 
@@ -156,12 +153,7 @@ impl Writer {
             bytes += output.written();
             made = Some(output);
         }
-        let is_made = |path: &str| {
-            let mut within =
-                image.levels.iter().filter(|level| is_within(path, &level.path) && path != level.path);
-            within.any(|level| METADATA.iter().all(|name| path != below(&level.path, name)))
-        };
-        Ok(bytes + image.folder.copy_to(&to, &is_made)?)
+        Ok(bytes + image.folder.copy_to(&to, &|path| image.is_made_again(path))?)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -180,9 +172,8 @@ fn reduce_all(
     let alone = Cores::none();
     let cores = if reduced_bytes(image, larger, smaller) > MOST_FOR_HELPERS { &alone } else { cores };
     let all = Region { start: vec![0; smaller.shape.len()], shape: smaller.shape.clone() };
-    let chunks = all.cells(&smaller.chunk).into_iter();
     cores.in_order(
-        chunks,
+        all.cells(&smaller.chunk),
         || Ok(()),
         |made, numbers| {
             let region = Region::of_cell(&numbers, &smaller.chunk, &smaller.shape);
