@@ -12,7 +12,7 @@ use crate::config::Durability;
 use crate::fs::beneath::Folder;
 use crate::fs::paths::Identity;
 use crate::fs::rename::{At, rename_new};
-use crate::fs::tree::Tree;
+use crate::fs::stamp::Tree;
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
 

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::config::Times;
-use crate::fs::stamp::{Stamp, ctime_ns, mtime_ns};
-use crate::fs::tree::Tree;
+use crate::fs::stamp::{Stamp, Tree, ctime_ns, mtime_ns};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Record};
 

@@ -50,7 +50,7 @@ impl Folder {
         match opened {
             Ok(file) => Ok(Some(file)),
             Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(named(path, why)),
+            Err(why) => Err(named(path, &why)),
         }
     }
 
@@ -85,11 +85,11 @@ impl Folder {
         if length > most {
             return Err(named(
                 path,
-                io::Error::other(format!("it has {length} bytes, and {most} are the most")),
+                &io::Error::other(format!("it has {length} bytes, and {most} are the most")),
             ));
         }
         let mut bytes = Vec::with_capacity(length as usize);
-        waiting_for_file(|| file.take(length).read_to_end(&mut bytes)).map_err(|why| named(path, why))?;
+        waiting_for_file(|| file.take(length).read_to_end(&mut bytes)).map_err(|why| named(path, &why))?;
         Ok(Some(bytes))
     }
 
@@ -162,7 +162,7 @@ impl Folder {
     }
 
     fn copy_file(&self, to: &Self, path: &str) -> io::Result<u64> {
-        let mut from = self.open(path)?.ok_or_else(|| named(path, ErrorKind::NotFound.into()))?;
+        let mut from = self.open(path)?.ok_or_else(|| named(path, &ErrorKind::NotFound.into()))?;
         io::copy(&mut from, &mut to.create(path)?)
     }
 
@@ -204,7 +204,7 @@ pub(super) fn below(folder: &str, name: &str) -> String {
 }
 
 /// Returns an error that names the file.
-fn named(path: &str, why: io::Error) -> io::Error {
+fn named(path: &str, why: &io::Error) -> io::Error {
     let link = Errno::LOOP.raw_os_error();
     match why.raw_os_error() {
         Some(number) if number == link => {
