@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Equalizes a large OME-Zarr image with histeqd and by dask the way scikit-image does, each in a process of its own: seconds and peak memory.
 
-usage: zarr.py FOLDER [--histeqd PROGRAM] [--planes 16] [--side 8192] [--memory 256MiB] [--runs 3]
+usage: ome_zarr.py FOLDER [--histeqd PROGRAM] [--planes 16] [--side 8192] [--memory 256MiB] [--runs 3]
 
 The image has planes of 16 bits in chunks of 1024x1024 (blosc, lz4, bit-shuffled) and three resolutions. dask's way counts the chunks, makes
 skimage.exposure.equalize_hist's table (np.interp over the cumulative distribution) and sends them through, twice the passes over the
