@@ -15,7 +15,7 @@ for target in ${TARGETS:-$(cargo +nightly fuzz list)}; do
     echo "== $target"
     mkdir -p "fuzz/corpus/$target"
     case $target in
-    http | message | settings) seeds= ;;
+    http | message | multiscales | settings) seeds= ;;
     *) seeds='tests/data/codec tests/data/jpeg tests/data/samples tests/data/bad tests/data/animations tests/data/dicom' ;;
     esac
     # shellcheck disable=SC2086 # folders without blanks

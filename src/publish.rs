@@ -26,13 +26,11 @@ use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 pub use published::Published;
 pub use stream::{Pending, Stream};
+use temporary::Create;
 pub(crate) use temporary::Temporary;
 use unpublished::Hidden;
 pub use unpublished::{Sealed, Unpublished};
 pub use upload::Upload;
-
-/// The permissions of a new output, before the process's umask removes some of them.
-const MODE: u32 = 0o644;
 
 /// Returns whether the file system where `output` will be, below the folder `root`, takes names that differ only in case for the same.
 /// Found out by creating an empty file in the closest folder that exists, which is removed at once; where none can be created, the answer
@@ -83,14 +81,26 @@ impl Publisher {
     /// # Errors
     /// When one of them cannot be created, for example because a link is in the way.
     pub fn begin(&self, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
-        match self.create(root, output) {
+        self.begin_as(temporary::create, root, output)
+    }
+
+    fn begin_as(&self, create: Create, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+        match self.create(create, root, output) {
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
                 let made = Folder::create_of(root, output, self.durability == Durability::Full);
                 made.map_err(|source| PublishError::new(folder_of(output), source))?;
-                self.create(root, output)
+                self.create(create, root, output)
             }
             done => done,
         }
+    }
+
+    /// Starts an output that is a folder, as [`Publisher::begin`] does that of a file.
+    ///
+    /// # Errors
+    /// As of [`Publisher::begin`].
+    pub fn begin_folder(&self, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+        self.begin_as(temporary::create_folder, root, output)
     }
 
     /// Creates a file without a name, beside the output `output`, for what cannot be written there yet.
@@ -110,14 +120,13 @@ impl Publisher {
         }
     }
 
-    fn create(&self, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+    fn create(&self, create: Create, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
         let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         if *closed {
             return Err(PublishError::new(output, io::Error::other("histeqd is stopping")));
         }
-        let numbers = iter::repeat_with(|| self.next.fetch_add(1, Ordering::Relaxed));
-        let created =
-            Folder::of(root, output).and_then(|(folder, _)| temporary::create(&folder, MODE, numbers));
+        let mut numbers = iter::repeat_with(|| self.next.fetch_add(1, Ordering::Relaxed));
+        let created = Folder::of(root, output).and_then(|(folder, _)| create(&folder, &mut numbers));
         let (name, file) = created.map_err(|source| PublishError::new(folder_of(output), source))?;
         let temporary = output.with_file_name(name);
         self.live().insert(temporary.clone(), root.to_owned());
@@ -131,9 +140,9 @@ impl Publisher {
     }
 }
 
-/// Removes a file if possible. There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
+/// Removes a file or folder if possible. There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
 fn remove(root: &Path, temporary: &Path) {
-    let _ = Folder::of(root, temporary).and_then(|(folder, name)| folder.remove(name));
+    let _ = Folder::of(root, temporary).and_then(|(folder, name)| folder.remove_all(name));
 }
 
 /// Why an output could not be written, and what the user can do about it.
@@ -244,7 +253,7 @@ mod tests {
             assert_eq!(unpublished.publish().unwrap(), 5);
             assert_eq!(fs::read(&output).unwrap(), b"whole");
             assert_eq!(names(output.parent().unwrap()), ["c.png"]);
-            assert_eq!(fs::metadata(&output).unwrap().permissions().mode() & 0o777 & !MODE, 0);
+            assert_eq!(fs::metadata(&output).unwrap().permissions().mode() & 0o777 & !temporary::MODE, 0);
         }
     }
 

@@ -35,3 +35,5 @@ mod stacks;
 mod together;
 mod volumes;
 mod watch;
+#[cfg(feature = "zarr")]
+mod zarr;

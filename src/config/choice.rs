@@ -45,6 +45,8 @@ pub enum Preset {
 /// The pictures whose levels are counted together, and that have the same LUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TogetherChoice {
+    /// Each page for itself, and the channels of an OME-Zarr image.
+    Auto,
     /// Each page for itself.
     Page,
     /// The pages of a file.
@@ -323,8 +325,8 @@ impl From<Format> for FormatName {
             Format::Bmp => Self::Bmp,
             Format::WebP => Self::WebP,
             Format::Gif => Self::Gif,
-            // They are not written.
-            Format::JpegXl | Format::Jpeg2000 => Self::Keep,
+            // They are not written, or only of their own kind.
+            Format::JpegXl | Format::Jpeg2000 | Format::Zarr => Self::Keep,
             Format::Dicom => Self::Dicom,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::layers::key;
 use super::{
     Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, OverviewsChoice,
-    Together, Written, levels, method,
+    Together, TogetherChoice, Written, levels, method,
 };
 use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
@@ -17,7 +17,7 @@ use crate::picture::recipe::Recipe;
 use crate::picture::record::Digest;
 use crate::picture::reference::Reference;
 use codec::{LevelCount, Limits, Target};
-use equalize::{Colour, Levels, Operation};
+use equalize::{Colour, Levels, Method, Operation};
 
 /// What decides what the outputs of pictures look like. Pictures of one run may have different ones.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct PictureSettings {
     pub operation: Operation,
     /// What has one histogram.
     pub together: Together,
+    /// Whether nobody said so.
+    is_together_auto: bool,
     /// The LUTs of all pictures, if they are not made of the pictures.
     pub luts: Option<Arc<Luts>>,
     /// Which pixels count, if not all do.
@@ -79,6 +81,7 @@ impl PictureSettings {
             adds_colours: key(resolved.method) == MethodName::Clahe,
             splits: key(resolved.frames) == FramesChoice::Split,
             overviews: key(resolved.overviews) == OverviewsChoice::Keep,
+            in_planes: false,
             segmentations: key(resolved.segmentations),
             derivation: None,
         };
@@ -108,6 +111,7 @@ impl PictureSettings {
         let unspelled = Self {
             operation,
             together,
+            is_together_auto: resolved.together == Some(TogetherChoice::Auto),
             luts,
             masks,
             reference,
@@ -126,6 +130,23 @@ impl PictureSettings {
     #[must_use]
     pub(crate) fn of_folder(self, together_in: PathBuf) -> Self {
         Self { together_in, is_of_folder: true, ..self }
+    }
+
+    /// Returns the same for an image that is a folder. Each of its channels has one histogram, unless somebody says what has, or what is done to it
+    /// takes a table from elsewhere or several.
+    #[must_use]
+    pub(crate) fn of_image_folder(&self) -> Self {
+        let is_adaptive = matches!(self.operation.method, Method::Clahe(_));
+        let has_one = !is_adaptive && self.luts.is_none() && self.operation.colour != Colour::Lab;
+        let of_channels = self.is_together_auto && self.together == Together::PAGE && has_one;
+        let together = if of_channels { Together::CHANNEL } else { self.together.clone() };
+        let in_planes = together == Together::PAGE || self.operation.method.has_boxes();
+        let levels = match self.target.levels {
+            // Its pages have one table.
+            LevelCount::Seen if of_channels => LevelCount::Stated,
+            levels => levels,
+        };
+        Self { together, target: Target { in_planes, levels, ..self.target }, ..self.clone() }
     }
 
     /// Returns the same with the keys spelled as here: paths may have several spellings.

@@ -23,8 +23,9 @@ impl Together {
 
     pub(super) fn resolve(resolved: &Written) -> Result<Self, String> {
         match (key(resolved.together), key(resolved.together_by.clone())) {
+            (TogetherChoice::Auto, OrNone::None) => Ok(Self::PAGE),
             (together, OrNone::None) => Ok(Self::Of(together)),
-            (TogetherChoice::Page, OrNone::Some(pattern)) => Ok(Self::By(pattern)),
+            (TogetherChoice::Auto | TogetherChoice::Page, OrNone::Some(pattern)) => Ok(Self::By(pattern)),
             (together, OrNone::Some(_)) => Err(format!(
                 "--together {} and --together-by both say what has one table of levels; leave one of them out",
                 name(&together)

@@ -109,9 +109,9 @@ pub struct Written {
     #[serde(with = "as_name")]
     pub color: Option<Color>,
 
-    /// What has one histogram and one table of levels: page, file, channel, folder, series, all [default: page]
+    /// What has one histogram and one table of levels: auto, page, file, channel, folder, series, all [default: auto]
     ///
-    /// "file" keeps the brightness of a stack's pages comparable, "channel" that of the pages of each channel of a stack, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
+    /// "auto" is each page for itself, and of an OME-Zarr image each channel. "file" keeps the brightness of a stack's pages comparable, "channel" that of the pages of each channel of a stack, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
     /// into --memory. Not with clahe.
     #[arg(long, value_name = "WHAT", help_heading = "Picture")]

@@ -135,6 +135,7 @@ impl PictureError {
             Self::Refused(refusal) => !matches!(
                 refusal,
                 Refusal::NotAFile
+                    | Refusal::ImageFolder { .. }
                     | Refusal::ObjectName { .. }
                     | Refusal::OutputName { .. }
                     | Refusal::Outside(_)

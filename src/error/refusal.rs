@@ -141,6 +141,12 @@ pub enum Refusal {
     /// A link leads to it from the folders that may be read, and it lies in none of these.
     #[error("{0}; --links follow takes it")]
     Outside(Outside),
+    /// It is an OME-Zarr image, which is a folder, and such are not taken so.
+    #[error("an OME-Zarr image is a folder, and {why}")]
+    ImageFolder {
+        /// Why it is not taken, and the remedy.
+        why: &'static str,
+    },
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

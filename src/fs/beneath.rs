@@ -4,19 +4,23 @@
 //! be a link, or lie behind one. Beneath it every folder is opened relative to its root, so that nobody can put a link in its place between
 //! a check and the use, and no descriptor is kept, so that a folder that was removed, mounted or unmounted meanwhile is noticed.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
-use rustix::fs::{mkdirat, openat, openat2, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{mkdirat, openat, openat2, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
 use crate::fs::paths::Shown;
 
 /// A folder that is only used to reach what is in it needs no permission to be read.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// A folder whose entries are to be read, or that is a picture.
+const LISTED: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Neither follows a link nor waits for the other end of a pipe.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 /// The permissions of new folders and files, before the process's umask removes some of them.
@@ -144,6 +148,15 @@ impl Folder {
         Ok(openat(self, name.as_ref(), flags, Mode::from_raw_mode(mode))?.into())
     }
 
+    /// Creates a folder, which must not exist yet, and opens it.
+    ///
+    /// # Errors
+    /// When something has its name, or it cannot be created.
+    pub(crate) fn create_folder(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        mkdirat(self, name.as_ref(), NEW_FOLDER)?;
+        Ok(openat(self, name.as_ref(), LISTED, Mode::empty())?.into())
+    }
+
     /// Opens a regular file for reading.
     ///
     /// # Errors
@@ -210,6 +223,22 @@ impl Folder {
         Ok(renameat(self, from.as_ref(), self, to.as_ref())?)
     }
 
+    /// Has two names change places.
+    ///
+    /// # Errors
+    /// When one of them is missing, or the file system cannot do that.
+    pub(crate) fn exchange(&self, one: impl AsRef<Path>, other: impl AsRef<Path>) -> io::Result<()> {
+        Ok(renameat_with(self, one.as_ref(), self, other.as_ref(), RenameFlags::EXCHANGE)?)
+    }
+
+    /// Removes a file, or a folder and all that is in it.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    pub(crate) fn remove_all(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        Ok(remove_all(self.as_fd(), name.as_ref())?)
+    }
+
     /// Removes a file.
     ///
     /// # Errors
@@ -242,6 +271,23 @@ pub(crate) fn sync_folder(from: BorrowedFd<'_>, path: &Path) -> Result<(), Errno
         Err(Errno::ACCESS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
         done => done,
     }
+}
+
+/// Removes what has a name in a folder. No link is followed.
+fn remove_all(from: BorrowedFd<'_>, name: &Path) -> Result<(), Errno> {
+    match unlinkat(from, name, AtFlags::empty()) {
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        removed => return removed,
+    }
+    let folder = openat(from, name, LISTED, Mode::empty())?;
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            remove_all(folder.as_fd(), Path::new(name))?;
+        }
+    }
+    unlinkat(from, name, AtFlags::REMOVEDIR)
 }
 
 fn resolve() -> ResolveFlags {

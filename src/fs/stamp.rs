@@ -1,9 +1,12 @@
-//! Tells one state of a file's content from another.
+//! Tells one state of a file's content from another, or of all that lies below a folder, where that is one input or output.
 
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use walkdir::WalkDir;
 
 use crate::fs::digest::Digest;
 
@@ -25,6 +28,18 @@ impl Stamp {
         Self { size: metadata.len(), mtime_ns: mtime_ns(metadata), inode }
     }
 
+    /// Returns the stamp of what is at a path, which has this metadata: of a folder, that of all that is below it.
+    ///
+    /// # Errors
+    /// When something below a folder cannot be looked at.
+    pub(crate) fn at(path: &Path, metadata: &Metadata, lasting_inodes: bool) -> io::Result<Self> {
+        let own = Self::of(metadata, lasting_inodes);
+        if !metadata.is_dir() {
+            return Ok(own);
+        }
+        Tree::of(path).map(|Tree { bytes, mtime_ns, .. }| Self { size: bytes, mtime_ns, ..own })
+    }
+
     /// Returns the stamp of an object.
     pub fn of_object(object: &store::Entry) -> Self {
         let named = object.version.e_tag.as_ref().map(|name| Digest::of(name.as_bytes()).number());
@@ -39,12 +54,47 @@ impl Stamp {
 
     /// Returns whether the file at `path` is still in this state.
     pub fn is_still_of(&self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|metadata| self.is_of(&metadata))
+        let now = fs::metadata(path).and_then(|metadata| Self::at(path, &metadata, self.inode != 0));
+        now.is_ok_and(|now| now == *self)
     }
 
     /// Returns whether this is the metadata of a file in this state.
     pub(crate) fn is_of(&self, metadata: &Metadata) -> bool {
         *self == Self::of(metadata, self.inode != 0)
+    }
+}
+
+/// What is below a folder, itself included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tree {
+    /// The bytes of all files.
+    pub(crate) bytes: u64,
+    /// The last time that any of it was written to.
+    pub(crate) mtime_ns: i64,
+    /// The last time that the inode of any of it changed.
+    pub(crate) ctime_ns: i64,
+}
+
+impl Tree {
+    /// Looks at all that is below a folder. Links are not followed.
+    ///
+    /// # Errors
+    /// When a part of it cannot be looked at.
+    pub(crate) fn of(folder: &Path) -> io::Result<Self> {
+        let mut tree = Self { mtime_ns: i64::MIN, ctime_ns: i64::MIN, ..Self::default() };
+        for entry in WalkDir::new(folder) {
+            let entry = entry?;
+            // The folder may be reached through a link.
+            let metadata = if entry.depth() == 0 { folder.metadata()? } else { entry.metadata()? };
+            tree.add(&metadata);
+        }
+        Ok(tree)
+    }
+
+    fn add(&mut self, metadata: &Metadata) {
+        self.bytes += if metadata.is_file() { metadata.len() } else { 0 };
+        self.mtime_ns = self.mtime_ns.max(mtime_ns(metadata));
+        self.ctime_ns = self.ctime_ns.max(ctime_ns(metadata));
     }
 }
 
@@ -82,5 +132,20 @@ mod tests {
         assert!(!stamp.is_still_of(&path) && !vague.is_still_of(&path));
         fs::remove_file(&path).unwrap();
         assert!(!stamp.is_still_of(&path));
+    }
+
+    #[test]
+    fn a_change_of_any_file_is_one_of_the_folder() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("a")).unwrap();
+        for name in ["a/one", "two"] {
+            fs::write(place.path().join(name), name).unwrap();
+        }
+        let before = Tree::of(place.path()).unwrap();
+        assert_eq!(before.bytes, 8);
+        let file = fs::File::options().append(true).open(place.path().join("a/one")).unwrap();
+        file.set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
+        let after = Tree::of(place.path()).unwrap();
+        assert!(after.mtime_ns > before.mtime_ns && after.bytes == before.bytes);
     }
 }

@@ -57,16 +57,19 @@ fn remove_to_depth(
 ) -> (usize, Vec<PathBuf>) {
     // If no file can be created there, assume that its clock agrees with ours.
     let now = clock(root).unwrap_or_else(|_| SystemTime::now());
-    let files = WalkDir::new(place)
-        .max_depth(depth)
-        .into_iter()
-        .take_while(|_| !enough())
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_file());
+    let mut entries = WalkDir::new(place).max_depth(depth).into_iter();
     let (mut removed, mut young) = (0, Vec::new());
-    for file in files {
-        match maker(&file) {
+    while let Some(entry) = entries.next().filter(|_| !enough()) {
+        let Ok(file) = entry else { continue };
+        let (is_folder, maker) = (file.file_type().is_dir(), maker(&file));
+        if is_folder && maker.is_some() {
+            entries.skip_current_dir();
+        }
+        match maker {
+            _ if !is_folder && !file.file_type().is_file() => {}
             None => {}
+            // A folder does not tell when its files were written to.
+            Some(Maker::Here(process)) if is_folder && process == std::process::id() => {}
             Some(Maker::Elsewhere) if !is_older(&file, ABANDONED, now) => {}
             Some(Maker::Here(process)) if is_seen(process) => {}
             // It may belong to this process, or to an earlier one with the same process ID.
@@ -95,7 +98,7 @@ pub fn with_leftovers_removed<T>(out: &Path, depth: usize, work: impl FnOnce() -
 
 fn remove(root: &Path, file: &Path) -> io::Result<()> {
     let (folder, name) = Folder::of(root, file)?;
-    folder.remove(name)
+    folder.remove_all(name)
 }
 
 /// Returns the current time by the clock of the folder's file system: the modification time of a new file.
@@ -181,6 +184,25 @@ mod tests {
             .collect();
         left.sort();
         assert_eq!(left, kept);
+    }
+
+    #[test]
+    fn a_folder_of_a_process_that_is_gone_is_removed_with_all_that_is_in_it_and_no_link_is_followed() {
+        let out = tempfile::tempdir().unwrap();
+        let at = |name: &str| out.path().join(name);
+        let own = affixes().0 + "3.tmp";
+        for folder in [&gone(), &own] {
+            fs::create_dir_all(at(folder).join("0/1")).unwrap();
+            fs::write(at(folder).join("0/1/2"), "chunk").unwrap();
+            let made = fs::File::open(at(folder)).unwrap();
+            made.set_modified(SystemTime::now() - 2 * YOUNG).unwrap();
+        }
+        fs::create_dir(at("kept")).unwrap();
+        fs::write(at("kept/file"), "").unwrap();
+        std::os::unix::fs::symlink("../kept", at(&gone()).join("link")).unwrap();
+        fs::File::open(at(&gone())).unwrap().set_modified(SystemTime::now() - 2 * YOUNG).unwrap();
+        assert_eq!(remove_leftovers(out.path(), out.path(), || false), (1, Vec::new()));
+        assert!(!at(&gone()).exists() && at("kept/file").exists() && at(&own).exists());
     }
 
     #[test]

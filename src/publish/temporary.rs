@@ -7,19 +7,33 @@ use std::path::Path;
 use super::affixes;
 use crate::fs::beneath::Folder;
 
-/// Creates a temporary file with these permissions, named with the first of these numbers that is free. Returns its name too.
-///
-/// # Errors
-/// When it cannot be created.
-pub(super) fn create(
+/// The permissions of a new output, before the process's umask removes some of them.
+pub(super) const MODE: u32 = 0o644;
+
+/// Creates something temporary in a folder, named with the first of these numbers that is free. Returns its name, and what was opened.
+pub(super) type Create = fn(&Folder, &mut dyn Iterator<Item = u64>) -> io::Result<(String, File)>;
+
+/// Creates a temporary file that becomes an output, as a [`Create`].
+pub(super) fn create(folder: &Folder, numbers: &mut dyn Iterator<Item = u64>) -> io::Result<(String, File)> {
+    create_as(numbers, |name| folder.create_new(name, MODE))
+}
+
+/// Creates a temporary folder that becomes an output, as a [`Create`].
+pub(super) fn create_folder(
     folder: &Folder,
-    mode: u32,
-    numbers: impl Iterator<Item = u64>,
+    numbers: &mut dyn Iterator<Item = u64>,
+) -> io::Result<(String, File)> {
+    create_as(numbers, |name| folder.create_folder(name))
+}
+
+fn create_as(
+    numbers: &mut dyn Iterator<Item = u64>,
+    create: impl Fn(&str) -> io::Result<File>,
 ) -> io::Result<(String, File)> {
     let (before, after) = affixes();
     for number in numbers {
         let name = format!("{before}{number}{after}");
-        match folder.create_new(&name, mode) {
+        match create(&name) {
             // Left by an earlier process with our process ID, which was killed.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => return created.map(|file| (name, file)),
@@ -41,7 +55,7 @@ impl<'f> Temporary<'f> {
     /// # Errors
     /// When it cannot be created.
     pub(crate) fn create(folder: &'f Folder) -> io::Result<(Self, File)> {
-        let (name, file) = create(folder, 0o600, 0..)?;
+        let (name, file) = create_as(&mut (0..), |name| folder.create_new(name, 0o600))?;
         Ok((Self { folder, name }, file))
     }
 

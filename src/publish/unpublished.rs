@@ -12,6 +12,7 @@ use crate::config::Durability;
 use crate::fs::beneath::Folder;
 use crate::fs::paths::Identity;
 use crate::fs::rename::{At, rename_new};
+use crate::fs::stamp::Tree;
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
 
@@ -84,7 +85,11 @@ impl<'a> Unpublished<'a> {
     /// When it cannot be written.
     pub fn seal(self) -> Result<Sealed<'a>, PublishError> {
         let metadata = self.finish().map_err(|source| self.unwritten(source))?;
-        Ok(Sealed { hidden: self.hidden, bytes: metadata.len(), file: Identity::of(&metadata) })
+        let bytes = match metadata.is_dir() {
+            true => Tree::of(&self.hidden.temporary).map_err(|source| self.unwritten(source))?.bytes,
+            false => metadata.len(),
+        };
+        Ok(Sealed { hidden: self.hidden, bytes, file: Identity::of(&metadata) })
     }
 
     /// Returns what an error of its file means: the output is to blame.
@@ -105,7 +110,11 @@ impl<'a> Unpublished<'a> {
             recipe.put_on(&self.file);
         }
         if self.is_durable || self.hidden.publisher.durability == Durability::Full {
-            self.file.sync_all()?;
+            match metadata.is_dir() {
+                // All files below it.
+                true => rustix::fs::syncfs(&self.file)?,
+                false => self.file.sync_all()?,
+            }
         }
         Ok(metadata)
     }
@@ -166,12 +175,27 @@ impl Hidden<'_> {
     fn rename(&self, folder: &Folder, name: &Path) -> io::Result<()> {
         let temporary = Path::new(self.temporary.file_name().unwrap_or_default());
         if self.replaces {
-            return folder.rename(temporary, name);
+            return folder
+                .rename(temporary, name)
+                .or_else(|why| self.take_place(folder, temporary, name, why));
         }
         rename_new(At::folder(folder, temporary), At::folder(folder, name)).map_err(|why| match why {
             Errno::EXIST => io::Error::other("there is another file of that name since"),
             why => why.into(),
         })
+    }
+
+    /// Has a folder take the place of another, which cannot be replaced by a rename because it holds something. Nothing but an image is removed.
+    fn take_place(&self, folder: &Folder, temporary: &Path, name: &Path, why: io::Error) -> io::Result<()> {
+        if why.kind() != io::ErrorKind::DirectoryNotEmpty {
+            return Err(why);
+        }
+        if !codec::is_image_folder(&self.output) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        folder.exchange(temporary, name)?;
+        remove(&self.root, &self.temporary);
+        Ok(())
     }
 
     fn unwritten(&self, source: io::Error) -> PublishError {

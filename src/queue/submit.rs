@@ -15,7 +15,7 @@ use super::unusable;
 use crate::cli::SubmitCommand;
 use crate::config::{InputFile, OrNone, Settings, Written};
 use crate::device::backoff::Backoff;
-use crate::error::{Error, Exit, PictureError};
+use crate::error::{Error, Exit, PictureError, Refusal};
 use crate::fs::paths::Shown;
 use crate::progress::{painted, pictures};
 use crate::publish::with_leftovers_removed;
@@ -49,13 +49,18 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
     settings.written.check_carried().map_err(Error::Usage)?;
     let queue = Queue::connect(&place, &access).map_err(|why| unusable(&why))?;
     queue.create(&limits).map_err(|why| unusable(&why))?;
-    let plan = match store::is_url(&settings.out) {
+    let mut plan = match store::is_url(&settings.out) {
         true => source::scan(&settings, stop),
         false => with_leftovers_removed(&settings.out, usize::MAX, || source::scan(&settings, stop))
             .map_err(Error::thread)?,
     }?;
+    let (folders, jobs) = plan.jobs.into_iter().partition(|job| job.is_folder);
+    plan.failed.extend(Vec::into_iter(folders).map(|job: Job| {
+        let why = "workers of a queue take files; run histeqd on it without submit";
+        (job.input, Refusal::ImageFolder { why }.into())
+    }));
     let submission = Submission { queue: &queue, signatures, written: &settings.written, limits, stop };
-    let count = submission.publish(plan.jobs)?;
+    let count = submission.publish(jobs)?;
     if stop.asked() {
         say(&format!("stopped; {}", told(&count, &plan.skipped)));
         return Ok(Exit::Stopped);

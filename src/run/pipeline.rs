@@ -407,8 +407,8 @@ impl<'a> Run<'a> {
             None => self.fail(job, error),
             Some(page) => {
                 if page.stack.give_up() {
-                    let is_band = page.stack.pages.are_bands();
-                    self.fail(job, if is_band { error } else { error.on_page(page.index) });
+                    let is_numbered = page.stack.pages.are_numbered();
+                    self.fail(job, if is_numbered { error.on_page(page.index) } else { error });
                 }
                 self.outlet.give_up(&page.stack);
             }

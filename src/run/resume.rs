@@ -232,5 +232,6 @@ fn stamp(job: &Job) -> Option<Stamp> {
     if let Some(object) = &job.object {
         return Some(Stamp::of_object(object.entry()));
     }
-    std::fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, job.lasting_inodes))
+    let metadata = std::fs::metadata(&job.input).ok()?;
+    Stamp::at(&job.input, &metadata, job.lasting_inodes).ok()
 }

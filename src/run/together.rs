@@ -118,7 +118,10 @@ impl GroupKey {
         let common = match &job.settings.together {
             Together::By(_) => Common::Group(folder.to_owned(), Arc::clone(job.group.as_ref()?)),
             Together::Of(choice) => match choice {
-                TogetherChoice::Page | TogetherChoice::File | TogetherChoice::Channel => return None,
+                TogetherChoice::Auto
+                | TogetherChoice::Page
+                | TogetherChoice::File
+                | TogetherChoice::Channel => return None,
                 TogetherChoice::Folder => Common::Folder(folder.to_owned()),
                 TogetherChoice::Series => Common::Series(Arc::clone(job.group.as_ref()?)),
                 TogetherChoice::All => Common::Folder(job.settings.together_in.clone()),

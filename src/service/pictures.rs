@@ -160,6 +160,7 @@ impl Pictures {
             input: candidate.input.clone(),
             output: candidate.output.clone(),
             named: false,
+            is_folder: false,
             bytes: candidate.stamp.size,
             lasting_inodes: candidate.stamp.inode != 0,
             stamp: Some(candidate.stamp),

@@ -1,11 +1,12 @@
 //! What counts as done in a run without a ledger.
 
 use std::fs::{self, Metadata};
+use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::config::Times;
-use crate::fs::stamp::{Stamp, ctime_ns, mtime_ns};
+use crate::fs::stamp::{Stamp, Tree, ctime_ns, mtime_ns};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Record};
 
@@ -15,21 +16,36 @@ pub(super) struct InputState {
     pub(super) stamp: Stamp,
     /// When it was last replaced or changed, in nanoseconds since 1970.
     changed_ns: i64,
+    /// Whether it is a folder.
+    pub(super) is_folder: bool,
 }
 
 impl InputState {
     /// Returns the state of an input; `lasting_inodes` says whether its file system keeps inode numbers.
     pub(super) fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-        let changed_ns = changed(mtime_ns(metadata), ctime_ns(metadata), now_ns);
-        Self { stamp: Stamp::of(metadata, lasting_inodes), changed_ns }
+        let changed_ns = changed(mtime_ns(metadata), ctime_ns(metadata), now_ns());
+        Self { stamp: Stamp::of(metadata, lasting_inodes), changed_ns, is_folder: false }
+    }
+
+    /// Returns the state of an input that is a folder, which has this metadata itself.
+    ///
+    /// # Errors
+    /// When something below it cannot be looked at.
+    pub(super) fn of_folder(folder: &Path, metadata: &Metadata, lasting_inodes: bool) -> io::Result<Self> {
+        let Tree { bytes, mtime_ns, ctime_ns } = Tree::of(folder)?;
+        let stamp = Stamp { size: bytes, mtime_ns, ..Stamp::of(metadata, lasting_inodes) };
+        Ok(Self { stamp, changed_ns: changed(mtime_ns, ctime_ns, now_ns()), is_folder: true })
     }
 
     /// Returns the state of an input in object storage.
     pub(super) fn of_object(object: &store::Entry) -> Self {
-        Self { stamp: Stamp::of_object(object), changed_ns: object.version.modified_ns }
+        Self { stamp: Stamp::of_object(object), changed_ns: object.version.modified_ns, is_folder: false }
     }
+}
+
+fn now_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Returns when an input was last replaced or changed. What replaces a file may be older than it, and keep its mtime, but not its ctime. An
@@ -53,7 +69,7 @@ impl Standing {
     /// Returns what `output` is to an input in this state, with these settings.
     pub(super) fn of(output: &Path, input: &InputState, settings: Digest, times: Times) -> Self {
         match fs::metadata(output) {
-            Ok(metadata) if metadata.is_file() => {
+            Ok(metadata) if metadata.is_file() || input.is_folder && codec::is_image_folder(output) => {
                 let mut made_ns = mtime_ns(&metadata);
                 // An output that keeps the time of its input is younger, although nothing but a record or that time tells.
                 if times == Times::Keep && made_ns == input.stamp.mtime_ns {
@@ -134,7 +150,7 @@ mod tests {
         let (same, from_another) = (made(input, now), made(replaced, now));
         let (with_others, neither) = (made(input, other), made(replaced, other));
         let judge = |record, changed_ns| {
-            let (output, input) = (metadata(), InputState { stamp: input, changed_ns });
+            let (output, input) = (metadata(), InputState { stamp: input, changed_ns, is_folder: false });
             let is_untouched = |record: &Record| record.is_untouched(&output);
             Standing::judge(record, mtime_ns(&output), is_untouched, &input, now)
         };

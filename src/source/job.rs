@@ -33,6 +33,8 @@ pub struct Job {
     pub output: PathBuf,
     /// Whether the user named this file itself, not a folder above it.
     pub named: bool,
+    /// Whether it is a folder, which is one picture: its output is one too.
+    pub is_folder: bool,
     /// Length of the input when it was found.
     pub bytes: u64,
     /// Whether the input's file system keeps inode numbers.
@@ -69,6 +71,7 @@ impl Job {
             input: input.into(),
             output: input.replacen("in", "out", 1).into(),
             named: false,
+            is_folder: false,
             bytes,
             lasting_inodes: true,
             stamp: None,

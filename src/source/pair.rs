@@ -56,6 +56,7 @@ impl Pair {
             input,
             output,
             named,
+            is_folder: state.is_folder,
             bytes: state.stamp.size,
             lasting_inodes: state.stamp.inode != 0,
             stamp: None,

@@ -21,7 +21,7 @@ use super::list;
 use super::plan::{Plan, Skip};
 use super::prefix::Prefixes;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
-use crate::config::{Settings, Style};
+use crate::config::{Naming, Settings, Style};
 use crate::error::{Error, PictureError, Refusal};
 use crate::fs::paths::{Identity, Shown};
 use crate::selection::{Choice, Links, Selection, is_hidden};
@@ -139,6 +139,12 @@ impl Search<'_> {
                     "{folder} is both an input and the output folder; choose another --out"
                 )));
             }
+            Ok(_) if codec::is_image_folder(input) => {
+                // That of the current folder is not in its path.
+                let real = input.canonicalize().unwrap_or_default();
+                let name = input.file_name().or(real.file_name()).unwrap_or_default();
+                self.image(input, Path::new(name), true);
+            }
             Ok(metadata) if metadata.is_dir() => self.folder(input),
             Ok(metadata) if metadata.is_file() => {
                 let name = input.file_name().expect("a path that ends in .. is no file");
@@ -199,6 +205,12 @@ impl Search<'_> {
                 }
                 continue;
             }
+            let is_folder = entry.file_type().is_dir();
+            if choice == Choice::Taken && is_folder && codec::is_image_folder(entry.path()) {
+                self.listed_image(entry.path(), below(entry.path(), root));
+                entries.skip_current_dir();
+                continue;
+            }
             match choice {
                 Choice::Taken => self.entry(&entry, root),
                 Choice::LeftOut(name) => self.skip(entry.path(), Skip::Reserved(name.purpose)),
@@ -257,6 +269,7 @@ impl Search<'_> {
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => self.take(path, below, false, &metadata),
+            Ok(_) if codec::is_image_folder(path) => self.listed_image(path, below),
             Ok(metadata) if metadata.is_dir() => self.skip(path, Skip::ListedFolder),
             Ok(_) => self.skip(path, Skip::NotAFile),
             Err(error) => self.fail(path, error),
@@ -310,8 +323,7 @@ impl Search<'_> {
     }
 
     fn take(&mut self, input: &Path, below: &Path, named: bool, metadata: &Metadata) {
-        let lasting_inodes = *(self.lasting_inodes.entry(metadata.dev()))
-            .or_insert_with(|| FileSystem::of(input).is_ok_and(|own| own.lasting_inodes));
+        let lasting_inodes = self.keeps_inodes(input, metadata);
         let settings = match named {
             true => Ok(Arc::clone(&self.settings.picture)),
             false => self.folders.of(self.settings, input, below),
@@ -326,6 +338,43 @@ impl Search<'_> {
             spooled: None,
             object: None,
         });
+    }
+
+    /// Takes an image that is a folder, if the globs for files select it.
+    fn listed_image(&mut self, folder: &Path, below: &Path) {
+        match self.selection.file(below) {
+            Choice::Taken => self.image(folder, below, false),
+            Choice::LeftOut(name) => self.skip(folder, Skip::Reserved(name.purpose)),
+            Choice::NotSelected => {}
+        }
+    }
+
+    /// Takes an image that is a folder.
+    fn image(&mut self, folder: &Path, below: &Path, named: bool) {
+        if let Some(why) = why_no_image_folder(self.settings) {
+            return self.plan.failed.push((folder.to_owned(), Refusal::ImageFolder { why }.into()));
+        }
+        let state = fs::metadata(folder).and_then(|metadata| {
+            let lasting_inodes = self.keeps_inodes(folder, &metadata);
+            Ok((InputState::of_folder(folder, &metadata, lasting_inodes)?, metadata))
+        });
+        match state {
+            Ok((state, metadata)) => {
+                self.take(folder, below, named, &metadata);
+                let found = self.found.last_mut().expect("it was just taken");
+                found.state = state;
+                if let Ok(settings) = &mut found.settings {
+                    *settings = Arc::new(settings.of_image_folder());
+                }
+            }
+            Err(error) => self.fail(folder, error),
+        }
+    }
+
+    /// Returns whether the file system of an input keeps inode numbers.
+    fn keeps_inodes(&mut self, input: &Path, metadata: &Metadata) -> bool {
+        let of_device = self.lasting_inodes.entry(metadata.dev());
+        *of_device.or_insert_with(|| FileSystem::of(input).is_ok_and(|own| own.lasting_inodes))
     }
 
     fn skip(&mut self, path: &Path, why: Skip) {
@@ -354,6 +403,20 @@ fn choice(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Iden
             Choice::NotSelected
         }
         (choice, _) => choice,
+    }
+}
+
+/// Returns why images that are folders cannot be done with these settings, if they cannot.
+fn why_no_image_folder(settings: &Settings) -> Option<&'static str> {
+    if store::is_url(&settings.out) {
+        return Some("its output cannot be in object storage; name a folder, such as --out done/");
+    }
+    if settings.picture.masks.is_some() {
+        return Some("--mask is for files; leave --mask out for it");
+    }
+    match settings.naming {
+        Naming::StandardOutput => Some("standard output takes a file; name a folder, such as --out done/"),
+        Naming::Mirror | Naming::File(_) | Naming::Pattern(_) | Naming::Nothing => None,
     }
 }
 

@@ -29,10 +29,12 @@ pub enum Format {
     Jpeg2000,
     /// DICOM; written only of DICOM.
     Dicom,
+    /// OME-Zarr, whose pictures are folders; written only of OME-Zarr.
+    Zarr,
 }
 
 impl Format {
-    /// Every format.
+    /// Every format of files.
     pub const ALL: [Self; 10] = [
         Self::Png,
         Self::Jpeg,
@@ -72,6 +74,7 @@ impl Format {
             Self::JpegXl => "JPEG XL",
             Self::Jpeg2000 => "JPEG 2000",
             Self::Dicom => "DICOM",
+            Self::Zarr => "OME-Zarr",
         }
     }
 
@@ -88,6 +91,7 @@ impl Format {
             Self::JpegXl => &["jxl"],
             Self::Jpeg2000 => &["jp2", "j2k", "j2c", "jpx", "jpf"],
             Self::Dicom => &["dcm", "dicom", "ima"],
+            Self::Zarr => &["zarr"],
         }
     }
 
@@ -104,6 +108,7 @@ impl Format {
             Self::JpegXl => "image/jxl",
             Self::Jpeg2000 => "image/jp2",
             Self::Dicom => "application/dicom",
+            Self::Zarr => "application/vnd.zarr",
         }
     }
 
@@ -117,7 +122,7 @@ impl Format {
 
     /// Returns whether files in the format may have several pages.
     pub(super) const fn has_pages(self) -> bool {
-        matches!(self, Self::Tiff | Self::Dicom)
+        matches!(self, Self::Tiff | Self::Dicom | Self::Zarr)
     }
 
     /// Returns whether files in the format may be animations.
@@ -151,12 +156,12 @@ impl Format {
 
     /// Returns whether the format has a place for XMP and for EXIF.
     pub(super) const fn supports_exif_and_xmp(self) -> bool {
-        !matches!(self, Self::Pnm | Self::Bmp | Self::Gif | Self::Dicom)
+        !matches!(self, Self::Pnm | Self::Bmp | Self::Gif | Self::Dicom | Self::Zarr)
     }
 
     /// Returns whether the format has a place for the resolution besides EXIF.
     pub(super) const fn supports_resolution(self) -> bool {
-        !matches!(self, Self::Pnm | Self::WebP | Self::Gif)
+        !matches!(self, Self::Pnm | Self::WebP | Self::Gif | Self::Zarr)
     }
 }
 

@@ -45,7 +45,7 @@
 
 // What only a format that is left out uses, of parts that formats have in common, is left out too.
 #![cfg_attr(
-    not(all(feature = "dicom", feature = "jpeg2000", feature = "jxl")),
+    not(all(feature = "dicom", feature = "jpeg2000", feature = "jxl", feature = "zarr")),
     allow(dead_code, unused_imports)
 )]
 
@@ -80,6 +80,7 @@ mod jxl;
 mod levels;
 mod mapped;
 mod metadata;
+mod multiscales;
 mod no_data;
 mod object;
 mod opened;
@@ -101,6 +102,8 @@ mod uncounted;
 mod webp;
 mod window;
 mod xmp;
+#[cfg_attr(not(feature = "zarr"), path = "left_out/zarr.rs")]
+mod zarr;
 
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
@@ -117,6 +120,7 @@ use levels::Scale;
 use mapped::Mapped;
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
+pub use multiscales::{Axis, GroupError, Multiscales, is_image_folder};
 pub use object::Object;
 pub use opened::{Opened, open, open_page, open_within, slice_of};
 pub use pages::{PageWriter, Pages};
@@ -176,6 +180,7 @@ impl Decoded {
         let encoder = match (&self.native, to) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
             (Native::Tiff(native), Format::Tiff) if self.restored().is_some() => native.aside_bytes(),
+            (Native::Zarr(native), Format::Zarr) => native.heap_bytes(),
             _ if self.restored().is_some() => 0,
             (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
             _ => {
@@ -233,6 +238,7 @@ impl Decoded {
             | Native::Tiff(_)
             | Native::Bmp(_)
             | Native::Dicom(_)
+            | Native::Zarr(_)
             | Native::Other { .. } => None,
         }
     }
@@ -286,6 +292,7 @@ impl Decoded {
             | Native::Bmp(_)
             | Native::WebP(_)
             | Native::Gif(_)
+            | Native::Zarr(_)
             | Native::Other(_) => 0,
         };
         MetadataBytes { native, carried: self.metadata.bytes() }
@@ -300,7 +307,7 @@ fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
         Format::WebP => webp::encoder_bytes(layout),
         Format::Jpeg => jpeg::encoder_bytes(layout),
         Format::Gif => gif::encoder_bytes(layout),
-        Format::Pnm | Format::Bmp | Format::JpegXl | Format::Jpeg2000 | Format::Dicom => 0,
+        Format::Pnm | Format::Bmp | Format::JpegXl | Format::Jpeg2000 | Format::Dicom | Format::Zarr => 0,
     }
 }
 
@@ -318,6 +325,7 @@ enum Native {
     /// It is not written back in the same form.
     Other(Other),
     Dicom(dicom::Native),
+    Zarr(zarr::Native),
 }
 
 /// What is worth telling of a picture that is not written back in the same form.
@@ -372,6 +380,7 @@ pub fn encode(
             Format::Gif => gif::encode(decoded, slot, out),
             Format::JpegXl | Format::Jpeg2000 => unreachable!("it was checked that it is written"),
             Format::Dicom => dicom::encode(decoded, slot, target, cores, out),
+            Format::Zarr => unreachable!("it has pages, which a PageWriter writes"),
         },
     )
 }

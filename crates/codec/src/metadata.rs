@@ -71,7 +71,13 @@ impl MetadataBytes {
     /// buffer that grows may hold two copies.
     pub(super) fn encoded(self, to: Format) -> u64 {
         let copies = match to {
-            Format::Pnm | Format::Bmp | Format::Gif | Format::JpegXl | Format::Jpeg2000 | Format::Dicom => 0,
+            Format::Pnm
+            | Format::Bmp
+            | Format::Gif
+            | Format::JpegXl
+            | Format::Jpeg2000
+            | Format::Dicom
+            | Format::Zarr => 0,
             Format::Png | Format::Tiff => 2,
             Format::Jpeg | Format::WebP => 3,
         };
@@ -98,7 +104,9 @@ impl Metadata {
         match format {
             Format::Png | Format::Jpeg | Format::Tiff => self.icc_for(pixel),
             Format::Bmp | Format::WebP => self.icc_for(Pixel::Rgb),
-            Format::Pnm | Format::Gif | Format::JpegXl | Format::Jpeg2000 | Format::Dicom => None,
+            Format::Pnm | Format::Gif | Format::JpegXl | Format::Jpeg2000 | Format::Dicom | Format::Zarr => {
+                None
+            }
         }
     }
 }

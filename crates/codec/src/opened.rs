@@ -136,7 +136,7 @@ impl Opened<'_> {
         let has_place = match self.output {
             Format::Tiff => self.format != Format::Dicom,
             Format::Pnm => self.format == Format::Pnm,
-            Format::Dicom => true,
+            Format::Dicom | Format::Zarr => true,
             Format::Png
             | Format::Jpeg
             | Format::Bmp

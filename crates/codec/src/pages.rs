@@ -6,7 +6,7 @@ use std::fs::File;
 use super::cores::Cores;
 use super::foreign::{SPLIT, SPLIT_DICOM};
 use super::guard::guard;
-use super::{CodecError, Decoded, Format, Target, dicom, tiff};
+use super::{CodecError, Decoded, Format, Target, dicom, tiff, zarr};
 
 /// The pages of a file that has several, in the order in which they are written, or the bands of its only picture, from top to bottom.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(super) enum Source {
     Tiff(tiff::Stack),
     TiffBands(tiff::Bands),
     Dicom(dicom::Frames),
+    Zarr(zarr::Stack),
 }
 
 /// Where a page is in a file of each format.
@@ -29,6 +30,7 @@ pub(super) enum Source {
 pub(super) enum Place {
     Tiff(tiff::Place),
     Dicom(dicom::Place),
+    Zarr(zarr::Place),
 }
 
 impl Pages {
@@ -44,11 +46,15 @@ impl Pages {
             let what = "one frame of a file that tells of all";
             return Err(CodecError::cannot_represent(output, what, "use --format png, jpeg or tiff"));
         }
+        if format == Format::Zarr && (splits || output != Format::Zarr) {
+            let what = "an image of several resolutions that is a folder";
+            return Err(CodecError::cannot_represent(output, what, "leave --format and --frames out for it"));
+        }
         if splits || output.has_pages() || pages.are_bands() {
             return Ok(pages);
         }
         let remedy = match &pages.source {
-            Source::Tiff(_) | Source::TiffBands(_) => SPLIT,
+            Source::Tiff(_) | Source::TiffBands(_) | Source::Zarr(_) => SPLIT,
             Source::Dicom(_) => SPLIT_DICOM,
         };
         Err(CodecError::cannot_represent(
@@ -60,19 +66,28 @@ impl Pages {
         ))
     }
 
-    /// Returns the number of pages, which is two or more.
-    #[expect(clippy::len_without_is_empty, reason = "there are always several")]
+    /// Returns the number of pages, which is two or more, but for an image that is a folder: that may have one.
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         match &self.source {
             Source::Tiff(stack) => stack.count(),
             Source::TiffBands(bands) => bands.count(),
             Source::Dicom(frames) => frames.count(),
+            Source::Zarr(stack) => stack.count(),
         }
     }
 
     /// Returns whether they are the bands of one picture.
     pub fn are_bands(&self) -> bool {
         self.height_of_bands().is_some()
+    }
+
+    /// Returns whether people know them by their numbers: not bands, and not what an image in chunks is cut into.
+    pub fn are_numbered(&self) -> bool {
+        match self.source {
+            Source::Tiff(_) | Source::Dicom(_) => true,
+            Source::TiffBands(_) | Source::Zarr(_) => false,
+        }
     }
 
     /// Returns how many rows the picture has, if they are its bands.
@@ -91,6 +106,7 @@ impl Pages {
             Source::Tiff(stack) => stack.is_volume(),
             Source::TiffBands(_) => false,
             Source::Dicom(_) => true,
+            Source::Zarr(stack) => stack.is_volume(),
         }
     }
 
@@ -101,6 +117,7 @@ impl Pages {
             (Source::Dicom(_), _) => Writer::Tiff(tiff::Writer::new(self.len())),
             (Source::Tiff(stack), _) => Writer::Tiff(stack.writer()),
             (Source::TiffBands(bands), _) => Writer::Tiff(bands.writer()),
+            (Source::Zarr(stack), _) => Writer::Zarr(stack.writer()),
         };
         PageWriter { writer }
     }
@@ -111,6 +128,7 @@ impl Pages {
         match &self.source {
             Source::Tiff(stack) => stack.channel(index),
             Source::TiffBands(_) | Source::Dicom(_) => Some(0),
+            Source::Zarr(stack) => Some(stack.channel(index)),
         }
     }
 
@@ -119,6 +137,7 @@ impl Pages {
             Source::Tiff(stack) => Place::Tiff(stack.place(index)),
             Source::TiffBands(bands) => Place::Tiff(bands.place(index)),
             Source::Dicom(frames) => Place::Dicom(frames.place(index)),
+            Source::Zarr(stack) => Place::Zarr(stack.place(index)),
         }
     }
 }
@@ -133,6 +152,7 @@ pub struct PageWriter {
 enum Writer {
     Tiff(tiff::Writer),
     Dicom(dicom::Writer),
+    Zarr(zarr::Writer),
 }
 
 impl PageWriter {
@@ -141,13 +161,14 @@ impl PageWriter {
     pub fn announce(&self, bytes: Option<u64>) {
         match &self.writer {
             Writer::Tiff(writer) => writer.announce(bytes),
-            // All frames are of one length.
-            Writer::Dicom(_) => {}
+            // All frames are of one length, and chunks are files of their own.
+            Writer::Dicom(_) | Writer::Zarr(_) => {}
         }
     }
 
     /// Encodes page `index`, which has been announced and is in the slot, and writes it to `out`, or to `spill` until the pages before it are
-    /// written. Both are files of this writer alone, empty at first. Returns the bytes of the file once all pages are in it. The encoder works
+    /// written. Both are files of this writer alone, empty at first; of an
+    /// image that is a folder, `out` is an empty folder. Returns the bytes of the file once all pages are in it. The encoder works
     /// in the slot, so its contents are lost. Idle `cores` may help.
     ///
     /// # Errors
@@ -169,6 +190,7 @@ impl PageWriter {
             || match &self.writer {
                 Writer::Tiff(writer) => writer.write(index, decoded, slot, cores, out, spill),
                 Writer::Dicom(writer) => writer.write(index, decoded, slot, target, cores, out),
+                Writer::Zarr(writer) => writer.write(index, decoded, slot, cores, (out, spill)),
             },
         )
     }

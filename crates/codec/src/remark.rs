@@ -89,9 +89,12 @@ impl Decoded {
             Native::WebP(webp) => vec![(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless)],
             Native::Gif(_) => vec![(target.format.is_none() && to == Format::Png).then_some(Remark::NowPng)],
             Native::Other(other) => vec![other.lost_channel.then_some(Remark::WithoutChannel)],
-            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::Dicom(_) => {
-                Vec::new()
-            }
+            Native::Png(_)
+            | Native::Pnm(_)
+            | Native::Pfm(_)
+            | Native::Bmp(_)
+            | Native::Dicom(_)
+            | Native::Zarr(_) => Vec::new(),
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);

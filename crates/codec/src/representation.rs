@@ -32,7 +32,7 @@ impl Format {
             Self::Gif => u16::MAX as u32,
             Self::Png | Self::Bmp => i32::MAX as u32,
             Self::Dicom => u16::MAX as u32,
-            Self::Tiff | Self::Pnm | Self::JpegXl | Self::Jpeg2000 => u32::MAX,
+            Self::Tiff | Self::Pnm | Self::JpegXl | Self::Jpeg2000 | Self::Zarr => u32::MAX,
         }
     }
 }

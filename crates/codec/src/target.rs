@@ -161,6 +161,8 @@ pub struct Target {
     pub splits: bool,
     /// Whether smaller versions of pictures in a TIFF are made again.
     pub overviews: bool,
+    /// Whether each plane of an OME-Zarr image is a page; otherwise pages are blocks of its chunks, each of one channel.
+    pub in_planes: bool,
     /// Whether DICOM's segmentations are taken as pictures of their labels.
     pub segmentations: bool,
     /// What is done to the picture, if its file is to tell.
@@ -183,6 +185,7 @@ impl Target {
         adds_colours: false,
         splits: false,
         overviews: true,
+        in_planes: false,
         segmentations: false,
         derivation: None,
     };

@@ -3,6 +3,7 @@
 mod animated;
 mod memory;
 mod message;
+mod multiscales;
 mod picture;
 mod reading;
 mod request;
@@ -18,7 +19,7 @@ pub use picture::check as check_picture;
 type Body = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Body); 13] = [
+pub const TARGETS: [(&str, Body); 14] = [
     ("bmp", |data| picture::check(data, Format::Bmp)),
     ("dicom", |data| picture::check(data, Format::Dicom)),
     ("gif", |data| picture::check(data, Format::Gif)),
@@ -27,6 +28,7 @@ pub const TARGETS: [(&str, Body); 13] = [
     ("jpeg", |data| picture::check(data, Format::Jpeg)),
     ("jxl", |data| picture::check(data, Format::JpegXl)),
     ("message", message::check),
+    ("multiscales", multiscales::check),
     ("png", |data| picture::check(data, Format::Png)),
     // PFM too.
     ("pnm", |data| picture::check(data, Format::Pnm)),

@@ -73,12 +73,16 @@ fn open_input(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(Fil
     }
     let file = roots.open(&job.input).map_err(PictureError::of_input)?;
     let metadata = file.metadata().map_err(PictureError::Read)?;
-    if !metadata.is_file() {
+    if !(if job.is_folder { metadata.is_dir() } else { metadata.is_file() }) {
         return Err(Refusal::NotAFile.into());
     }
     // The file may be replaced before its output is published; the stamp then tells.
-    job.stamp.get_or_insert_with(|| Stamp::of(&metadata, job.lasting_inodes));
-    Ok((file, metadata.len()))
+    let stamp = match job.stamp {
+        Some(stamp) => stamp,
+        None => Stamp::at(&job.input, &metadata, job.lasting_inodes).map_err(PictureError::Read)?,
+    };
+    job.stamp = Some(stamp);
+    Ok((file, if job.is_folder { stamp.size } else { metadata.len() }))
 }
 
 fn too_long(length: u64, limits: &Limits) -> CodecError {

@@ -136,7 +136,10 @@ impl<'a> OutputFolder<'a> {
 
     /// Starts an output of a job, which may take the place of a file if it `replaces`.
     fn start(&self, job: &Job, output: &Path, replaces: bool) -> Result<Unpublished<'a>, PublishError> {
-        let mut output = self.publisher.begin(self.root, output)?;
+        let mut output = match job.is_folder {
+            true => self.publisher.begin_folder(self.root, output),
+            false => self.publisher.begin(self.root, output),
+        }?;
         if let Some(input) = job.stamp {
             output.record(Origin { input, settings: job.digest() }, job.settings.recipe(job.mask));
             if self.times == Times::Keep {

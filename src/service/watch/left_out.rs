@@ -1,4 +1,4 @@
-//! What the user is told about files and folders that are left out for their reserved names, or because they are links.
+//! What the user is told about files and folders that are left out for their reserved names, or because they are links or images that are folders.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,6 +12,7 @@ use crate::selection::{Purpose, Reserved};
 pub(super) struct LeftOut {
     told: HashSet<&'static Reserved>,
     has_told_of_links: bool,
+    has_told_of_images: bool,
 }
 
 impl LeftOut {
@@ -21,6 +22,16 @@ impl LeftOut {
             Note::Info(format!(
                 "{} is left out, as is whatever else is a link that leads out of the watched folders; --links follow takes such",
                 Shown(link)
+            ))
+        })
+    }
+
+    /// Returns a note about an image that is a folder, if it is the first.
+    pub(super) fn note_image(&mut self, folder: &Path) -> Option<Note> {
+        (!std::mem::replace(&mut self.has_told_of_images, true)).then(|| {
+            Note::Info(format!(
+                "{} is left out, as is whatever else is an OME-Zarr image, which is a folder; run histeqd on it without --watch",
+                Shown(folder)
             ))
         })
     }

@@ -137,7 +137,14 @@ impl Search<'_> {
             return None;
         }
         match self.choice(&below) {
-            (Choice::Taken, _) => return Some(below),
+            (Choice::Taken, _) => {
+                let whole = input.join(&below);
+                let Some(image) = image_folder_of(&whole) else { return Some(below) };
+                if left_out.insert(image.to_owned()) {
+                    let why = "those in object storage are not read; copy it to a disk first";
+                    self.plan.failed.push((image.to_owned(), Refusal::ImageFolder { why }.into()));
+                }
+            }
             (Choice::LeftOut(name), at) => {
                 if left_out.insert(at.to_owned()) {
                     self.skip(&input.join(at), Skip::Reserved(name.purpose));
@@ -176,6 +183,12 @@ impl Search<'_> {
             object: Some(Object::new(bucket.clone(), entry)),
         });
     }
+}
+
+/// Returns the outermost folder of an object's that is an OME-Zarr image, or a plate of such, judging by its name.
+fn image_folder_of(object: &Path) -> Option<&Path> {
+    let is_one = |folder: &&Path| folder.extension().is_some_and(|extension| extension == "zarr");
+    object.ancestors().skip(1).filter(is_one).last()
 }
 
 /// The outputs that are in object storage already.
@@ -277,4 +290,16 @@ fn beside(bucket: &Bucket, folder: &Url) -> (Vec<String>, String) {
 
 fn last_part(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, last)| last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chunks_of_an_image_are_known_by_the_name_of_its_folder() {
+        let of = |object: &'static str| image_folder_of(Path::new(object));
+        assert_eq!(of("s3://b/a/plate.zarr/A/1/x.zarr/0/c/0"), Some(Path::new("s3://b/a/plate.zarr")));
+        assert_eq!((of("s3://b/a/x.zarr"), of("s3://b/a/x.png")), (None, None));
+    }
 }

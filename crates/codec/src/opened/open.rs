@@ -9,7 +9,7 @@ use super::super::guard::guard;
 use super::super::pages::{self, Pages, Place};
 use super::super::{
     CodecError, Format, LevelCount, Limits, Slice, Target, bmp, dicom, foreign, gif, input, jpeg, jpeg2000,
-    jxl, pfm, png, pnm, tiff, webp,
+    jxl, pfm, png, pnm, tiff, webp, zarr,
 };
 use super::Opened;
 use super::source::PictureSource;
@@ -82,8 +82,7 @@ fn open_one<'a>(
     target: &Target,
     page: Option<(&Pages, usize)>,
 ) -> Result<Opened<'a>, CodecError> {
-    let length = input::read_head(file, buffer)?;
-    let format = format_of(buffer)?;
+    let (length, format) = length_and_format(file, buffer)?;
     let place = page.map(|(pages, index)| pages.place(index));
     let is_further = page.is_some();
     let header = guard(
@@ -176,6 +175,12 @@ fn read_header<'a>(
             let pages = frames.map(pages::Source::Dicom);
             Ok(Header { source: PictureSource::Other(frame), file_bytes: 0, pages })
         }
+        Format::Zarr => {
+            let place = if let Some(Place::Zarr(place)) = place { Some(place) } else { None };
+            let (page, stack) = zarr::open(file, limits, budget, target, place)?;
+            let pages = stack.map(pages::Source::Zarr);
+            Ok(Header { source: PictureSource::Other(page), file_bytes: 0, pages })
+        }
         _ => {
             let bytes = input::read_rest(file, buffer, limits, budget)?;
             let file_bytes = bytes.len() as u64;
@@ -208,8 +213,17 @@ fn open_whole<'a>(
         Format::Gif => gif::Source::open(bytes).map(PictureSource::of),
         Format::JpegXl => jxl::open(bytes, limits).map(PictureSource::Other),
         Format::Jpeg2000 => jpeg2000::open(bytes, limits).map(PictureSource::Other),
-        Format::Pnm | Format::Tiff | Format::Dicom => unreachable!("read in parts"),
+        Format::Pnm | Format::Tiff | Format::Dicom | Format::Zarr => unreachable!("read in parts"),
     }
+}
+
+/// Returns the length of a file and its format, whose head is then in the buffer. A folder has neither.
+fn length_and_format(file: &mut File, buffer: &mut Vec<u8>) -> Result<(u64, Format), CodecError> {
+    if file.metadata()?.is_dir() {
+        return Ok((0, Format::Zarr));
+    }
+    let length = input::read_head(file, buffer)?;
+    Ok((length, format_of(buffer)?))
 }
 
 /// Returns the format of a file that begins with `head`.
@@ -234,6 +248,19 @@ mod tests {
         file.rewind().unwrap();
         let limits = Limits { max_pixels: 1 << 20, max_bytes: 1 << 20 };
         open(&mut file, &mut Vec::new(), &limits, &Target::AS_STORED).unwrap_err()
+    }
+
+    #[test]
+    fn an_image_that_is_a_folder_is_refused_by_name_where_its_format_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = File::open(folder.path()).unwrap();
+        let limits = Limits { max_pixels: 1 << 20, max_bytes: 1 << 20 };
+        let error = open(&mut file, &mut Vec::new(), &limits, &Target::AS_STORED).unwrap_err();
+        let told = match cfg!(feature = "zarr") {
+            true => CodecError::NotAPicture.to_string(),
+            false => "OME-Zarr is left out of this build; build histeqd with --features zarr".to_owned(),
+        };
+        assert_eq!(error.to_string(), told);
     }
 
     #[test]

@@ -1,0 +1,249 @@
+//! What the group of an OME-Zarr image says of it (<https://ngff.openmicroscopy.org/0.4/>, <https://ngff.openmicroscopy.org/0.5/>): its axes,
+//! and where the arrays of its resolutions are.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path};
+
+use rustix::fs::OFlags;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The most bytes that a document of metadata may have.
+pub(super) const LONGEST: u64 = 16 << 20;
+
+/// The document of a group's attributes in Zarr 2, and the one of all its metadata in Zarr 3.
+pub(super) const DOCUMENTS: [&str; 2] = ["zarr.json", ".zattrs"];
+
+/// Why a group is no image that can be enhanced, as a sentence about it and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// Its metadata break the rules.
+    #[error("{0}")]
+    Malformed(String),
+    /// It is a valid image of another kind.
+    #[error("{what} is not supported; {remedy}")]
+    Unsupported {
+        /// What it is, with its article.
+        what: String,
+        /// What the user can do about it.
+        remedy: &'static str,
+    },
+}
+
+/// An image of several resolutions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Multiscales {
+    /// The axes of its arrays, the slowest first. The last two are those of a plane.
+    pub axes: Vec<Axis>,
+    /// The paths of its arrays below the group, the largest first. No path leads out of the group, and none lies in another.
+    pub datasets: Vec<String>,
+}
+
+/// An axis of an image.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Axis {
+    /// Its name: t, c, z, y or x, mostly.
+    pub name: String,
+    /// What it counts: "time", "channel" or "space", mostly.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+}
+
+impl Axis {
+    /// Returns whether it counts channels.
+    pub fn is_of_channels(&self) -> bool {
+        self.kind.as_deref() == Some("channel") || self.kind.is_none() && self.name == "c"
+    }
+
+    /// Returns whether it is one of space.
+    pub fn is_of_space(&self) -> bool {
+        self.kind.as_deref().map_or(matches!(&*self.name, "z" | "y" | "x"), |kind| kind == "space")
+    }
+}
+
+/// What is read of an entry of `multiscales`. Anything else in it stays as it is.
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    axes: Vec<Value>,
+    datasets: Vec<Dataset>,
+}
+
+#[derive(Deserialize)]
+struct Dataset {
+    path: String,
+}
+
+/// Returns whether a folder is the group of an OME-Zarr image, as its attributes say.
+pub fn is_image_folder(folder: &Path) -> bool {
+    let has_image = |document: &str| {
+        let text = read_document(&folder.join(document)).ok()?;
+        attributes(&serde_json::from_slice(&text).ok()?)?.get("multiscales").map(drop)
+    };
+    DOCUMENTS.into_iter().any(|document| has_image(document).is_some())
+}
+
+/// Reads a document of metadata, without waiting for the writer of a pipe.
+fn read_document(path: &Path) -> io::Result<Vec<u8>> {
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Returns the attributes that OME-Zarr defines, from either kind of document.
+fn attributes(document: &Value) -> Option<&Map<String, Value>> {
+    match document.get("zarr_format") {
+        Some(_) => document.get("attributes")?.get("ome")?.as_object(),
+        None => document.as_object(),
+    }
+}
+
+impl Multiscales {
+    /// Parses a document of a group's metadata; `None` if it says nothing of an image.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn parse(document: &[u8]) -> Result<Option<Self>, GroupError> {
+        let document: Value = serde_json::from_slice(document)
+            .map_err(|why| malformed(format!("its metadata are no JSON: {why}")))?;
+        let Some(attributes) = attributes(&document) else { return Ok(None) };
+        let Some(entries) = attributes.get("multiscales") else { return Ok(None) };
+        if attributes.contains_key("image-label") {
+            return Err(unsupported(
+                "an image of labels, whose values are no brightness,",
+                "name the image that they are of",
+            ));
+        }
+        let [entry] = entries.as_array().map(Vec::as_slice).unwrap_or_default() else {
+            return Err(unsupported(
+                "a group with other than one image",
+                "write each into a group of its own",
+            ));
+        };
+        let entry = Entry::deserialize(entry)
+            .map_err(|why| malformed(format!("its multiscales are not as they should be: {why}")))?;
+        let axes = entry.axes.iter().map(|axis| Axis::deserialize(axis).ok());
+        let axes = axes.collect::<Option<Vec<_>>>().filter(|axes| !axes.is_empty());
+        let axes = axes.ok_or_else(|| {
+            unsupported("an OME-Zarr image of a version before 0.4", "convert it to 0.4 or 0.5 first")
+        })?;
+        check_axes(&axes)?;
+        let datasets: Vec<_> = entry.datasets.into_iter().map(|dataset| dataset.path).collect();
+        check_datasets(&datasets)?;
+        Ok(Some(Self { axes, datasets }))
+    }
+
+    /// Returns the number of the axis of channels, if there is one.
+    pub fn channels(&self) -> Option<usize> {
+        self.axes.iter().position(Axis::is_of_channels)
+    }
+}
+
+/// Checks that the last two axes are those of a plane, and the only one of channels is another.
+fn check_axes(axes: &[Axis]) -> Result<(), GroupError> {
+    let channels = axes.iter().filter(|axis| axis.is_of_channels()).count();
+    match axes {
+        [.., y, x] if y.is_of_space() && x.is_of_space() && channels <= 1 => Ok(()),
+        _ => Err(unsupported(
+            "an OME-Zarr image whose last two axes are not those of a plane",
+            "write it with the axes t, c, z, y, x",
+        )),
+    }
+}
+
+/// Checks that there are arrays, each in a place of its own below the group.
+fn check_datasets(paths: &[String]) -> Result<(), GroupError> {
+    if paths.is_empty() {
+        return Err(malformed("its multiscales name no array".to_owned()));
+    }
+    for (number, path) in paths.iter().enumerate() {
+        let mut parts = Path::new(path).components();
+        let is_below = !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)));
+        if !is_below
+            || path.contains("//")
+            || path.contains("/./")
+            || path.contains('\0')
+            || path.ends_with('/')
+        {
+            return Err(malformed(format!("the path {path:?} of an array does not lie below the group")));
+        }
+        let others = paths[..number].iter();
+        let mut nested = others.filter(|&other| is_within(path, other) || is_within(other, path));
+        if let Some(other) = nested.next() {
+            return Err(malformed(format!("two of its arrays, {other:?} and {path:?}, are at one place")));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a path is another, or leads to what lies in it.
+pub(super) fn is_within(path: &str, other: &str) -> bool {
+    Path::new(path).starts_with(other)
+}
+
+fn malformed(reason: String) -> GroupError {
+    GroupError::Malformed(reason)
+}
+
+fn unsupported(what: &str, remedy: &'static str) -> GroupError {
+    GroupError::Unsupported { what: what.to_owned(), remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(multiscales: &str) -> Result<Option<Multiscales>, GroupError> {
+        let old = Multiscales::parse(format!("{{\"multiscales\": {multiscales}}}").as_bytes());
+        let new = format!(
+            "{{\"zarr_format\": 3, \"attributes\": {{\"ome\": {{\"multiscales\": {multiscales}}}}}}}"
+        );
+        assert_eq!(old, Multiscales::parse(new.as_bytes()));
+        old
+    }
+
+    const AXES: &str = r#""axes": [{"name": "c", "type": "channel"}, {"name": "y", "type": "space"}, {"name": "x", "type": "space"}]"#;
+
+    #[test]
+    fn both_versions_tell_axes_and_paths() {
+        let image = group(&format!(r#"[{{{AXES}, "datasets": [{{"path": "0"}}, {{"path": "s/1"}}]}}]"#));
+        let image = image.unwrap().unwrap();
+        assert_eq!(image.datasets, ["0", "s/1"]);
+        assert_eq!((image.channels(), image.axes.len()), (Some(0), 3));
+        for other in ["{}", r#"{"plate": {}}"#, r#"{"zarr_format": 3, "attributes": {}}"#] {
+            assert_eq!(Multiscales::parse(other.as_bytes()), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_path_that_leads_out_of_the_group_or_into_another_array_is_refused() {
+        for path in ["../x", "/x", "", "a/../../x", "a//b", "./a", "a/", "0/1", "0"] {
+            let image =
+                group(&format!(r#"[{{{AXES}, "datasets": [{{"path": "0"}}, {{"path": {path:?}}}]}}]"#));
+            assert!(matches!(image, Err(GroupError::Malformed(_))), "{path}: {image:?}");
+        }
+    }
+
+    #[test]
+    fn other_images_are_refused_with_a_remedy() {
+        for (image, what) in [
+            (r#"[{"datasets": [{"path": "0"}]}]"#, "version before 0.4"),
+            (r#"[{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]"#, "version before 0.4"),
+            (r#"[{"axes": [{"name": "x"}, {"name": "c"}], "datasets": [{"path": "0"}]}]"#, "last two axes"),
+            ("[]", "other than one image"),
+        ] {
+            let why = group(image).unwrap_err();
+            assert!(matches!(why, GroupError::Unsupported { .. }) && why.to_string().contains(what), "{why}");
+        }
+        let labels = br#"{"multiscales": [], "image-label": {}}"#;
+        assert!(matches!(Multiscales::parse(labels), Err(GroupError::Unsupported { .. })));
+        assert!(matches!(Multiscales::parse(b"{"), Err(GroupError::Malformed(_))));
+    }
+}

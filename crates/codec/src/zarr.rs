@@ -1,0 +1,351 @@
+//! OME-Zarr: a folder with the arrays of an image, one for each of its resolutions, in chunks.
+//!
+//! The largest array is read in pages, which are blocks of its chunks (see [`blocks`]), or its planes; they lie in the slot row by row. What is
+//! written is the folder again: its metadata and all else that it holds as they are, the largest array in the same chunks, and the smaller ones
+//! made again of it (see [`write`](mod@write)). The folder itself is an open file here, and nothing outside it is reached.
+
+mod array;
+mod blocks;
+mod folder;
+mod reduce;
+mod region;
+mod write;
+
+use std::fs::File;
+use std::sync::Arc;
+
+use super::budget::Budget;
+use super::decode::{Decode, Describe, Wanted};
+use super::mapped::{self, BAND, Form, Kind, NoData, Rows};
+use super::multiscales::{DOCUMENTS, GroupError, LONGEST, Multiscales, is_within};
+use super::{CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Target};
+use array::Level;
+use blocks::{BlockPage, Blocks, Cut};
+use equalize::{Depth, Layout, Levels, Pixel};
+use folder::{Folder, below};
+use region::Region;
+pub(super) use write::Writer;
+
+/// Names of the documents in which an array or a group has its metadata.
+const METADATA: [&str; 4] = ["zarr.json", ".zarray", ".zattrs", ".zgroup"];
+/// The most bytes of a page of several chunks.
+const MOST_AT_ONCE: u64 = 32 << 20;
+/// The part of what is too large for one picture that a page has: several are under way at once.
+const SHARE: u64 = 4;
+
+/// An image: its arrays, the largest first.
+#[derive(Debug)]
+struct Image {
+    folder: Folder,
+    about: Multiscales,
+    levels: Vec<Level>,
+}
+
+/// The pages of an image.
+#[derive(Clone, Debug)]
+pub(super) struct Stack {
+    image: Arc<Image>,
+    blocks: Arc<Blocks>,
+}
+
+/// Where a page is.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    image: Arc<Image>,
+    page: BlockPage,
+    heap_bytes: u64,
+}
+
+/// What is remembered of a page for writing it back.
+#[derive(Debug)]
+pub(super) struct Native {
+    heap_bytes: u64,
+}
+
+/// A page that is to be read.
+#[derive(Debug)]
+pub(super) struct Source {
+    place: Place,
+    /// The value of samples that are none.
+    no_data: Option<f64>,
+}
+
+/// Opens the page at `place`, or the first one of the image in the folder `file`; then its pages are returned too.
+pub(super) fn open(
+    file: &File,
+    limits: &Limits,
+    budget: &dyn Budget,
+    target: &Target,
+    place: Option<Place>,
+) -> Result<(Box<dyn Decode>, Option<Stack>), CodecError> {
+    let no_data = target.no_data;
+    if let Some(place) = place {
+        return Ok((Box::new(Source { place, no_data }), None));
+    }
+    let image = Image::open(file)?;
+    image.check(limits, target)?;
+    let base = image.base();
+    let most = budget.most_at_once().min(SHARE * MOST_AT_ONCE) / SHARE;
+    let blocks = Blocks::new(&Cut {
+        array: &base.shape,
+        chunk: &base.chunk,
+        channels: image.about.channels(),
+        in_planes: target.in_planes,
+        most: most / base.kind.bytes() as u64,
+    })
+    .ok_or_else(|| unsupported("an OME-Zarr image of more than 4194304 blocks of chunks or planes"))?;
+    let stack = Stack { image: Arc::new(image), blocks: Arc::new(blocks) };
+    Ok((Box::new(Source { place: stack.place(0), no_data }), Some(stack)))
+}
+
+impl Image {
+    /// Opens the arrays of the image in a folder.
+    fn open(file: &File) -> Result<Self, CodecError> {
+        let folder = Folder::of(file)?;
+        let mut about = None;
+        for document in DOCUMENTS {
+            if let Some(text) = folder.read(document, LONGEST)? {
+                about = about.or(Multiscales::parse(&text)?);
+            }
+        }
+        let about = about.ok_or(CodecError::NotAPicture)?;
+        let levels = about.datasets.iter().map(|path| Level::open(&folder, path, about.axes.len()));
+        let levels = levels.collect::<Result<Vec<_>, _>>()?;
+        let image = Self { folder, about, levels };
+        image.check_levels()?;
+        // What cannot be copied is found before anything is written.
+        image.folder.each_file(&|path| image.is_made_again(path), |_| Ok(()))?;
+        Ok(image)
+    }
+
+    /// Returns the largest array.
+    fn base(&self) -> &Level {
+        &self.levels[0]
+    }
+
+    /// Checks that each array can be made again of the one before.
+    fn check_levels(&self) -> Result<(), CodecError> {
+        for pair in self.levels.windows(2) {
+            let [larger, smaller] = pair else { continue };
+            if larger.kind != smaller.kind {
+                return Err(malformed(format!(
+                    "arrays {} and {} are of different types",
+                    larger.path, smaller.path
+                )));
+            }
+            if self.factors(larger, smaller).is_none() {
+                let what = format!(
+                    "an OME-Zarr image whose array {} of {:?} samples is no mean of whole samples of {} ({:?})",
+                    smaller.path, smaller.shape, larger.path, larger.shape
+                );
+                return Err(CodecError::unsupported(what, "leave that resolution out of its multiscales"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether what lies at a path is made again: the chunks of arrays, and not what tells of them.
+    fn is_made_again(&self, path: &str) -> bool {
+        let mut within =
+            self.levels.iter().filter(|level| is_within(path, &level.path) && path != level.path);
+        within.any(|level| METADATA.iter().all(|name| path != below(&level.path, name)))
+    }
+
+    /// Returns how many samples of the larger array a sample of the smaller one stands for along each axis.
+    fn factors(&self, larger: &Level, smaller: &Level) -> Option<Vec<u64>> {
+        let lengths = larger.shape.iter().zip(&smaller.shape);
+        let factors: Vec<_> =
+            lengths.map(|(&larger, &smaller)| reduce::factor(larger, smaller)).collect::<Option<_>>()?;
+        let of_space =
+            self.about.axes.iter().zip(&factors).all(|(axis, &factor)| factor == 1 || axis.is_of_space());
+        of_space.then_some(factors)
+    }
+
+    /// Refuses planes that are over the limits, and what the target would make of the samples.
+    fn check(&self, limits: &Limits, target: &Target) -> Result<(), CodecError> {
+        let base = self.base();
+        let [.., height, width] = base.shape[..] else { return Err(malformed("it has fewer than two axes")) };
+        let sides = [width, height].map(u32::try_from);
+        let [Ok(width), Ok(height)] = sides else {
+            return Err(unsupported(format!("an OME-Zarr image of {width}x{height} pixels")));
+        };
+        let bytes = u64::from(width) * u64::from(height) * base.kind.bytes() as u64;
+        limits.check(&Layout { width, height, pixel: Pixel::Gray, depth: base.kind.depth() }, bytes)?;
+        if target.eight_bit && base.kind != Kind::Unsigned8 && base.kind != Kind::Signed8 {
+            let what = "8-bit samples in the place of others, of which its metadata tell";
+            return Err(CodecError::cannot_represent(Format::Zarr, what, "leave --depth out for it"));
+        }
+        Ok(())
+    }
+}
+
+impl Stack {
+    /// Returns the number of pages.
+    pub(super) fn count(&self) -> usize {
+        self.blocks.pages()
+    }
+
+    /// Returns where a page is.
+    pub(super) fn place(&self, index: usize) -> Place {
+        let image = Arc::clone(&self.image);
+        Place {
+            image,
+            page: self.blocks.page(index),
+            heap_bytes: write::heap_bytes(&self.image, &self.blocks),
+        }
+    }
+
+    /// Returns the number of the channel that a page is of.
+    pub(super) fn channel(&self, index: usize) -> usize {
+        let axis = self.image.about.channels();
+        axis.map_or(0, |axis| self.blocks.page(index).region.start[axis] as usize)
+    }
+
+    /// Returns whether the pages are the slices of one volume: planes that follow each other along the only other axis, which is one of space.
+    pub(super) fn is_volume(&self) -> bool {
+        let shape = &self.image.base().shape;
+        let [before @ .., _, _] = &shape[..] else { return false };
+        let mut long = before.iter().zip(&self.image.about.axes).filter(|(length, _)| **length > 1);
+        long.next().is_some_and(|(length, axis)| axis.is_of_space() && *length == self.count() as u64)
+            && long.next().is_none()
+    }
+
+    /// Returns what writes the pages.
+    pub(super) fn writer(&self) -> Writer {
+        Writer::new(Arc::clone(&self.image), Arc::clone(&self.blocks))
+    }
+}
+
+impl Native {
+    pub(super) fn heap_bytes(&self) -> u64 {
+        self.heap_bytes
+    }
+}
+
+impl Source {
+    fn base(&self) -> &Level {
+        self.place.image.base()
+    }
+
+    fn region(&self) -> &Region {
+        &self.place.page.region
+    }
+
+    /// Returns the form of samples that are no levels.
+    fn form(&self) -> Option<Form> {
+        let kind = self.base().kind;
+        if matches!(kind, Kind::Unsigned8 | Kind::Unsigned16) {
+            return None;
+        }
+        Some(Form {
+            kind,
+            colours: 1,
+            alpha: None,
+            others: 0,
+            inverted: false,
+            no_data: self.no_data.map(NoData::value),
+            ends: kind.whole_range(),
+            stated: None,
+            levels: Levels::All,
+            step: None,
+        })
+    }
+
+    /// Returns the bytes of the samples as they are in the array.
+    fn bytes(&self) -> u64 {
+        self.region().samples() * self.base().kind.bytes() as u64
+    }
+}
+
+impl Describe for Source {
+    fn layout(&self) -> Layout {
+        let (width, height) = size(self.region());
+        let depth = if self.base().kind.bytes() == 1 { Depth::Eight } else { Depth::Sixteen };
+        let layout = Layout { width, height, pixel: Pixel::Gray, depth };
+        self.form().map_or(layout, |form| form.layout(width, height))
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        let mapped = if self.form().is_some() { self.bytes() } else { 0 };
+        self.place.heap_bytes + mapped
+    }
+
+    fn encoder_bytes(&self, _: Format, _: &Layout) -> Option<u64> {
+        Some(self.place.heap_bytes)
+    }
+
+    fn mapped(&self) -> Option<Form> {
+        self.form()
+    }
+}
+
+impl Decode for Source {
+    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let (layout, metadata) = (self.layout(), Metadata::default());
+        let native = AnyNative::Zarr(Native { heap_bytes: self.place.heap_bytes });
+        let Some(form) = self.form() else {
+            self.base().read(self.region(), &mut slot[..self.bytes() as usize])?;
+            return Ok(Payload { layout, metadata, native, mapped: None });
+        };
+        let mut samples = Vec::new();
+        crate::reader::resize(&mut samples, self.bytes() as usize)?;
+        self.base().read(self.region(), &mut samples)?;
+        let (width, height) = size(self.region());
+        let rows = SamplesInMemory { row: width as usize * form.kind.bytes(), samples };
+        let (layout, mapped) =
+            mapped::decode(&rows, form, (width, height), wanted.purpose, slot, wanted.cores)?;
+        Ok(Payload { layout, metadata, native, mapped: Some(Box::new(mapped)) })
+    }
+}
+
+/// Rows of samples that are no levels.
+struct SamplesInMemory {
+    /// Bytes of a row.
+    row: usize,
+    samples: Vec<u8>,
+}
+
+impl Rows for SamplesInMemory {
+    type Tool = ();
+
+    fn at_once(&self) -> usize {
+        (BAND / self.row).max(1)
+    }
+
+    fn tool_bytes(&self) -> u64 {
+        0
+    }
+
+    fn read(&self, _: &mut (), first: usize, into: &mut [u8]) -> Result<(), CodecError> {
+        into.copy_from_slice(&self.samples[first * self.row..][..into.len()]);
+        Ok(())
+    }
+}
+
+/// Returns the width and height that a box has whose planes lie below each other.
+fn size(region: &Region) -> (u32, u32) {
+    let width = region.shape.last().copied().unwrap_or(1);
+    let [width, height] =
+        [width, region.samples() / width.max(1)].map(|side| u32::try_from(side).unwrap_or(u32::MAX));
+    (width, height)
+}
+
+fn malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::malformed(Format::Zarr, reason)
+}
+
+fn unsupported(what: impl Into<String>) -> CodecError {
+    CodecError::unsupported(
+        what,
+        "convert it to an image of integers or floats in a regular grid of chunks first",
+    )
+}
+
+impl From<GroupError> for CodecError {
+    fn from(why: GroupError) -> Self {
+        match why {
+            GroupError::Malformed(reason) => malformed(reason),
+            GroupError::Unsupported { what, remedy } => Self::unsupported(what, remedy),
+        }
+    }
+}

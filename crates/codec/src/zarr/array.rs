@@ -1,0 +1,197 @@
+//! An array of an image: one of its resolutions.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use zarrs::array::{Array, ArrayBytes, ArrayError, CodecOptions};
+use zarrs::plugin::ExtensionName;
+use zarrs::storage::{StorageError, StoreKey};
+
+use super::folder::{Folder, Store};
+use super::region::{Region, copy};
+use super::{malformed, unsupported};
+use crate::CodecError;
+use crate::mapped::Kind;
+use crate::multiscales::LONGEST;
+
+/// Bytes that a stored chunk may have more than twice those of its samples: the index of a shard, a header.
+const BESIDE: u64 = 1 << 20;
+
+/// An array that is open for reading.
+#[derive(Debug)]
+pub(super) struct Level {
+    array: Array<Store>,
+    /// Its path below the group.
+    pub(super) path: String,
+    pub(super) kind: Kind,
+    pub(super) shape: Vec<u64>,
+    /// The shape of what is stored as one: a chunk, or a shard of several.
+    pub(super) chunk: Vec<u64>,
+}
+
+impl Level {
+    /// Opens the array at a path.
+    ///
+    /// # Errors
+    /// When it is none that can be read, or has other than so many axes.
+    pub(super) fn open(folder: &Folder, path: &str, axes: usize) -> Result<Self, CodecError> {
+        let node = format!("/{path}");
+        let about = Array::open(Arc::new(Store::new(folder.clone(), LONGEST)), &node)
+            .map_err(|why| malformed(format!("array {path}: {why}")))?;
+        let name = about.data_type().name_v3().unwrap_or_default();
+        let kind = kind(&name).ok_or_else(|| unsupported(format!("an OME-Zarr image of {name} samples")))?;
+        let shape = about.shape().to_vec();
+        if shape.len() != axes {
+            let found = shape.len();
+            return Err(malformed(format!("array {path} has {found} axes, and the image {axes}")));
+        }
+        if shape.contains(&0) || samples(&shape).is_none() {
+            return Err(malformed(format!("array {path} is of {shape:?} samples")));
+        }
+        let chunk = chunk_of(&about).ok_or_else(|| {
+            unsupported(format!("an OME-Zarr image with chunks of different shapes (array {path})"))
+        })?;
+        let bytes = samples(&chunk).and_then(|samples| samples.checked_mul(kind.bytes() as u64));
+        let bytes =
+            bytes.ok_or_else(|| malformed(format!("array {path} has chunks of {chunk:?} samples")))?;
+        let store = Store::new(folder.clone(), bytes.saturating_mul(2).saturating_add(BESIDE));
+        let array = about.with_storage(Arc::new(store));
+        Ok(Self { array, path: path.to_owned(), kind, shape, chunk })
+    }
+
+    /// Returns the bytes of the samples of a chunk.
+    pub(super) fn chunk_bytes(&self) -> u64 {
+        self.chunk.iter().product::<u64>() * self.kind.bytes() as u64
+    }
+
+    /// Returns the bytes of heap that reading or writing a chunk takes: its samples, and what is stored of them.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        self.chunk_bytes().saturating_mul(4).saturating_add(BESIDE)
+    }
+
+    /// Returns the array that is written in the place of this one in another folder.
+    pub(super) fn in_folder(&self, folder: &Folder) -> Output {
+        let store = Store::new(folder.clone(), self.chunk_bytes().saturating_mul(2).saturating_add(BESIDE));
+        Output { array: self.array.with_storage(Arc::new(store)) }
+    }
+
+    /// Reads the samples of a box, chunk by chunk, in native byte order.
+    ///
+    /// # Errors
+    /// When a chunk is damaged; it is named.
+    pub(super) fn read(&self, region: &Region, into: &mut [u8]) -> Result<(), CodecError> {
+        read(&self.array, self, region, into)
+    }
+
+    /// Returns all samples of a chunk as a box, also of what lies beyond the end of the array.
+    fn whole_chunk(&self, numbers: &[u64]) -> Region {
+        let start = numbers.iter().zip(&self.chunk).map(|(number, length)| number * length).collect();
+        Region { start, shape: self.chunk.clone() }
+    }
+}
+
+/// An array that is written.
+#[derive(Debug)]
+pub(super) struct Output {
+    array: Array<Store>,
+}
+
+impl Output {
+    /// Returns how many bytes have been written.
+    pub(super) fn written(&self) -> u64 {
+        self.array.storage().written()
+    }
+
+    /// Reads samples that have been written, as [`Level::read`] does.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(super) fn read(&self, level: &Level, region: &Region, into: &mut [u8]) -> Result<(), CodecError> {
+        read(&self.array, level, region, into)
+    }
+
+    /// Writes a box of whole chunks, as far as these lie in the array.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(super) fn write(&self, level: &Level, region: &Region, samples: &[u8]) -> Result<(), CodecError> {
+        let bytes = level.kind.bytes();
+        for numbers in region.cells(&level.chunk) {
+            let whole = level.whole_chunk(&numbers);
+            // Beyond the end of the array may be anything.
+            let mut chunk = self.array.fill_value().as_ne_bytes().repeat(whole.samples() as usize);
+            copy((samples, region), (&mut chunk, &whole), bytes);
+            self.array
+                .store_chunk_opt(&numbers, ArrayBytes::new_flen(chunk), &options())
+                .map_err(|why| fault(&self.array.chunk_key(&numbers), why))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the samples of a box of an array like `level`.
+fn read(array: &Array<Store>, level: &Level, region: &Region, into: &mut [u8]) -> Result<(), CodecError> {
+    let bytes = level.kind.bytes();
+    for numbers in region.cells(&level.chunk) {
+        let whole = level.whole_chunk(&numbers);
+        let chunk: ArrayBytes<'_> = array
+            .retrieve_chunk_opt(&numbers, &options())
+            .map_err(|why| fault(&array.chunk_key(&numbers), why))?;
+        let chunk = chunk.into_fixed().map_err(|why| malformed(why.to_string()))?;
+        if chunk.len() as u64 != level.chunk_bytes() {
+            let key = array.chunk_key(&numbers);
+            return Err(malformed(format!("chunk {key} has {} bytes of samples", chunk.len())));
+        }
+        copy((&chunk, &whole), (into, region), bytes);
+    }
+    Ok(())
+}
+
+/// The cores are for pages; a chunk is for one of them alone.
+fn options() -> CodecOptions {
+    CodecOptions::default().with_concurrent_target(1)
+}
+
+/// Returns the shape of chunks if all have one.
+fn chunk_of(array: &Array<Store>) -> Option<Vec<u64>> {
+    let lengths = |chunk: &[NonZeroU64]| chunk.iter().map(|length| length.get()).collect::<Vec<_>>();
+    let first = array.chunk_shape(&vec![0; array.dimensionality()]).ok()?;
+    let last: Vec<_> = array.chunk_grid_shape().iter().map(|count| count.saturating_sub(1)).collect();
+    let last = array.chunk_shape(&last).ok()?;
+    let first = lengths(&first);
+    let counts = array.shape().iter().zip(&first).map(|(all, chunk)| all.div_ceil(*chunk));
+    (first == lengths(&last) && counts.eq(array.chunk_grid_shape().iter().copied())).then_some(first)
+}
+
+/// Returns the product of lengths, if it is a number of bytes that has an address.
+fn samples(shape: &[u64]) -> Option<u64> {
+    let all = shape.iter().try_fold(1_u64, |all, length| all.checked_mul(*length))?;
+    all.checked_mul(8).filter(|bytes| i64::try_from(*bytes).is_ok()).map(|_| all)
+}
+
+/// Returns the type of samples by its name in Zarr 3.
+fn kind(name: &str) -> Option<Kind> {
+    Some(match name {
+        "uint8" => Kind::Unsigned8,
+        "uint16" => Kind::Unsigned16,
+        "uint32" => Kind::Unsigned32,
+        "uint64" => Kind::Unsigned64,
+        "int8" => Kind::Signed8,
+        "int16" => Kind::Signed16,
+        "int32" => Kind::Signed32,
+        "int64" => Kind::Signed64,
+        "float32" => Kind::Float32,
+        "float64" => Kind::Float64,
+        _ => return None,
+    })
+}
+
+/// Returns what a fault of a chunk means, with the chunk's name.
+fn fault(key: &StoreKey, why: ArrayError) -> CodecError {
+    match why {
+        ArrayError::StorageError(StorageError::IOError(why)) => {
+            std::io::Error::new(why.kind(), why.to_string()).into()
+        }
+        why => malformed(format!("chunk {key}: {why}")),
+    }
+}

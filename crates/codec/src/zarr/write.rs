@@ -1,0 +1,211 @@
+//! Writing an image: the pages of its largest array as they come, then the smaller arrays of it, and all else that its folder holds.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::array::{Level, Output};
+use super::blocks::{BlockPage, Blocks};
+use super::folder::Folder;
+use super::region::{Region, copy};
+use super::{Image, malformed, reduce, size};
+use crate::cores::Cores;
+use crate::reader::resize;
+use crate::{CodecError, Decoded, Format, pixels_of};
+
+/// Bytes for a chunk of a smaller array and what it is made of that each of several threads may take.
+const MOST_FOR_HELPERS: u64 = 16 << 20;
+
+/// Writes the pages of an image, in any order.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    image: Arc<Image>,
+    blocks: Arc<Blocks>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many pages have been written.
+    written: usize,
+    /// The blocks of several pages of which some are in the spill, and how many.
+    waiting: HashMap<usize, usize>,
+    /// The largest array, once a page is to be written.
+    output: Option<Arc<Output>>,
+}
+
+/// Returns the bytes of heap that writing a page of an image takes at most.
+pub(super) fn heap_bytes(image: &Image, blocks: &Blocks) -> u64 {
+    let base = image.base();
+    let (_, several) = blocks.most_samples();
+    let of_block = base.heap_bytes().saturating_add(several.saturating_mul(base.kind.bytes() as u64));
+    let of_levels = image.levels.windows(2).map(|pair| reduced_bytes(image, &pair[0], &pair[1]));
+    of_levels.fold(of_block, u64::max)
+}
+
+/// Returns the bytes of heap that making a chunk of a smaller array takes.
+fn reduced_bytes(image: &Image, larger: &Level, smaller: &Level) -> u64 {
+    let factor: u64 = image.factors(larger, smaller).unwrap_or_default().iter().product();
+    let source = smaller.chunk_bytes().saturating_mul(factor);
+    source.saturating_add(larger.heap_bytes()).saturating_add(smaller.heap_bytes())
+}
+
+impl Writer {
+    pub(super) fn new(image: Arc<Image>, blocks: Arc<Blocks>) -> Self {
+        Self { image, blocks, state: Mutex::default() }
+    }
+
+    /// Writes a page into the folder `out`, or to `spill` if other pages have samples in its chunks. Returns the bytes of all files once they are
+    /// complete.
+    pub(crate) fn write(
+        &self,
+        index: usize,
+        decoded: &Decoded,
+        slot: &mut [u8],
+        cores: &Cores,
+        (out, spill): (&File, &File),
+    ) -> Result<Option<u64>, CodecError> {
+        let page = self.blocks.page(index);
+        let samples = samples_of(decoded, slot);
+        let bytes = page.region.samples() * self.image.base().kind.bytes() as u64;
+        if samples.len() as u64 != bytes
+            || size(&page.region) != (decoded.layout.width, decoded.layout.height)
+        {
+            return Err(CodecError::encoder(Format::Zarr, "a page is not of the samples of its array"));
+        }
+        let output = self.output(out)?;
+        if self.blocks.pages_of(page.block) == 1 {
+            output.write(self.image.base(), &page.region, &samples)?;
+        } else {
+            self.spill(&page, &samples, &output, spill)?;
+        }
+        let mut state = self.lock();
+        state.written += 1;
+        if state.written < self.blocks.pages() {
+            return Ok(None);
+        }
+        drop(state);
+        self.finish(&output, out, cores).map(Some)
+    }
+
+    /// Returns the largest array, as it is written into a folder.
+    fn output(&self, out: &File) -> Result<Arc<Output>, CodecError> {
+        let mut state = self.lock();
+        if let Some(output) = &state.output {
+            return Ok(Arc::clone(output));
+        }
+        let output = Arc::new(self.image.base().in_folder(&Folder::of(out)?));
+        state.output = Some(Arc::clone(&output));
+        Ok(output)
+    }
+
+    /// Keeps a page of a block of several; writes the block if that was its last.
+    fn spill(
+        &self,
+        page: &BlockPage,
+        samples: &[u8],
+        output: &Output,
+        spill: &File,
+    ) -> Result<(), CodecError> {
+        let first = self.blocks.first_page(page.block);
+        spill.write_all_at(samples, self.place_in_spill(first + page.number))?;
+        let pages = self.blocks.pages_of(page.block);
+        {
+            let mut state = self.lock();
+            let waiting = state.waiting.entry(page.block).or_default();
+            *waiting += 1;
+            if *waiting < pages {
+                return Ok(());
+            }
+            state.waiting.remove(&page.block);
+        }
+        let (base, region) = (self.image.base(), self.blocks.region(page.block));
+        let sample = base.kind.bytes();
+        let (mut block, mut one) = (Vec::new(), Vec::new());
+        resize(&mut block, region.samples() as usize * sample)?;
+        for index in first..first + pages {
+            let page = self.blocks.page(index).region;
+            resize(&mut one, page.samples() as usize * sample)?;
+            spill.read_exact_at(&mut one, self.place_in_spill(index))?;
+            copy((&one, &page), (&mut block, &region), sample);
+        }
+        output.write(base, &region, &block)
+    }
+
+    /// Returns the offset of a page in the spill.
+    fn place_in_spill(&self, index: usize) -> u64 {
+        let (page, _) = self.blocks.most_samples();
+        index as u64 * page * self.image.base().kind.bytes() as u64
+    }
+
+    /// Writes all but the largest array. Returns the bytes of all files.
+    fn finish(&self, base: &Output, out: &File, cores: &Cores) -> Result<u64, CodecError> {
+        let (image, to) = (&*self.image, Folder::of(out)?);
+        let mut bytes = base.written();
+        let mut made = None;
+        for pair in image.levels.windows(2) {
+            let [larger, smaller] = pair else { continue };
+            let output = smaller.in_folder(&to);
+            let source = made.as_ref().unwrap_or(base);
+            reduce_all(image, (larger, source), (smaller, &output), cores)?;
+            bytes += output.written();
+            made = Some(output);
+        }
+        Ok(bytes + image.folder.copy_to(&to, &|path| image.is_made_again(path))?)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes an array of the one before, chunk by chunk, with the help of idle cores.
+fn reduce_all(
+    image: &Image,
+    (larger, from): (&Level, &Output),
+    (smaller, to): (&Level, &Output),
+    cores: &Cores,
+) -> Result<(), CodecError> {
+    let factors = image.factors(larger, smaller).unwrap_or_default();
+    let alone = Cores::none();
+    let cores = if reduced_bytes(image, larger, smaller) > MOST_FOR_HELPERS { &alone } else { cores };
+    let all = Region { start: vec![0; smaller.shape.len()], shape: smaller.shape.clone() };
+    cores.in_order(
+        all.cells(&smaller.chunk),
+        || Ok(()),
+        |made, numbers| {
+            let region = Region::of_cell(&numbers, &smaller.chunk, &smaller.shape);
+            *made = reduce_one((larger, from), (smaller, to), &region, &factors);
+        },
+        |made| std::mem::replace(made, Ok(())),
+    )
+}
+
+/// Makes a chunk of an array of the one before.
+fn reduce_one(
+    (larger, from): (&Level, &Output),
+    (smaller, to): (&Level, &Output),
+    region: &Region,
+    factors: &[u64],
+) -> Result<(), CodecError> {
+    let source = reduce::source_of(region, factors, &larger.shape);
+    let mut samples = Vec::new();
+    resize(&mut samples, source.samples() as usize * larger.kind.bytes())?;
+    from.read(larger, &source, &mut samples)?;
+    let means = reduce::means(larger.kind, (&samples, &source), region, factors);
+    to.write(smaller, region, &means.ok_or_else(|| malformed("its samples have no mean"))?)
+}
+
+/// Returns the samples of a page.
+fn samples_of<'s>(decoded: &Decoded, slot: &'s mut [u8]) -> Cow<'s, [u8]> {
+    let layout = decoded.layout;
+    let pixels = pixels_of(&layout, slot);
+    let Some(mapped) = decoded.restored() else { return Cow::Borrowed(pixels) };
+    let mut samples = Vec::new();
+    for piece in mapped.pieces(&layout, pixels, layout.height as usize) {
+        piece.make_samples(&mut samples);
+    }
+    Cow::Owned(samples)
+}

@@ -1,0 +1,244 @@
+//! OME-Zarr images: folders that are one picture each.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::harness::{Place, Ran, binary, project, skipped};
+
+/// An image of 8 bits, whose chunks are stored as they are, in the form of Zarr 2 and OME-Zarr 0.4.
+struct Image {
+    /// Channels, rows and columns.
+    shape: [usize; 3],
+    /// Rows and columns of a chunk, which is of one channel.
+    chunk: [usize; 2],
+    samples: Vec<u8>,
+}
+
+impl Image {
+    /// Returns one whose channels are of different brightness.
+    fn of(shape: [usize; 3], chunk: [usize; 2]) -> Self {
+        let [channels, rows, columns] = shape;
+        let places =
+            (0..channels).flat_map(|c| (0..rows).flat_map(move |y| (0..columns).map(move |x| (c, y, x))));
+        let samples =
+            places.map(|(c, y, x)| (20 + 60 * c + (x * 7 + y * y * 3 + x * y) % 41) as u8).collect();
+        Self { shape, chunk, samples }
+    }
+
+    fn at(&self, [c, y, x]: [usize; 3]) -> u8 {
+        self.samples[(c * self.shape[1] + y) * self.shape[2] + x]
+    }
+
+    /// Returns the image of half the rows and columns: means of four, halves up.
+    fn halved(&self) -> Self {
+        let [channels, rows, columns] = [self.shape[0], self.shape[1] / 2, self.shape[2] / 2];
+        let mut samples = Vec::new();
+        for c in 0..channels {
+            for (y, x) in (0..rows).flat_map(|y| (0..columns).map(move |x| (y, x))) {
+                let four = [[0, 0], [0, 1], [1, 0], [1, 1]];
+                let sum: u32 =
+                    four.iter().map(|[dy, dx]| u32::from(self.at([c, 2 * y + dy, 2 * x + dx]))).sum();
+                samples.push(((sum + 2) / 4) as u8);
+            }
+        }
+        Self { shape: [channels, rows, columns], chunk: self.chunk, samples }
+    }
+
+    /// Returns the image each channel of which is equalized: `floor((2 * (c[i] - h[m]) * 255 + d) / (2 * d))`.
+    fn equalized(&self) -> Self {
+        let samples = self.samples.chunks(self.shape[1] * self.shape[2]).flat_map(|channel| {
+            let up_to = |level: u8| channel.iter().filter(|sample| **sample <= level).count();
+            let darkest = up_to(*channel.iter().min().unwrap());
+            let others = channel.len() - darkest;
+            let table: Vec<u8> = (0..=255)
+                .map(|level| ((2 * up_to(level).saturating_sub(darkest) * 255 + others) / (2 * others)) as u8)
+                .collect();
+            channel.iter().map(|sample| table[usize::from(*sample)]).collect::<Vec<_>>()
+        });
+        Self { samples: samples.collect(), ..*self }
+    }
+
+    /// Returns the files of the chunks of an array, with their names.
+    fn chunks(&self) -> Vec<(String, Vec<u8>)> {
+        let [channels, rows, columns] = self.shape;
+        let [high, wide] = self.chunk;
+        let mut chunks = Vec::new();
+        for c in 0..channels {
+            for (top, left) in
+                (0..rows).step_by(high).flat_map(|y| (0..columns).step_by(wide).map(move |x| (y, x)))
+            {
+                let within = |y, x| if y < rows && x < columns { self.at([c, y, x]) } else { 0 };
+                let samples = (top..top + high).flat_map(|y| (left..left + wide).map(move |x| (y, x)));
+                let samples = samples.map(|(y, x)| within(y, x)).collect();
+                chunks.push((format!("{c}/{}/{}", top / high, left / wide), samples));
+            }
+        }
+        chunks
+    }
+
+    fn write_array(&self, place: &Place, folder: &str) {
+        let about = format!(
+            r#"{{"zarr_format": 2, "shape": {:?}, "chunks": [1, {}, {}], "dtype": "|u1", "compressor": null, "fill_value": 0, "order": "C",
+                "filters": null, "dimension_separator": "/"}}"#,
+            self.shape, self.chunk[0], self.chunk[1]
+        );
+        place.file(format!("{folder}/.zarray"), about);
+        self.chunks().into_iter().for_each(|(name, samples)| place.file(format!("{folder}/{name}"), samples));
+    }
+
+    /// Writes the image with a smaller array, and what else may lie beside it.
+    fn write(&self, place: &Place, folder: &str) {
+        place.file(format!("{folder}/.zgroup"), r#"{"zarr_format": 2}"#);
+        place.file(format!("{folder}/.zattrs"), ATTRIBUTES.replace("PATH", "1"));
+        self.write_array(place, &format!("{folder}/0"));
+        self.halved().write_array(place, &format!("{folder}/1"));
+        place.file(format!("{folder}/labels/.zgroup"), r#"{"zarr_format": 2}"#);
+        place.file(format!("{folder}/labels/cells/0/0"), "labels");
+    }
+
+    /// Checks that a folder holds this image, and the labels.
+    fn is_in(&self, place: &Place, folder: &str) {
+        for (array, image) in [("0", self), ("1", &self.halved())] {
+            let [_, rows, columns] = image.shape;
+            for (name, expected) in image.chunks() {
+                let found = place.read(format!("{folder}/{array}/{name}"));
+                let [_, top, left] =
+                    [0, 1, 2].map(|at| name.split('/').nth(at).unwrap().parse::<usize>().unwrap());
+                let [high, wide] = image.chunk;
+                let is_within =
+                    |at: usize| top * high + at / wide < rows && left * wide + at % wide < columns;
+                let differ =
+                    (0..high * wide).filter(|&at| is_within(at) && found[at] != expected[at]).count();
+                assert_eq!((found.len(), differ), (high * wide, 0), "{folder}/{array}/{name}");
+            }
+        }
+        assert_eq!(place.read(format!("{folder}/labels/cells/0/0")), b"labels");
+        assert_eq!(place.read(format!("{folder}/.zattrs")), ATTRIBUTES.replace("PATH", "1").as_bytes());
+    }
+}
+
+const ATTRIBUTES: &str = r#"{"multiscales": [{"version": "0.4", "axes": [{"name": "c", "type": "channel"}, {"name": "y", "type": "space"},
+    {"name": "x", "type": "space"}], "datasets": [{"path": "0"}, {"path": "PATH"}]}], "omero": {"name": "kept"}}"#;
+
+/// The bytes of all files below a folder.
+fn content(place: &Place, folder: &str) -> Vec<(String, Vec<u8>)> {
+    place
+        .tree(folder)
+        .into_iter()
+        .map(|name| (name.clone(), place.read(format!("{folder}/{name}"))))
+        .collect()
+}
+
+#[test]
+fn zarr_python_and_numpy_agree_with_what_is_made_of_images_of_every_kind() {
+    let python = std::env::var("HISTEQD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let place = Place::new();
+    let script = project().join("tests/zarr/check.py");
+    let ran = Ran::from(place.command(&python, [script.as_os_str(), binary().as_ref()]));
+    match ran.stderr().lines().find(|line| line.contains("ModuleNotFoundError")) {
+        Some(missing) => skipped(missing),
+        None => drop(ran.exits(0).prints(" 0 faults")),
+    }
+}
+
+#[test]
+fn each_channel_is_equalized_and_the_rest_is_made_of_it_or_stays() {
+    let (place, image) = (Place::new(), Image::of([2, 50, 60], [16, 32]));
+    image.write(&place, "in/plate/a.zarr");
+    image.write(&place, "in/b");
+    place.run("in --out out --devices cpu").exits(0).says("2 pictures");
+    for folder in ["out/plate/a.zarr", "out/b"] {
+        image.equalized().is_in(&place, folder);
+    }
+    place.run("in/b --out by-name --devices cpu").exits(0);
+    assert_eq!(content(&place, "by-name/b"), content(&place, "out/b"));
+    place.run("in/b --out little --devices cpu --memory 4MiB --threads 1").exits(0);
+    assert_eq!(content(&place, "little/b"), content(&place, "out/b"));
+    let counted = place.run("histogram in/b --devices cpu");
+    assert!(counted.has_succeeded(), "{counted}");
+}
+
+#[test]
+fn an_image_is_done_again_when_any_of_it_changed_and_takes_the_place_of_its_output_alone() {
+    let (place, image) = (Place::new(), Image::of([1, 40, 40], [16, 16]));
+    image.write(&place, "in/a.zarr");
+    place.run("in --out out --devices cpu").exits(0).says("1 picture");
+    place.run("in --out out --devices cpu").exits(0).says("1 already done");
+    sleep(Duration::from_millis(20));
+    place.file("in/a.zarr/0/0/0/0", vec![200; 256]);
+    place.run("in --out out --devices cpu").exits(0).says("Done: 1 picture");
+    assert_ne!(place.read("out/a.zarr/0/0/0/0"), image.equalized().chunks()[0].1);
+    assert_eq!(place.tree("out").iter().filter(|name| name.contains(".histeqd")).count(), 0);
+    // A folder that is no image is somebody's.
+    place.file("other/a.zarr/precious", "kept");
+    place.run("in --out other --devices cpu").exits(1).says("a folder is in the way of the output");
+    assert_eq!(place.tree("other"), ["a.zarr/precious"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_a_remedy_and_leaves_nothing() {
+    let (place, image) = (Place::new(), Image::of([1, 40, 40], [16, 16]));
+    let cases: [(&str, &dyn Fn(), &str); 8] = [
+        (
+            "up",
+            &|| place.file("up/.zattrs", ATTRIBUTES.replace("PATH", "../b/0")),
+            "does not lie below the group",
+        ),
+        ("same", &|| place.file("same/.zattrs", ATTRIBUTES.replace("PATH", "0")), "are at one place"),
+        ("missing", &|| fs::remove_dir_all(place.path("missing/1")).unwrap(), "array 1"),
+        ("damaged", &|| place.file("damaged/0/0/1/2", "short"), "chunk 0/0/1/2"),
+        ("long", &|| place.file("long/0/0/1/0", vec![0; 3 << 20]), "0/0/1/0: it has 3145728 bytes"),
+        ("link", &|| link(&place, "../../../../b/0/0/0/0", "link/0/0/0/0"), "0/0/0/0 is a link"),
+        ("beside", &|| link(&place, "../b", "beside/other"), "other is a link or the like"),
+        (
+            "smaller",
+            &|| Image::of([1, 15, 20], [16, 16]).write_array(&place, "smaller/1"),
+            "no mean of whole samples",
+        ),
+    ];
+    image.write(&place, "b");
+    for (name, change, told) in cases {
+        image.write(&place, name);
+        change();
+        place.run(&format!("{name} --out out --devices cpu")).exits(1).says(told);
+    }
+    for (flags, told) in [
+        ("--format png --out out", "leave --format and --frames out for it"),
+        ("--frames split --out out", "leave --format and --frames out for it"),
+        ("--mask b --out out", "leave --mask out for it"),
+        (
+            "--max-pixels 1000 --out out",
+            "40x40 pixels exceeds the limit of 1000 pixels; raise it with --max-pixels",
+        ),
+    ] {
+        place.run(&format!("b {flags} --devices cpu")).exits(1).says(told);
+    }
+    Image::of([1, 1100, 1000], [1100, 1000]).write(&place, "large");
+    place.run("large --out out --devices cpu --memory 1MiB").exits(1).says("raise --memory");
+    assert_eq!(place.tree("out"), Vec::<String>::new());
+}
+
+/// Puts a link in the place of a file.
+fn link(place: &Place, target: &str, name: &str) {
+    let _ = fs::remove_file(place.path(name));
+    place.link(target, name);
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_nothing_under_the_name_of_the_output() {
+    let (place, image) = (Place::new(), Image::of([2, 900, 900], [64, 64]));
+    image.write(&place, "in/a.zarr");
+    for delay in [5, 20, 40, 60, 80, 120, 160, 240] {
+        let mut child = place.histeqd("in --out out --devices cpu --overwrite").spawn().unwrap();
+        sleep(Duration::from_millis(delay));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if Path::new(&place.path("out/a.zarr")).exists() {
+            image.equalized().is_in(&place, "out/a.zarr");
+        }
+    }
+    place.run("in --out out --devices cpu --overwrite").exits(0);
+    image.equalized().is_in(&place, "out/a.zarr");
+}
