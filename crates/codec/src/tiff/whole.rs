@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 
-use super::super::{CodecError, Decoded, Native as AnyNative};
+use super::super::{CodecError, Decoded, Format, Native as AnyNative};
 use super::directories::{self, HEADER, PixelsAt};
 use super::method::Compression;
 use super::overviews;
@@ -15,6 +15,9 @@ use crate::cores::Cores;
 /// to 12 bits, may add half.
 const MAX_SMALL: u64 = 0xf000_0000;
 const MAX_SMALL_LZW: u64 = 0xa000_0000;
+
+/// The header of a TIFF that is no BigTIFF.
+const SMALL_HEADER: u64 = 8;
 
 /// Writes the pixels of `slot`, with the help of idle cores.
 pub(crate) fn encode(
@@ -30,10 +33,12 @@ pub(crate) fn encode(
     let has_lzw = samples.compression() == Compression::Lzw || compressions.any(|of| of == Compression::Lzw);
     let max_small = if has_lzw { MAX_SMALL_LZW } else { MAX_SMALL };
     let all_bytes = samples.raster().all_bytes().saturating_add(pyramid.all_bytes(samples.raster()));
+    // A small header has no room for a large one, should the directories need that.
+    let all_bytes = all_bytes.saturating_add(decoded.metadata_bytes().encoded(Format::Tiff));
     let big = was_big || all_bytes > max_small;
     let start = out.stream_position()?;
     let room = pyramid.room.map(|room| room.next_multiple_of(16));
-    let first = HEADER + room.unwrap_or(0);
+    let first = room.map_or(if big { HEADER } else { SMALL_HEADER }, |room| HEADER + room);
     out.seek(SeekFrom::Start(start + first))?;
     let mut end = first;
     let mut put = |bytes: &[u8]| {
