@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Builder, Scope};
 
-use super::choose::{choose, nvjpeg, some, usable, without_nvjpeg};
+use super::choose::{choose, decoders, nvjpeg, some, usable, without_nvjpeg};
 use super::cpu::CpuDevice;
 use super::early::EarlyWorkers;
 use super::find;
 use super::machine::Machine;
 use super::outlook::Outlook;
 use super::required::RequiredDevices;
-use super::supervisor::WorkerDevice;
+use super::supervisor::{Slots, WorkerDevice};
 use super::{Context, Device};
 use crate::config::{DeviceChoice, JpegChoice, Style};
 use crate::device::task;
@@ -24,7 +24,7 @@ use crate::device::worker::WorkerArgs;
 use crate::error::Error;
 use crate::progress::timings::{Load, Meter};
 use crate::slot::schedule::DeviceId;
-use crate::slot::schedule::starts::{ENGINES_EACH, Workers, time_of_jpegs};
+use crate::slot::schedule::starts::{Decoders, ENGINES_EACH, Workers, time_of_jpegs};
 use crate::slot::{Kind, Start};
 use lanes::{GpuInfo, Unit};
 
@@ -136,7 +136,7 @@ impl<'scope> Starter<'scope, '_> {
         let outlook = Outlook::new(self.context, cpu);
         // Channels that are to be split over devices need some.
         let always = self.keeps_ready() || settings.split_channels;
-        if !always && !outlook.wait_until_it_pays(true) {
+        if !always && !outlook.wait_until_it_pays(Decoders::ALL) {
             return;
         }
         let expected = find::expected(&settings.devices);
@@ -149,8 +149,8 @@ impl<'scope> Starter<'scope, '_> {
             Err(_) if !verbose && !find::nvidia_hardware_present(Path::new("/")) => return,
             Err(reason) => return events.note(format!("no GPU is used: {reason}"), false),
         };
-        let decodes = matches!(nvjpeg(&found), Some(Ok(_)));
-        if !always && !decodes && !outlook.wait_until_it_pays(false) {
+        let decoders = decoders(&found);
+        if !always && decoders != Decoders::ALL && !outlook.wait_until_it_pays(decoders) {
             return;
         }
         let units = usable(&found, events);
@@ -213,7 +213,7 @@ impl<'scope> Starter<'scope, '_> {
     fn with_decoders(&self, units: &[Unit], found: &[GpuInfo], early: EarlyWorkers) -> Result<(), Error> {
         let jpeg = self.context.settings.jpeg;
         without_nvjpeg(jpeg, found).into_iter().for_each(|note| self.context.events.note(note, false));
-        let with_jpegs = jpeg != JpegChoice::Cpu && matches!(nvjpeg(found), Some(Ok(_)));
+        let with_jpegs = jpeg != JpegChoice::Cpu && decoders(found).jpegs;
         self.workers(&mut Units { all: units, found, early, encode: with_jpegs, decode: with_jpegs })
     }
 
@@ -225,8 +225,12 @@ impl<'scope> Starter<'scope, '_> {
         // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1;
         for (number, &unit) in units.all.iter().enumerate() {
+            // A thread that decodes has one codestream decoded at a time.
+            let decodes = matches!(unit, Unit::Cpu(_)) || decoders(units.found).codestreams;
+            let decoders_of_codestreams = if decodes { settings.threads.div_ceil(sharing) } else { 0 };
             let first = if units.decode { Some(self.decoders(number, unit, units)?) } else { None };
             let start = if self.keeps_ready() { Start::Now } else { Start::Lanes(number, first) };
+            let slots = Slots { pixels: slots, codestreams: decoders_of_codestreams };
             let id = self.worker(&for_pixels(unit), slots, start, units, self.required.clone())?;
             if units.encode {
                 pool.encodes(id);
@@ -243,7 +247,7 @@ impl<'scope> Starter<'scope, '_> {
         let mut add = |n| {
             let start =
                 if self.keeps_ready() { Start::Now } else { Start::Engines(n * units.all.len() + number) };
-            self.worker(&for_jpegs(unit, n), 0, start, units, required())
+            self.worker(&for_jpegs(unit, n), Slots::default(), start, units, required())
         };
         let ids = (0..ENGINES_EACH).map(&mut add).collect::<Result<Vec<DeviceId>, _>>()?;
         Ok(ids[0])
@@ -252,7 +256,7 @@ impl<'scope> Starter<'scope, '_> {
     fn worker(
         &self,
         args: &WorkerArgs,
-        slots: usize,
+        slots: Slots,
         start: Start,
         units: &mut Units<'_>,
         required: RequiredDevices,

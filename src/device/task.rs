@@ -5,6 +5,7 @@
 //! back last completes the `Join`, and the results are merged into the picture's own slot. Luma, which needs all channels, is counted
 //! here along the way.
 
+mod codestream;
 mod join;
 mod picture;
 mod planes;
@@ -22,6 +23,7 @@ use crate::slot::schedule::{Attempts, DeviceId};
 use codec::Decoded;
 use equalize::planes::PLANES;
 use equalize::{ByteOrders, Layout, count};
+pub use codestream::CodestreamTask;
 use join::Join;
 use lanes::Order;
 pub use picture::{Content, InputFile, Pass, Picture, Processed, QueuedJob, Tables};

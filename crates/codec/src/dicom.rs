@@ -315,6 +315,10 @@ impl Describe for Source<'_> {
         self.reduces
     }
 
+    fn is_codestream(&self) -> bool {
+        self.known.description.compression == Compression::Jpeg2000
+    }
+
     fn heap_bytes(&self) -> u64 {
         let description = &self.known.description;
         let frame = self.known.fragments.as_ref().map_or(0, |fragments| {
@@ -334,12 +338,12 @@ impl Describe for Source<'_> {
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let &Wanted { purpose, cores, .. } = wanted;
+        let &Wanted { purpose, cores, decoder, .. } = wanted;
         let Self { data, known, frame, shown, .. } = &*self;
         let description = &known.description;
         let mut layout = self.whole_layout();
         let rows = match &known.fragments {
-            Some(fragments) => Frame::decompressed(description, data, fragments, *frame)?,
+            Some(fragments) => Frame::decompressed(description, data, (fragments, *frame), decoder)?,
             None => Frame::stored(description, data, known.place, *frame)?,
         };
         let mut mapped = None;

@@ -56,6 +56,7 @@ use equalize::{ByteOrders, Layout, Levels};
 mod animation;
 mod bmp;
 mod budget;
+mod codestream;
 mod cores;
 mod decode;
 mod deflate;
@@ -104,6 +105,7 @@ mod xmp;
 
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
+pub use codestream::{Codestream, CodestreamDecoder, decode_codestream};
 pub use cores::{Core, Cores};
 pub use error::{CodecError, Limit};
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};

@@ -47,6 +47,9 @@ const WORTH_A_GPU: f64 = 1.0 / 3.0;
 const JPEG_PIXEL: f64 = 7.0;
 const PLAIN_BYTE: f64 = 2.0;
 
+/// The same per pixel of JPEG 2000, most of which is decoding.
+const CODESTREAM_PIXEL: f64 = 60.0;
+
 /// The same per byte of a JPEG's file. A photograph has six pixels in it, or more.
 const JPEG_BYTE: f64 = 6.0 * JPEG_PIXEL;
 
@@ -60,6 +63,20 @@ impl Cost {
     pub fn pays_at_all(self, rest: Duration) -> bool {
         self.pays(1.0, rest)
     }
+}
+
+/// What GPUs decode, as far as that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoders {
+    /// JPEG.
+    pub jpegs: bool,
+    /// JPEG 2000.
+    pub codestreams: bool,
+}
+
+impl Decoders {
+    /// All that any GPU does.
+    pub const ALL: Self = Self { jpegs: true, codestreams: true };
 }
 
 /// Numbers of workers: those that have started or are to start, or those of them that work or were given up.
@@ -116,6 +133,11 @@ impl Workers {
 /// Returns the least that the cores take for a JPEG that a GPU could decode.
 pub fn least_time_of_jpeg(layout: &Layout) -> Duration {
     Duration::from_nanos((JPEG_PIXEL * layout.pixels() as f64) as u64)
+}
+
+/// Returns the least that the cores take for a picture in JPEG 2000.
+pub fn least_time_of_codestream(layout: &Layout) -> Duration {
+    Duration::from_nanos((CODESTREAM_PIXEL * layout.pixels() as f64) as u64)
 }
 
 /// Returns the least that the cores take for a picture that is read and written in these formats, if its pixels are known to be worth a GPU;

@@ -137,6 +137,7 @@ impl<'a> Header<'a> {
             file_bytes,
             leaves: target.splits && (is_further || pages.is_some()),
             pages,
+            decoder: None,
         })
     }
 }
