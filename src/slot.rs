@@ -221,6 +221,8 @@ struct PoolState {
     wait_for_workers: bool,
     /// The threads that wait, in the order of their turns.
     takers: VecDeque<Taker>,
+    /// Whether more devices may join.
+    awaits_devices: bool,
     /// Whether workers rest, because there is nothing for them to do.
     rests: bool,
     /// When something last took a slot or gave it back.
@@ -266,6 +268,7 @@ impl SlotPool {
             members: Vec::new(),
             wait_for_workers: false,
             takers: VecDeque::new(),
+            awaits_devices: true,
             rests: false,
             last_use: Instant::now(),
             first_lacks: false,
@@ -463,6 +466,7 @@ impl PoolState {
             encodes: member.encodes,
             takes_pixels: member.slots[Kind::Pixels as usize] > 0,
             decodes: member.slots[Kind::Compressed as usize] > 0,
+            decodes_codestreams: member.slots[Kind::Codestream as usize] > 0,
             free_codestream: 0,
             free_compressed: 0,
             fresh_compressed: 0,

@@ -54,10 +54,20 @@ pub fn while_started(context: Context<'_>, work: impl FnOnce() -> Result<(), Err
         let _closed = OnDrop(|| machine.devices.close());
         let starter = Starter { scope, context, required: required.clone() };
         let cpu = starter.cpu()?;
-        starter.chosen(cpu)?;
+        if starter.chosen(cpu)? == Joined::All {
+            machine.pool.have_joined();
+        }
         work()
     })?;
     required.failure().map_or_else(|| Ok(machine.load(&meter, settings.threads)), Err)
+}
+
+/// Which devices have joined the pool.
+#[derive(PartialEq, Eq)]
+enum Joined {
+    All,
+    /// A thread looks for more, and says when they have joined.
+    Some,
 }
 
 /// Does something when it is dropped, whichever way that comes.
@@ -101,9 +111,9 @@ impl<'scope> Starter<'scope, '_> {
     }
 
     /// Starts the workers that the user wants.
-    fn chosen(self, cpu: Arc<CpuDevice>) -> Result<(), Error> {
+    fn chosen(self, cpu: Arc<CpuDevice>) -> Result<Joined, Error> {
         let Context { settings, events, .. } = self.context;
-        match &settings.devices {
+        let joined = match &settings.devices {
             DeviceChoice::Cpu => Ok(()),
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
@@ -119,21 +129,23 @@ impl<'scope> Starter<'scope, '_> {
             DeviceChoice::Auto if settings.jpeg == JpegChoice::Gpu => {
                 self.insisted(cpu, true, |found| some(usable(found, events)))
             }
-            DeviceChoice::Auto => Builder::new()
-                .name("find-gpus".to_owned())
-                .spawn_scoped(self.scope, move || self.available(cpu))
-                .map(drop)
-                .map_err(Error::thread),
+            DeviceChoice::Auto => {
+                let finding = Builder::new().name("find-gpus".to_owned());
+                let started = finding.spawn_scoped(self.scope, move || self.available(cpu));
+                return started.map(|_| Joined::Some).map_err(Error::thread);
+            }
             // The channels of one picture are to be spread over all GPUs, which have to be there for that.
             DeviceChoice::All => self.insisted(cpu, settings.split_channels, |found| choose(found, None)),
             DeviceChoice::Listed(names) => self.insisted(cpu, true, |found| choose(found, Some(names))),
-        }
+        };
+        joined.map(|()| Joined::All)
     }
 
     /// Starts usable GPUs as they pay. GPUs that cannot be used are reported, and the CPU does the work.
     fn available(&self, cpu: Arc<CpuDevice>) {
         let Context { settings, machine: Machine { pool, devices, .. }, events, .. } = self.context;
         let outlook = Outlook::new(self.context, cpu);
+        let joining = OnDrop(|| pool.have_joined());
         // Channels that are to be split over devices need some.
         let always = self.keeps_ready() || settings.split_channels;
         if !always && !outlook.wait_until_it_pays(Decoders::ALL) {
@@ -150,6 +162,8 @@ impl<'scope> Starter<'scope, '_> {
             Err(reason) => return events.note(format!("no GPU is used: {reason}"), false),
         };
         let decoders = decoders(&found);
+        // Nobody waits for a decoder that does not come.
+        let joining = Some(joining).filter(|_| decoders.codestreams);
         if !always && decoders != Decoders::ALL && !outlook.wait_until_it_pays(decoders) {
             return;
         }
@@ -157,6 +171,7 @@ impl<'scope> Starter<'scope, '_> {
         if let Err(error) = self.with_decoders(&units, &found, early) {
             events.note(error.to_string(), false);
         }
+        drop(joining);
         // The kernel kills the early workers when the thread ends that started them.
         outlook.follow(units.len());
     }

@@ -24,6 +24,7 @@ use codec::Decoded;
 use equalize::planes::PLANES;
 use equalize::{ByteOrders, Layout, count};
 pub use codestream::CodestreamTask;
+pub(crate) use codestream::Answer;
 use join::Join;
 use lanes::Order;
 pub use picture::{Content, InputFile, Pass, Picture, Processed, QueuedJob, Tables};

@@ -1,25 +1,55 @@
 //! Slots for codestreams that a device decodes while the picture's own slot waits for their samples.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
-use super::{Kind, PoolState, Slot, SlotPool};
+use super::{Buffer, Kind, PoolState, Slot, SlotPool};
 use crate::slot::schedule::Attempts;
 
+/// How often those look for a slot that wait for one: they hold others, so they wait in no line.
+const INTERVAL: Duration = Duration::from_millis(5);
+
 impl SlotPool {
-    /// Takes a slot of so many bytes on a device that decodes codestreams, if one has it now. Nobody waits for such a slot: whoever wants one
-    /// holds another.
+    /// Takes a slot of so many bytes on a device that decodes codestreams, if one has it now.
     pub fn try_take_codestream(self: &Arc<Self>, bytes: u64, attempts: &Attempts) -> Option<Slot> {
         let taken = self.lock().try_take_codestream(bytes, attempts)?;
         self.slot(taken, 0).ok()
     }
+
+    /// Takes such a slot as soon as there is one. `None` if no device that these attempts admit decodes codestreams, or may come to.
+    pub fn take_codestream(self: &Arc<Self>, bytes: u64, attempts: &Attempts) -> Option<Slot> {
+        let mut state = self.lock();
+        loop {
+            if let Some(taken) = state.try_take_codestream(bytes, attempts) {
+                drop(state);
+                return self.slot(taken, 0).ok();
+            }
+            if !state.may_decode_codestreams(bytes, attempts) {
+                return None;
+            }
+            let waited = self.changed.wait_timeout(state, INTERVAL);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Notes that no more devices join.
+    pub fn have_joined(&self) {
+        self.lock().awaits_devices = false;
+        self.changed.notify_all();
+    }
 }
 
 impl PoolState {
-    fn try_take_codestream(&mut self, bytes: u64, attempts: &Attempts) -> Option<super::Buffer> {
+    fn try_take_codestream(&mut self, bytes: u64, attempts: &Attempts) -> Option<Buffer> {
         let device = self.schedule().codestream_decoder(attempts)?;
         // What those need that wait for memory is not taken from them.
         let has_memory = !self.lacks_memory || bytes <= self.memory_left;
         let taken = if has_memory { self.try_take_of(device, Kind::Codestream, bytes, 0)? } else { return None };
         taken.ok()
+    }
+
+    fn may_decode_codestreams(&self, bytes: u64, attempts: &Attempts) -> bool {
+        bytes <= self.memory
+            && (self.awaits_devices || self.schedule().may_decode_codestreams(attempts))
     }
 }

@@ -23,6 +23,17 @@ pub struct Codestream {
     pub is_signed: bool,
     /// Bytes of a sample that is decoded: 1 or 2.
     pub sample_bytes: u32,
+    /// How its blocks are coded.
+    pub coder: BlockCoder,
+}
+
+/// How the blocks of a codestream are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlockCoder {
+    /// As in JPEG 2000.
+    Usual,
+    /// With high throughput (HTJ2K): the CPU does not decode it.
+    HighThroughput,
 }
 
 impl Codestream {

@@ -6,7 +6,7 @@ use super::cores::Cores;
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
 use super::stated::Stated;
-use super::{CodecError, CodestreamDecoder, Format, Payload};
+use super::{BlockCoder, CodecError, CodestreamDecoder, Format, Payload};
 use equalize::{ByteOrder, Layout};
 
 /// A picture whose header has been read: what it is, and what decoding it takes.
@@ -90,9 +90,9 @@ pub(super) trait Describe: Debug {
         false
     }
 
-    /// Returns whether it is compressed as JPEG 2000.
-    fn is_codestream(&self) -> bool {
-        false
+    /// Returns how its blocks are coded, if it is compressed as JPEG 2000.
+    fn block_coder(&self) -> Option<BlockCoder> {
+        None
     }
 }
 

@@ -22,7 +22,7 @@ use super::metadata::MetadataBytes;
 use super::range::Range;
 use super::reader::Reader;
 use super::{
-    CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution, Slice, Target,
+    BlockCoder, CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution, Slice, Target,
     pixels_of,
 };
 use crate::cores::{Cores, SMALL_CHANGE};
@@ -315,8 +315,12 @@ impl Describe for Source<'_> {
         self.reduces
     }
 
-    fn is_codestream(&self) -> bool {
-        self.known.description.compression == Compression::Jpeg2000
+    fn block_coder(&self) -> Option<BlockCoder> {
+        match self.known.description.compression {
+            Compression::Jpeg2000 => Some(BlockCoder::Usual),
+            Compression::HighThroughput => Some(BlockCoder::HighThroughput),
+            Compression::None | Compression::Rle | Compression::Jpeg | Compression::JpegLs => None,
+        }
     }
 
     fn heap_bytes(&self) -> u64 {

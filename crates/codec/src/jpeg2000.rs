@@ -15,7 +15,7 @@ use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
 pub(crate) use file::open;
 use memory::decoder_bytes;
 
-use crate::{CodecError, Codestream, CodestreamDecoder};
+use crate::{BlockCoder, CodecError, Codestream, CodestreamDecoder};
 
 /// What a codestream begins with: its mark, and that of the segment with its size.
 const SOC_SIZ: [u8; 4] = *b"\xff\x4f\xff\x51";
@@ -74,7 +74,7 @@ pub(crate) fn decode(
     if is_decoded_elsewhere(stream, &header, bytes, decoder, into) {
         return Ok(());
     }
-    if is_high_throughput(stream) {
+    if block_coder(stream) == BlockCoder::HighThroughput {
         return Err(CodecError::unsupported("a DICOM file of high-throughput JPEG 2000", ON_GPU));
     }
     let taken = with_decoded(stream, |decoded| take(decoded, &header, bytes, into));
@@ -107,15 +107,19 @@ fn plain(stream: &[u8], size: &Size, bytes: usize) -> Option<Codestream> {
         bits: size.bits,
         is_signed: size.is_signed,
         sample_bytes: bytes as u32,
+        coder: block_coder(stream),
     })
 }
 
-/// Returns whether a codestream says that it needs more than JPEG 2000 has (T.814), which no decoder here does.
-fn is_high_throughput(codestream: &[u8]) -> bool {
+/// Returns how the blocks of a codestream are coded: with high throughput if it says that it needs more than JPEG 2000 has (T.814).
+fn block_coder(codestream: &[u8]) -> BlockCoder {
     let at = SOC_SIZ.len() - SOT.len();
     let length = codestream.get(at + 2..).and_then(|bytes| bytes.first_chunk());
     let next = length.map(|length| at + 2 + usize::from(u16::from_be_bytes(*length)));
-    next.and_then(|next| codestream.get(next..next + CAP.len())) == Some(&CAP)
+    match next.and_then(|next| codestream.get(next..next + CAP.len())) {
+        Some(marker) if marker == CAP => BlockCoder::HighThroughput,
+        _ => BlockCoder::Usual,
+    }
 }
 
 /// Returns the most bytes that [`decode`] takes for so many samples, besides its stream and what it decodes into.

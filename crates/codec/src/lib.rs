@@ -105,7 +105,7 @@ mod xmp;
 
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
-pub use codestream::{Codestream, CodestreamDecoder, decode_codestream};
+pub use codestream::{BlockCoder, Codestream, CodestreamDecoder, decode_codestream};
 pub use cores::{Core, Cores};
 pub use error::{CodecError, Limit};
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};

@@ -18,7 +18,7 @@ use super::mapped::{self, Purpose};
 use super::pages::Pages;
 use super::uncounted::{self, Mask};
 use super::{
-    CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds,
+    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds,
     encoder_bytes, tiff,
 };
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
@@ -182,9 +182,9 @@ impl<'a> Opened<'a> {
         Self { decoder: Some(decoder), ..self }
     }
 
-    /// Returns whether it is compressed as JPEG 2000, so that a [`CodestreamDecoder`] may decode it.
-    pub fn is_codestream(&self) -> bool {
-        self.source.facts().is_codestream()
+    /// Returns how its blocks are coded, if it is compressed as JPEG 2000, so that a [`CodestreamDecoder`] may decode it.
+    pub fn block_coder(&self) -> Option<BlockCoder> {
+        self.source.facts().block_coder()
     }
 
     fn byte_orders(&self) -> ByteOrders {

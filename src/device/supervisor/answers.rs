@@ -53,7 +53,10 @@ impl WorkerDevice {
             self.tell_once(loan.input(), what, reason);
         }
         let task = match loan {
-            Loan::Codestream(_) => return Ok(()),
+            Loan::Codestream(task) => {
+                task.decline();
+                return Ok(());
+            }
             Loan::Picture(task) => task,
         };
         if !is_pixels {

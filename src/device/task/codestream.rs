@@ -14,14 +14,22 @@ pub struct CodestreamTask {
     /// The codestream at its start.
     pub codestream: Codestream,
     input: PathBuf,
-    decoded: Sender<Slot>,
+    answer: Sender<Answer>,
+}
+
+/// What became of a codestream. There is none if the device failed.
+pub(crate) enum Answer {
+    /// The slot has its samples.
+    Decoded(Slot),
+    /// The device does not decode it.
+    Declined,
 }
 
 impl CodestreamTask {
-    /// Creates the task for a codestream of this input; returns where its slot comes back to, with the samples.
-    pub(crate) fn new(slot: Slot, codestream: Codestream, input: &Path) -> (Self, Receiver<Slot>) {
-        let (decoded, waiting) = bounded(1);
-        (Self { slot, codestream, input: input.to_owned(), decoded }, waiting)
+    /// Creates the task for a codestream of this input; returns where the answer comes.
+    pub(crate) fn new(slot: Slot, codestream: Codestream, input: &Path) -> (Self, Receiver<Answer>) {
+        let (answer, waiting) = bounded(1);
+        (Self { slot, codestream, input: input.to_owned(), answer }, waiting)
     }
 
     /// Returns the path of the picture's input.
@@ -32,6 +40,14 @@ impl CodestreamTask {
     /// Passes on the samples.
     pub(crate) fn pass_on(self) {
         // Whoever waits is only gone if it panicked; that panic then ends the run.
-        let _ = self.decoded.send(self.slot);
+        let _ = self.answer.send(Answer::Decoded(self.slot));
+    }
+
+    /// Leaves it to others.
+    pub(crate) fn decline(self) {
+        let Self { slot, answer, .. } = self;
+        drop(slot);
+        // As above.
+        let _ = answer.send(Answer::Declined);
     }
 }

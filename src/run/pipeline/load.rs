@@ -178,8 +178,8 @@ impl Loader<'_> {
         let (layout, format) = (opened.layout(), opened.format());
         let (least, decodable) = if self.compressed(opened).is_some() {
             (starts::least_time_of_jpeg(&layout), Decodable::Jpeg)
-        } else if opened.is_codestream() {
-            (starts::least_time_of_codestream(&layout), Decodable::Codestream)
+        } else if let Some(coder) = opened.block_coder() {
+            (starts::least_time_of_codestream(&layout, coder), Decodable::Codestream)
         } else {
             let formats = [format, self.settings.target.format.unwrap_or(format)];
             (starts::least_time(formats, &layout, operation.method), Decodable::Nothing)
@@ -487,7 +487,7 @@ impl Loader<'_> {
     ) -> Result<Filled, PictureError> {
         let (machine, attempts, input) = (self.run.machine, &work.attempts, &work.job.input);
         let decoder = DeviceDecoder { machine, attempts, input };
-        let opened = if opened.is_codestream() { opened.with_decoder(&decoder) } else { opened };
+        let opened = opened.with_decoder(&decoder);
         // The CPU's lanes would convert byte orders no faster than the codecs do, and this process does not convert any.
         let is_for_worker = !slots.whole.memory().is_private() && self.order != Order::Nothing;
         let opened = if is_for_worker { opened.keep_byte_orders() } else { opened };

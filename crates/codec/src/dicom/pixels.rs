@@ -101,7 +101,7 @@ impl<'f> Frame<'f> {
                 }
                 None => return Err(malformed("its compressed pixels are no JPEG")),
             },
-            Compression::Jpeg2000 => {
+            Compression::Jpeg2000 | Compression::HighThroughput => {
                 jpeg2000::decode(stream, size, samples, bytes, decoder, &mut pixels).map_err(of_stream)?;
             }
         }
@@ -337,7 +337,7 @@ pub(super) fn decoder_bytes(description: &Description, compressed: u64) -> u64 {
         Compression::None | Compression::Rle => 0,
         Compression::Jpeg | Compression::JpegLs => 3 * samples,
         // The stream may be copied, to find out where its packets end.
-        Compression::Jpeg2000 => jpeg2000::most_bytes(samples) + compressed,
+        Compression::Jpeg2000 | Compression::HighThroughput => jpeg2000::most_bytes(samples) + compressed,
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) enum Compression {
     Jpeg,
     JpegLs,
     Jpeg2000,
+    /// JPEG 2000 of high throughput.
+    HighThroughput,
 }
 
 /// What is known from a transfer syntax.
@@ -49,8 +51,10 @@ impl Transfer {
             Some("4.57" | "4.58" | "4.70") => (Compression::Jpeg, false),
             Some("4.80") => (Compression::JpegLs, false),
             Some("4.81") => (Compression::JpegLs, true),
-            Some("4.90" | "4.201" | "4.202") => (Compression::Jpeg2000, false),
-            Some("4.91" | "4.203") => (Compression::Jpeg2000, true),
+            Some("4.90") => (Compression::Jpeg2000, false),
+            Some("4.91") => (Compression::Jpeg2000, true),
+            Some("4.201" | "4.202") => (Compression::HighThroughput, false),
+            Some("4.203") => (Compression::HighThroughput, true),
             Some("1.98") => (Compression::None, false),
             Some("4.92" | "4.93") => return Err(refused("JPEG 2000 of several components at once")),
             Some("4.110" | "4.111" | "4.112") => return Err(refused("JPEG XL")),

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use hayro_jpeg2000::{ColorSpace, DecodedImage, Image};
 
-use super::{SETTINGS, Size, decoder_bytes, find, is_decoded_elsewhere, is_high_throughput, with_decoded};
+use super::{SETTINGS, Size, block_coder, decoder_bytes, find, is_decoded_elsewhere, with_decoded};
 use crate::decode::{Decode, Describe, Wanted};
 use crate::metadata::{Metadata, MetadataBytes};
 use crate::samples::rescale;
 use crate::stated::Stated;
-use crate::{CodecError, CodestreamDecoder, Format, Limits, Native, Other, Payload};
+use crate::{BlockCoder, CodecError, CodestreamDecoder, Format, Limits, Native, Other, Payload};
 use equalize::{Depth, Layout, Pixel};
 
 /// The most tiles (T.800, A.4.2).
@@ -126,7 +126,7 @@ impl<'a> Source<'a> {
             return Err(CodecError::unsupported("a JPEG 2000 with subsampled components", CONVERT));
         }
         let is_direct = is_direct(bytes, start);
-        if is_high_throughput(&bytes[start..]) {
+        if block_coder(&bytes[start..]) == BlockCoder::HighThroughput {
             return Self::high_throughput(bytes, (start, size), is_direct);
         }
         let image = Image::new(bytes, &SETTINGS).map_err(malformed)?;
@@ -239,8 +239,8 @@ impl Describe for Source<'_> {
         MetadataBytes { native: 0, carried: self.icc.as_ref().map_or(0, Vec::len) as u64 }
     }
 
-    fn is_codestream(&self) -> bool {
-        true
+    fn block_coder(&self) -> Option<BlockCoder> {
+        Some(block_coder(&self.bytes[self.codestream.0..]))
     }
 
     fn heap_bytes(&self) -> u64 {
@@ -253,7 +253,7 @@ impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         let is_decoded = self.is_decoded_elsewhere(wanted.decoder, slot);
         let Self { bytes, layout, icc, codestream: (start, _), .. } = *self;
-        if !is_decoded && is_high_throughput(&bytes[start..]) {
+        if !is_decoded && block_coder(&bytes[start..]) == BlockCoder::HighThroughput {
             return Err(only_on_gpu());
         }
         if !is_decoded {

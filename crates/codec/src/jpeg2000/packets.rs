@@ -18,7 +18,7 @@ const PASSED_OVER: [u16; 2] = [0xff58, 0xff64];
 /// Bytes of the first segment of a tile-part, with its mark.
 const SOT_BYTES: usize = 12;
 /// The least pixels of a tile, on average: what is laid out of each takes memory.
-const LEAST_TILE: u64 = 64 * 64;
+const LEAST_TILE: u64 = 32 * 32;
 
 /// Returns whether every packet of a codestream is there, ends where the next one begins, and says what its blocks can have.
 pub(super) fn are_whole(codestream: &[u8], size: &Size) -> bool {

@@ -2,6 +2,7 @@
 
 use super::super::{SOC_SIZ, SOT, Size};
 use super::word;
+use crate::BlockCoder;
 
 const CAP: u16 = 0xff50;
 const COD: u16 = 0xff52;
@@ -9,10 +10,8 @@ const QCD: u16 = 0xff5c;
 /// Segments that say nothing of samples: TLM, PLM, CRG and COM.
 const PASSED_OVER: [u16; 4] = [0xff55, 0xff57, 0xff63, 0xff64];
 
-/// Flags of the coding style: that precincts are told, and that packets may have marks before them, and have some behind their headers.
+/// The only flag of a coding style that is followed: precincts are told. nvJPEG2000 knows no packets with marks before or in them.
 const WITH_PRECINCTS: u8 = 1;
-const MAY_HAVE_SOP: u8 = 2;
-const HAS_EPH: u8 = 4;
 
 /// More decomposition levels than any picture needs; with the least sides of blocks and precincts, as exponents, they bound what is laid out.
 const MAX_LEVELS: u8 = 12;
@@ -35,25 +34,14 @@ pub(super) enum Order {
     Components,
 }
 
-/// How code-blocks are coded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Blocks {
-    /// By the arithmetic coder, in one piece a layer.
-    Usual,
-    /// With high throughput (T.814).
-    HighThroughput,
-}
-
 pub(super) struct Coding {
     pub(super) components: usize,
-    pub(super) may_have_sop: bool,
-    pub(super) has_eph: bool,
     pub(super) order: Order,
     pub(super) layers: u16,
     pub(super) levels: u8,
     /// The exponents of the sides of code-blocks.
     pub(super) block: [u8; 2],
-    pub(super) blocks: Blocks,
+    pub(super) coder: BlockCoder,
     /// The exponents of the sides of precincts, of each resolution.
     pub(super) precincts: Vec<[u8; 2]>,
     /// The most bit-planes of each sub-band.
@@ -84,7 +72,7 @@ impl Coding {
             at = end;
         }
         let coding = Self { planes: planes?, ..coding? };
-        let is_told = has_capabilities == (coding.blocks == Blocks::HighThroughput);
+        let is_told = has_capabilities == (coding.coder == BlockCoder::HighThroughput);
         let is_complete = coding.planes.len() == 3 * usize::from(coding.levels) + 1;
         (is_told && is_complete).then_some((coding, at))
     }
@@ -93,16 +81,16 @@ impl Coding {
     fn of(content: &[u8], size: &Size) -> Option<Self> {
         let &[flags, order, high, low, transform_of_components, ref rest @ ..] = content else { return None };
         let &[levels, across, down, style, transform, ref precincts @ ..] = rest else { return None };
-        let is_known = flags & !(WITH_PRECINCTS | MAY_HAVE_SOP | HAS_EPH) == 0
+        let is_known = flags & !WITH_PRECINCTS == 0
             && levels <= MAX_LEVELS
             && across.max(down) <= 8
             && across + down <= 8
             && across.min(down) + 2 >= LEAST_BLOCK
             && transform == REVERSIBLE
             && transform_of_components <= u8::from(size.components == 3);
-        let blocks = match style {
-            0 => Blocks::Usual,
-            0x40 => Blocks::HighThroughput,
+        let coder = match style {
+            0 => BlockCoder::Usual,
+            0x40 => BlockCoder::HighThroughput,
             _ => return None,
         };
         let order = match order {
@@ -121,13 +109,11 @@ impl Coding {
             precincts.len() == number && precincts.iter().flatten().all(|&side| side >= LEAST_PRECINCT);
         (is_known && are_possible).then_some(Self {
             components: size.components,
-            may_have_sop: flags & MAY_HAVE_SOP != 0,
-            has_eph: flags & HAS_EPH != 0,
             order,
             layers: u16::from_be_bytes([high, low]),
             levels,
             block: [across + 2, down + 2],
-            blocks,
+            coder,
             precincts,
             planes: Vec::new(),
         })

@@ -1,12 +1,8 @@
 //! A tile's packets: which there are, in which order, and what their headers say.
 
 use super::bits::{Bits, TagTree};
-use super::coding::{Blocks, Coding, Order};
-use super::word;
-
-const SOP: u16 = 0xff91;
-const SOP_BYTES: usize = 6;
-const EPH: u16 = 0xff92;
+use super::coding::{Coding, Order};
+use crate::BlockCoder;
 
 /// Numbers of places between two lines of a grid, across and down: the first, and the one behind the last.
 type Span = [[u64; 2]; 2];
@@ -74,15 +70,8 @@ impl Tile {
         let mut at = 0;
         while at < bytes.len() {
             let packet = self.left.pop()?;
-            if coding.may_have_sop && word(bytes, at) == Some(SOP) {
-                at += SOP_BYTES;
-            }
             let precinct = &mut self.places[packet.component][packet.resolution][packet.precinct];
-            let (mut end, content) = precinct.read_header(coding, packet.layer, bytes, at)?;
-            if coding.has_eph {
-                word(bytes, end).filter(|marker| *marker == EPH)?;
-                end += 2;
-            }
+            let (end, content) = precinct.read_header(coding, packet.layer, bytes, at)?;
             at = end.checked_add(content).filter(|&at| at <= bytes.len())?;
         }
         if self.is_complete() {
@@ -105,7 +94,7 @@ impl Precinct {
         let mut content = 0_usize;
         if bits.bit()? {
             for area in &mut self.bands {
-                content = content.checked_add(area.read(coding.blocks, layer.into(), &mut bits)?)?;
+                content = content.checked_add(area.read(coding.coder, layer.into(), &mut bits)?)?;
             }
         }
         Some((bits.end()?, content))
@@ -125,7 +114,7 @@ impl Area {
     }
 
     /// Reads what a packet has of each block; returns the bytes of it all.
-    fn read(&mut self, coder: Blocks, layer: u32, bits: &mut Bits<'_>) -> Option<usize> {
+    fn read(&mut self, coder: BlockCoder, layer: u32, bits: &mut Bits<'_>) -> Option<usize> {
         let mut content = 0_usize;
         for (number, block) in self.blocks.iter_mut().enumerate() {
             let place = (number % self.across, number / self.across);
@@ -149,16 +138,16 @@ impl Area {
 
 impl Block {
     /// Reads how many coding passes there are and how long they are (T.800, B.10.6 and B.10.7; T.814, B.3); returns the bytes of them all.
-    fn read_lengths(&mut self, coder: Blocks, bits: &mut Bits<'_>) -> Option<usize> {
+    fn read_lengths(&mut self, coder: BlockCoder, bits: &mut Bits<'_>) -> Option<usize> {
         let passes = passes(bits)?;
         while bits.bit()? {
             self.length_bits += 1;
         }
         self.passes += passes;
         match coder {
-            Blocks::Usual if self.passes <= self.most_passes => self.read_length(passes, bits),
+            BlockCoder::Usual if self.passes <= self.most_passes => self.read_length(passes, bits),
             // The passes behind the first have a piece of their own.
-            Blocks::HighThroughput if self.passes <= self.most_passes.min(3) && self.passes == passes => {
+            BlockCoder::HighThroughput if self.passes <= self.most_passes.min(3) && self.passes == passes => {
                 let cleanup = self.read_length(1, bits)?;
                 let refinement = if passes > 1 { self.read_length(passes - 1, bits)? } else { 0 };
                 cleanup.checked_add(refinement)
