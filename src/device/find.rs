@@ -36,7 +36,9 @@ pub fn describe() -> String {
             // The libraries are the same for all GPUs.
             if let Some(gpu) = gpus.first() {
                 text.extend(gpu.nvjpeg.as_ref().map(|found| decoder_line("JPEG", "nvJPEG", found)));
-                text.extend(gpu.nvjpeg2000.as_ref().map(|found| decoder_line("JPEG 2000", "nvJPEG2000", found)));
+                text.extend(
+                    gpu.nvjpeg2000.as_ref().map(|found| decoder_line("JPEG 2000", "nvJPEG2000", found)),
+                );
             }
         }
         Err(reason) => text.push_str(&format!("no GPU: {reason}\n")),

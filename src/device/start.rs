@@ -240,12 +240,12 @@ impl<'scope> Starter<'scope, '_> {
         // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1;
         for (number, &unit) in units.all.iter().enumerate() {
-            // A thread that decodes has one codestream decoded at a time.
+            // A thread that decodes has one codestream decoded at a time, and others of the workers may not be ready yet.
             let decodes = matches!(unit, Unit::Cpu(_)) || decoders(units.found).codestreams;
-            let decoders_of_codestreams = if decodes { settings.threads.div_ceil(sharing) } else { 0 };
+            let codestreams = if decodes { settings.threads } else { 0 };
             let first = if units.decode { Some(self.decoders(number, unit, units)?) } else { None };
             let start = if self.keeps_ready() { Start::Now } else { Start::Lanes(number, first) };
-            let slots = Slots { pixels: slots, codestreams: decoders_of_codestreams };
+            let slots = Slots { pixels: slots, codestreams };
             let id = self.worker(&for_pixels(unit), slots, start, units, self.required.clone())?;
             if units.encode {
                 pool.encodes(id);

@@ -44,12 +44,12 @@ impl PoolState {
         let device = self.schedule().codestream_decoder(attempts)?;
         // What those need that wait for memory is not taken from them.
         let has_memory = !self.lacks_memory || bytes <= self.memory_left;
-        let taken = if has_memory { self.try_take_of(device, Kind::Codestream, bytes, 0)? } else { return None };
+        let taken =
+            if has_memory { self.try_take_of(device, Kind::Codestream, bytes, 0)? } else { return None };
         taken.ok()
     }
 
     fn may_decode_codestreams(&self, bytes: u64, attempts: &Attempts) -> bool {
-        bytes <= self.memory
-            && (self.awaits_devices || self.schedule().may_decode_codestreams(attempts))
+        bytes <= self.memory && (self.awaits_devices || self.schedule().may_decode_codestreams(attempts))
     }
 }

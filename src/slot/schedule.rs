@@ -215,9 +215,11 @@ impl Schedule {
     /// Returns the device that decodes a codestream now: of those that can, the one with the most slots for it. A core takes a hundred times as
     /// long, so it only does what no device has room for.
     pub fn codestream_decoder(&self, attempts: &Attempts) -> Option<DeviceId> {
-        let ready = self.devices.iter().enumerate().filter(|(id, device)| {
-            device.free_codestream > 0 && device.is_up() && attempts.admit(*id)
-        });
+        let ready = self
+            .devices
+            .iter()
+            .enumerate()
+            .filter(|(id, device)| device.free_codestream > 0 && device.is_up() && attempts.admit(*id));
         ready.max_by_key(|(_, device)| device.free_codestream).map(|(id, _)| id)
     }
 

@@ -64,11 +64,7 @@ pub trait CodestreamDecoder: Debug + Sync {
 ///
 /// # Errors
 /// If anything in it is damaged or not supported.
-pub fn decode_codestream(
-    codestream: &Codestream,
-    bytes: &[u8],
-    into: &mut [u8],
-) -> Result<(), CodecError> {
+pub fn decode_codestream(codestream: &Codestream, bytes: &[u8], into: &mut [u8]) -> Result<(), CodecError> {
     let size = (codestream.width, codestream.height);
     let (components, sample_bytes) = (codestream.components as usize, codestream.sample_bytes as usize);
     jpeg2000::decode(bytes.to_vec(), size, components, sample_bytes, None, into)

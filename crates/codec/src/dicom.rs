@@ -22,8 +22,8 @@ use super::metadata::MetadataBytes;
 use super::range::Range;
 use super::reader::Reader;
 use super::{
-    BlockCoder, CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution, Slice, Target,
-    pixels_of,
+    BlockCoder, CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution,
+    Slice, Target, pixels_of,
 };
 use crate::cores::{Cores, SMALL_CHANGE};
 use crate::elements::{Encoding, MARK, PREAMBLE, Tag, has_preamble, is_type};

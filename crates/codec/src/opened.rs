@@ -18,8 +18,8 @@ use super::mapped::{self, Purpose};
 use super::pages::Pages;
 use super::uncounted::{self, Mask};
 use super::{
-    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload, Range, Target, WorkspaceNeeds,
-    encoder_bytes, tiff,
+    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, LevelCount, Limits, Payload,
+    Range, Target, WorkspaceNeeds, encoder_bytes, tiff,
 };
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 

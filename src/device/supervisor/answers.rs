@@ -47,7 +47,8 @@ impl WorkerDevice {
     /// completed a picture.
     pub(super) fn declined(&self, slot: SlotId, reason: &str, in_a_row: &mut u32) -> Result<(), End> {
         let loan = self.returned(slot, |_| true)?;
-        let is_pixels = matches!(&loan, Loan::Picture(task) if !matches!(task.content, Content::Compressed(_)));
+        let is_pixels =
+            matches!(&loan, Loan::Picture(task) if !matches!(task.content, Content::Compressed(_)));
         if !reason.is_empty() {
             let what = if is_pixels { "left to other devices" } else { "decoded on the CPU" };
             self.tell_once(loan.input(), what, reason);

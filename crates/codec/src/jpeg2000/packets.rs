@@ -81,3 +81,47 @@ impl TilePart {
 fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::{attempt, find, mend, plain};
+    use super::*;
+
+    /// Returns whether a file would be handed over, and whether the CPU's decoder makes something of the file.
+    fn judged(mut file: Vec<u8>) -> [bool; 2] {
+        let Some(start) = find(&file) else { return [false; 2] };
+        mend(&mut file[start..]);
+        let Some(size) = Size::parse(&file[start..]) else { return [false; 2] };
+        // A picture that is far larger than it was would take long.
+        if u64::from(size.width) * u64::from(size.height) > 1 << 16 {
+            return [false; 2];
+        }
+        let bytes = if size.bits > 8 { 2 } else { 1 };
+        [plain(&file[start..], &size, bytes).is_some(), attempt(&file, &mut |_| ()).is_ok()]
+    }
+
+    #[test]
+    fn what_is_handed_over_the_decoder_takes_however_it_is_damaged() {
+        let mut seen = [0; 3];
+        for name in ["jp2-rgb.j2k", "jp2-gray-16.jp2", "ht-12-twin.j2k"] {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/codec/");
+            let file = fs::read(format!("{path}{name}")).unwrap();
+            assert_eq!(judged(file.clone()), [true; 2], "{name}");
+            let start = find(&file).unwrap();
+            let cut = (start..file.len() - 2).step_by(37).map(|length| file[..length].to_vec());
+            let flipped = (8 * start..8 * file.len()).step_by(29).map(|bit| {
+                let mut damaged = file.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                damaged
+            });
+            for damaged in cut.chain(flipped) {
+                let [is_plain, is_taken] = judged(damaged);
+                assert!(is_taken || !is_plain, "{name}");
+                seen[usize::from(is_plain) + usize::from(is_taken)] += 1;
+            }
+        }
+        assert!(seen[0] > 200 && seen[2] > 500, "{seen:?}");
+    }
+}

@@ -116,8 +116,9 @@ impl<'j> Decoder<'j> {
         let &NvJpeg2000 { functions, handle } = self.jpeg;
         let (parsed, metadata, stream) = (self.parsed.handle, 0, 0);
         // SAFETY: reads only the given bytes.
-        let status =
-            unsafe { (functions.stream_parse)(handle, bytes.as_ptr(), bytes.len(), metadata, stream, parsed) };
+        let status = unsafe {
+            (functions.stream_parse)(handle, bytes.as_ptr(), bytes.len(), metadata, stream, parsed)
+        };
         check("read the headers", status)?;
         let mut image = ImageInfo::default();
         // SAFETY: writes one structure to the place given.
@@ -140,9 +141,15 @@ impl<'j> Decoder<'j> {
     ///
     /// # Safety
     /// It must be of this codestream; there must be room for its samples, which nothing else uses until the stream is through.
-    pub(super) unsafe fn decode(&mut self, codestream: &Codestream, at: Address, stream: &Stream) -> Result<()> {
+    pub(super) unsafe fn decode(
+        &mut self,
+        codestream: &Codestream,
+        at: Address,
+        stream: &Stream,
+    ) -> Result<()> {
         let &NvJpeg2000 { functions, handle } = self.jpeg;
-        let row = codestream.width as usize * codestream.components as usize * codestream.sample_bytes as usize;
+        let row =
+            codestream.width as usize * codestream.components as usize * codestream.sample_bytes as usize;
         let kind = match (codestream.sample_bytes, codestream.is_signed) {
             (1, _) => UINT8,
             (_, false) => UINT16,

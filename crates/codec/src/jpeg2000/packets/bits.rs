@@ -113,7 +113,11 @@ mod tests {
         assert_eq!((bits.number(1), bits.end()), (Some(1), Some(3)));
         assert_eq!(Bits::new(&[0xff, 0x80], 0).number(9), None, "that is a mark");
         let mut bits = Bits::new(&[0xff, 0x00, 7], 0);
-        assert_eq!((bits.number(8), bits.end()), (Some(0xff), Some(2)), "the byte behind it is of the header");
+        assert_eq!(
+            (bits.number(8), bits.end()),
+            (Some(0xff), Some(2)),
+            "the byte behind it is of the header"
+        );
     }
 
     #[test]

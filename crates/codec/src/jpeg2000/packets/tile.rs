@@ -216,8 +216,7 @@ fn areas(coding: &Coding, tile: Span, resolution: u8, place: [u64; 2]) -> Vec<Ar
             };
             let [start, end] = tile[axis].map(line);
             let (low, high) = (place[axis] << exponent, (place[axis] + 1) << exponent);
-            let [first, behind] =
-                places([start.max(low), end.min(high)], coding.block[axis].min(exponent));
+            let [first, behind] = places([start.max(low), end.min(high)], coding.block[axis].min(exponent));
             (behind - first) as usize
         });
         Area::new(across, down, coding.planes[first + number])
