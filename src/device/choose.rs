@@ -3,7 +3,7 @@
 use crate::config::{DeviceName, JpegChoice};
 use crate::error::Error;
 use crate::progress::Events;
-use crate::slot::schedule::starts::Decoders;
+use crate::slot::rates::Decoders;
 use lanes::{GpuInfo, Unit};
 
 /// Returns the version of nvJPEG or why it cannot be used, which is the same for all GPUs; `None` if that is unknown.
@@ -94,6 +94,16 @@ mod tests {
             nvjpeg2000: None,
             refused: refused.map(str::to_owned),
         }
+    }
+
+    #[test]
+    fn what_gpus_decode_is_what_libraries_there_are() {
+        let with = |nvjpeg2000| [GpuInfo { nvjpeg2000, ..gpu(Ok("12.4"), None) }];
+        let codestreams = [None, Some(Err("missing".to_owned())), Some(Ok("0.11".to_owned()))]
+            .map(|nvjpeg2000| decoders(&with(nvjpeg2000)).codestreams);
+        assert_eq!(codestreams, [false, false, true]);
+        assert!(decoders(&with(None)).jpegs);
+        assert_eq!(decoders(&[]), Decoders { jpegs: false, codestreams: false });
     }
 
     #[test]

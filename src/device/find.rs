@@ -252,6 +252,13 @@ mod tests {
     }
 
     #[test]
+    fn each_library_has_a_line_of_its_own() {
+        let line = |found| decoder_line("JPEG 2000", "nvJPEG2000", &found);
+        assert_eq!(line(Ok("0.11".to_owned())), "JPEG 2000 on the GPU: yes, by nvJPEG2000 0.11\n");
+        assert_eq!(line(Err("it is not there".to_owned())), "JPEG 2000 on the GPU: no, it is not there\n");
+    }
+
+    #[test]
     fn a_gpu_may_be_there_where_something_of_nvidia_is_on_the_bus() {
         let root = tempfile::tempdir().unwrap();
         assert!(!nvidia_hardware_present(root.path()));

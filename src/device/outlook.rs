@@ -7,9 +7,8 @@ use super::Context;
 use super::cpu::CpuDevice;
 use super::machine::Machine;
 use crate::progress::timings::Meter;
-use crate::slot::schedule::starts::{
-    Decoders, ENGINES, LANES, Workers, lanes_take_much, time_at_rate, time_on_cores,
-};
+use crate::slot::rates::Decoders;
+use crate::slot::schedule::starts::{ENGINES, LANES, Workers, lanes_take_much, time_at_rate, time_on_cores};
 
 /// How often it is looked whether more workers pay.
 const INTERVAL: Duration = Duration::from_millis(20);

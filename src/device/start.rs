@@ -23,8 +23,9 @@ use crate::device::task;
 use crate::device::worker::WorkerArgs;
 use crate::error::Error;
 use crate::progress::timings::{Load, Meter};
+use crate::slot::rates::Decoders;
 use crate::slot::schedule::DeviceId;
-use crate::slot::schedule::starts::{Decoders, ENGINES_EACH, Workers, time_of_jpegs};
+use crate::slot::schedule::starts::{ENGINES_EACH, Workers, time_of_jpegs};
 use crate::slot::{Kind, Start};
 use lanes::{GpuInfo, Unit};
 

@@ -53,3 +53,51 @@ impl PoolState {
         bytes <= self.memory && (self.awaits_devices || self.schedule().may_decode_codestreams(attempts))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::slot::STEP;
+
+    #[test]
+    fn what_only_devices_decode_waits_for_one_as_long_as_one_may_come() {
+        let pool = Arc::new(SlotPool::new(8 * STEP));
+        pool.join_cpu(1);
+        let any = Attempts::default();
+        assert!(pool.try_take_codestream(1, &any).is_none());
+        let other = Arc::clone(&pool);
+        let waiting = thread::spawn(move || other.take_codestream(STEP, &Attempts::default()).is_some());
+        let worker = pool.join_worker(0, Box::new(|_| ()));
+        pool.add(worker, 1, Kind::Codestream);
+        pool.have_joined();
+        pool.up(worker);
+        assert!(waiting.join().unwrap());
+        let slot = pool.try_take_codestream(STEP, &any).unwrap();
+        assert!(pool.try_take_codestream(STEP, &any).is_none(), "it has no other");
+        drop(slot);
+        let failed = Attempts { failed_on: vec![worker], ..Attempts::default() };
+        assert!(pool.take_codestream(STEP, &failed).is_none());
+        assert!(pool.take_codestream(9 * STEP, &any).is_none(), "it never fits");
+        pool.retire(worker);
+        assert!(pool.take_codestream(STEP, &any).is_none());
+    }
+
+    #[test]
+    fn a_codestream_takes_no_memory_from_those_that_wait_for_some() {
+        let pool = Arc::new(SlotPool::new(4 * STEP));
+        pool.join_cpu(2);
+        let worker = pool.join_worker(0, Box::new(|_| ()));
+        pool.add(worker, 1, Kind::Codestream);
+        pool.up(worker);
+        let any = Attempts::default();
+        let slots = [2, 1].map(|steps| pool.take(steps * STEP, 0, 0, &any).unwrap());
+        let mut state = pool.lock();
+        state.lacks_memory = true;
+        let left = state.memory_left;
+        drop(state);
+        assert!(pool.try_take_codestream(left + 1, &any).is_none());
+        drop(slots);
+    }
+}

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::slot::schedule::starts::Decoders;
 use codec::Format;
 use equalize::{Depth, Layout};
 
@@ -105,6 +104,20 @@ struct Foreseen {
     jpegs: Duration,
     codestreams: Duration,
     others: Duration,
+}
+
+/// What GPUs decode, as far as that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoders {
+    /// JPEG.
+    pub jpegs: bool,
+    /// JPEG 2000.
+    pub codestreams: bool,
+}
+
+impl Decoders {
+    /// All that any GPU does.
+    pub const ALL: Self = Self { jpegs: true, codestreams: true };
 }
 
 /// What a GPU could decode of a picture.

@@ -4,8 +4,6 @@ use std::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CodecError, jpeg2000};
-
 /// What a device has to know of a codestream, beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Codestream {
@@ -58,14 +56,4 @@ pub trait CodestreamDecoder: Debug + Sync {
     /// Decodes a codestream into `into`, which has [`Codestream::decoded_bytes`]: one pixel after the other, the low byte of a sample first,
     /// signed ones in two's complement. Returns whether it did; if not, the CPU does, and `into` holds anything.
     fn decode(&self, codestream: &Codestream, bytes: &[u8], into: &mut [u8]) -> bool;
-}
-
-/// Decodes a codestream that was described, on the CPU, as [`CodestreamDecoder::decode`] does: what devices are compared with.
-///
-/// # Errors
-/// If anything in it is damaged or not supported.
-pub fn decode_codestream(codestream: &Codestream, bytes: &[u8], into: &mut [u8]) -> Result<(), CodecError> {
-    let size = (codestream.width, codestream.height);
-    let (components, sample_bytes) = (codestream.components as usize, codestream.sample_bytes as usize);
-    jpeg2000::decode(bytes.to_vec(), size, components, sample_bytes, None, into)
 }

@@ -81,6 +81,16 @@ pub(crate) fn decode(
     taken.map_err(|error| malformed(error.to_string()))?
 }
 
+/// Decodes a codestream that was described, on the CPU, as [`CodestreamDecoder::decode`] does: what devices are compared with.
+///
+/// # Errors
+/// If anything in it is damaged or not supported.
+pub fn decode_codestream(codestream: &Codestream, bytes: &[u8], into: &mut [u8]) -> Result<(), CodecError> {
+    let size = (codestream.width, codestream.height);
+    let (components, sample_bytes) = (codestream.components as usize, codestream.sample_bytes as usize);
+    decode(bytes.to_vec(), size, components, sample_bytes, None, into)
+}
+
 /// Has a decoder, if there is one, decode a codestream into samples of `bytes` bytes. Returns whether it did.
 fn is_decoded_elsewhere(
     stream: &[u8],

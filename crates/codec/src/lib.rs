@@ -105,7 +105,7 @@ mod xmp;
 
 use animation::Animation;
 pub use budget::{Budget, Unbounded};
-pub use codestream::{BlockCoder, Codestream, CodestreamDecoder, decode_codestream};
+pub use codestream::{BlockCoder, Codestream, CodestreamDecoder};
 pub use cores::{Core, Cores};
 pub use error::{CodecError, Limit};
 pub use foreign::{names_foreign, names_unwritten, refused_by_name};
@@ -115,6 +115,7 @@ use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
 pub use input::{waited_for_files, waiting_for_file};
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
+pub use jpeg2000::decode_codestream;
 use levels::Scale;
 use mapped::Mapped;
 use metadata::MetadataBytes;

@@ -68,20 +68,6 @@ impl Cost {
     }
 }
 
-/// What GPUs decode, as far as that is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decoders {
-    /// JPEG.
-    pub jpegs: bool,
-    /// JPEG 2000.
-    pub codestreams: bool,
-}
-
-impl Decoders {
-    /// All that any GPU does.
-    pub const ALL: Self = Self { jpegs: true, codestreams: true };
-}
-
 /// Numbers of workers: those that have started or are to start, or those of them that work or were given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Workers {

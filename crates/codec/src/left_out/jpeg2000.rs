@@ -1,7 +1,7 @@
 //! Stands in for JPEG 2000 in a build without its feature: files are refused, and so are frames of DICOM.
 
 use crate::decode::Decode;
-use crate::{CodecError, CodestreamDecoder, Format, Limits};
+use crate::{CodecError, Codestream, CodestreamDecoder, Format, Limits};
 
 const LEFT_OUT: CodecError = CodecError::LeftOut { format: Format::Jpeg2000, feature: "jpeg2000" };
 
@@ -17,6 +17,10 @@ pub(super) fn decode(
     _: Option<&dyn CodestreamDecoder>,
     _: &mut [u8],
 ) -> Result<(), CodecError> {
+    Err(LEFT_OUT)
+}
+
+pub fn decode_codestream(_: &Codestream, _: &[u8], _: &mut [u8]) -> Result<(), CodecError> {
     Err(LEFT_OUT)
 }
 
