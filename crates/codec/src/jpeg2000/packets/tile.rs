@@ -47,10 +47,13 @@ struct Block {
 }
 
 impl Tile {
-    /// Lays out the tile of this number in a codestream of so many bytes. `None` if there are more packets than these can have, or if their order
-    /// goes by where precincts lie.
+    /// Lays out the tile of this number in a codestream of so many bytes. `None` if there are more packets than these can have, if their order goes by
+    /// where precincts lie, or if decoders differ in what they make of it.
     pub(super) fn new(coding: &Coding, grid: [u32; 8], number: usize, bytes: usize) -> Option<Self> {
         let span = tile_span(grid, number as u64)?;
+        if (0..=coding.levels).any(|shrunk| span.iter().any(|side| is_ambiguous(*side, shrunk))) {
+            return None;
+        }
         let of_component = || -> Vec<Vec<Precinct>> {
             (0..=coding.levels).map(|resolution| precincts(coding, span, resolution)).collect()
         };
@@ -183,6 +186,13 @@ fn tile_span(grid: [u32; 8], number: u64) -> Option<Span> {
     Some([side(number % across, left, width, x0, x1), side(number / across, top, height, y0, y1)])
 }
 
+/// Returns whether a side of a tile becomes a single sample that is a high one when it is shrunk so often: decoders make different things of it,
+/// and OpenJPEG encodes another.
+fn is_ambiguous(side: [u64; 2], shrunk: u8) -> bool {
+    let [start, end] = side.map(|line| line.div_ceil(1 << shrunk));
+    end.checked_sub(start) == Some(1) && start % 2 == 1
+}
+
 /// Returns the precincts of a resolution of a tile (T.800, B.5 to B.7).
 fn precincts(coding: &Coding, tile: Span, resolution: u8) -> Vec<Precinct> {
     let sides = coding.precincts[usize::from(resolution)];
@@ -254,4 +264,16 @@ fn packets(coding: &Coding, places: &[Vec<Vec<Precinct>>]) -> Option<Vec<Packet>
         _ => return None,
     };
     Some(packets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_samples_that_are_high_ones_are_left_to_the_cpu() {
+        // The last column of 301, behind tiles of 100: 300, 150, 75.
+        assert_eq!([0, 1, 2, 3].map(|shrunk| is_ambiguous([300, 301], shrunk)), [false, false, true, false]);
+        assert_eq!([0, 1, 7].map(|shrunk| is_ambiguous([0, 301], shrunk)), [false; 3]);
+    }
 }
