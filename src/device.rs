@@ -4,6 +4,7 @@
 
 pub(crate) mod backoff;
 mod choose;
+pub mod codestreams;
 mod context;
 pub mod cpu;
 mod devices;
@@ -19,7 +20,7 @@ pub mod worker;
 
 use std::sync::Arc;
 
-use crate::device::task::Task;
+use crate::device::task::{CodestreamTask, Task};
 use crate::slot::device_state::DeviceState;
 pub use context::Context;
 pub use devices::Devices;
@@ -38,6 +39,9 @@ pub trait Device: Send + Sync {
 
     /// Takes a task whose slot belongs to this device. Does not wait for the picture; may wait for room in a worker's socket.
     fn submit(&self, task: Task);
+
+    /// Takes a codestream whose slot belongs to this device, to decode it for whoever waits.
+    fn decode(&self, task: CodestreamTask);
 
     /// Lets the device's threads and processes end, because no more tasks will come.
     fn close(&self);

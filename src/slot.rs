@@ -5,6 +5,7 @@
 //! CPU's slots are private memory. Both get huge pages where the system has some.
 
 mod budget;
+mod codestream;
 mod compressed;
 pub mod device_state;
 mod heaps;
@@ -57,6 +58,13 @@ pub enum Kind {
     Small,
     /// Compressed pictures.
     Compressed,
+    /// Codestreams that a device decodes for the CPU, and their samples.
+    Codestream,
+}
+
+impl Kind {
+    /// How many there are.
+    const NUMBER: usize = 4;
 }
 
 /// A slot as the pool keeps it.
@@ -215,6 +223,8 @@ struct PoolState {
     wait_for_workers: bool,
     /// The threads that wait, in the order of their turns.
     takers: VecDeque<Taker>,
+    /// Whether more devices may join.
+    awaits_devices: bool,
     /// Whether workers rest, because there is nothing for them to do.
     rests: bool,
     /// When something last took a slot or gave it back.
@@ -260,6 +270,7 @@ impl SlotPool {
             members: Vec::new(),
             wait_for_workers: false,
             takers: VecDeque::new(),
+            awaits_devices: true,
             rests: false,
             last_use: Instant::now(),
             first_lacks: false,
@@ -457,6 +468,8 @@ impl PoolState {
             encodes: member.encodes,
             takes_pixels: member.slots[Kind::Pixels as usize] > 0,
             decodes: member.slots[Kind::Compressed as usize] > 0,
+            decodes_codestreams: member.slots[Kind::Codestream as usize] > 0,
+            free_codestream: 0,
             free_compressed: 0,
             fresh_compressed: 0,
             filling: member.filling,
@@ -464,14 +477,14 @@ impl PoolState {
             lent: member.lent,
         };
         let mut devices: Vec<_> = self.members.iter().map(of_member).collect();
-        for buffer in self.free.iter().filter(|buffer| buffer.kind == Kind::Compressed) {
+        for buffer in &self.free {
             let device = &mut devices[buffer.device];
-            let count = if buffer.memory.is_some() {
-                &mut device.free_compressed
-            } else {
-                &mut device.fresh_compressed
-            };
-            *count += 1;
+            match (buffer.kind, &buffer.memory) {
+                (Kind::Compressed, Some(_)) => device.free_compressed += 1,
+                (Kind::Compressed, None) => device.fresh_compressed += 1,
+                (Kind::Codestream, _) => device.free_codestream += 1,
+                (Kind::Pixels | Kind::Small, _) => {}
+            }
         }
         Schedule { devices, wait_for_workers: self.wait_for_workers }
     }

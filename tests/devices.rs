@@ -2,6 +2,7 @@
 
 mod batch;
 mod byte_orders;
+mod codestreams;
 mod gpu;
 mod jpeg;
 mod workers;

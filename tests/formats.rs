@@ -1,5 +1,6 @@
 //! The codecs, from file to file.
 
+mod codestreams;
 mod corpus;
 mod deep;
 mod dicom;

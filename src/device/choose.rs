@@ -3,11 +3,18 @@
 use crate::config::{DeviceName, JpegChoice};
 use crate::error::Error;
 use crate::progress::Events;
+use crate::slot::rates::Decoders;
 use lanes::{GpuInfo, Unit};
 
 /// Returns the version of nvJPEG or why it cannot be used, which is the same for all GPUs; `None` if that is unknown.
 pub(super) fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
     found.first()?.nvjpeg.as_ref()
+}
+
+/// Returns what the GPUs decode, which is the same for all of them.
+pub(super) fn decoders(found: &[GpuInfo]) -> Decoders {
+    let codestreams = found.first().is_some_and(|gpu| matches!(gpu.nvjpeg2000, Some(Ok(_))));
+    Decoders { jpegs: matches!(nvjpeg(found), Some(Ok(_))), codestreams }
 }
 
 /// Returns a note for the user if only the lack of nvJPEG keeps a GPU from processing JPEGs.
@@ -84,8 +91,19 @@ mod tests {
             driver_cuda: 12040,
             driver: None,
             nvjpeg: Some(nvjpeg.map(str::to_owned).map_err(str::to_owned)),
+            nvjpeg2000: None,
             refused: refused.map(str::to_owned),
         }
+    }
+
+    #[test]
+    fn what_gpus_decode_is_what_libraries_there_are() {
+        let with = |nvjpeg2000| [GpuInfo { nvjpeg2000, ..gpu(Ok("12.4"), None) }];
+        let codestreams = [None, Some(Err("missing".to_owned())), Some(Ok("0.11".to_owned()))]
+            .map(|nvjpeg2000| decoders(&with(nvjpeg2000)).codestreams);
+        assert_eq!(codestreams, [false, false, true]);
+        assert!(decoders(&with(None)).jpegs);
+        assert_eq!(decoders(&[]), Decoders { jpegs: false, codestreams: false });
     }
 
     #[test]

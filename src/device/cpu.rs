@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender};
 use tracing::trace_span;
 
 use super::Device;
-use crate::device::task::Task;
+use crate::device::task::{CodestreamTask, Task};
 use crate::progress::timings::{Stage, Waits, thread_time};
 use crate::slot::device_state::DeviceState;
 use codec::Cores;
@@ -116,6 +116,11 @@ impl Device for CpuDevice {
         let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let work = work.as_ref().expect("the pipeline closes a device after its last task");
         work.send(task).expect("the lanes outlive the sender");
+    }
+
+    fn decode(&self, task: CodestreamTask) {
+        // The CPU has no slots for codestreams: it decodes them where they are.
+        drop(task);
     }
 
     fn close(&self) {

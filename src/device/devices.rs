@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::Device;
 use super::find::Finder;
-use crate::device::task::Task;
+use crate::device::task::{CodestreamTask, Task};
 use crate::slot::device_state::DeviceState;
 use crate::slot::schedule::DeviceId;
 
@@ -47,6 +47,11 @@ impl Devices {
     /// Submits the task to the device that its slot belongs to.
     pub fn submit(&self, task: Task) {
         self.get(task.slot.device()).submit(task);
+    }
+
+    /// Has a codestream decoded by the device that its slot belongs to.
+    pub(super) fn decode(&self, task: CodestreamTask) {
+        self.get(task.slot.device()).decode(task);
     }
 
     /// Returns the names of the devices that did a picture, each once, joined by `+`.

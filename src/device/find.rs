@@ -33,9 +33,13 @@ pub fn describe() -> String {
     match Finder::default().gpus() {
         Ok(gpus) => {
             gpus.iter().for_each(|gpu| text.push_str(&line(gpu)));
-            // nvJPEG is the same for all GPUs.
-            let nvjpeg = gpus.first().and_then(|gpu| gpu.nvjpeg.as_ref());
-            text.extend(nvjpeg.map(jpeg_line));
+            // The libraries are the same for all GPUs.
+            if let Some(gpu) = gpus.first() {
+                text.extend(gpu.nvjpeg.as_ref().map(|found| decoder_line("JPEG", "nvJPEG", found)));
+                text.extend(
+                    gpu.nvjpeg2000.as_ref().map(|found| decoder_line("JPEG 2000", "nvJPEG2000", found)),
+                );
+            }
         }
         Err(reason) => text.push_str(&format!("no GPU: {reason}\n")),
     }
@@ -113,10 +117,10 @@ fn line(gpu: &GpuInfo) -> String {
     )
 }
 
-fn jpeg_line(nvjpeg: &Result<String, String>) -> String {
-    match nvjpeg {
-        Ok(version) => format!("JPEG on the GPU: yes, by nvJPEG {version}\n"),
-        Err(reason) => format!("JPEG on the GPU: no, {reason}\n"),
+fn decoder_line(format: &str, library: &str, found: &Result<String, String>) -> String {
+    match found {
+        Ok(version) => format!("{format} on the GPU: yes, by {library} {version}\n"),
+        Err(reason) => format!("{format} on the GPU: no, {reason}\n"),
     }
 }
 
@@ -245,6 +249,13 @@ mod tests {
         let path = root.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
+    }
+
+    #[test]
+    fn each_library_has_a_line_of_its_own() {
+        let line = |found| decoder_line("JPEG 2000", "nvJPEG2000", &found);
+        assert_eq!(line(Ok("0.11".to_owned())), "JPEG 2000 on the GPU: yes, by nvJPEG2000 0.11\n");
+        assert_eq!(line(Err("it is not there".to_owned())), "JPEG 2000 on the GPU: no, it is not there\n");
     }
 
     #[test]

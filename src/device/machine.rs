@@ -60,11 +60,18 @@ impl Machine {
             reading,
             writing,
             memory_wait: self.pool.waited_for_memory().as_secs_f64(),
+            decoded: decoded(&states),
             devices: of_workers(&states, |use_of| use_of.busy),
             ready: of_workers(&states, |use_of| use_of.ready),
             full: of_workers(&states, |use_of| use_of.full),
         }
     }
+}
+
+/// Returns how many codestreams each device decoded that did any.
+fn decoded(states: &[DeviceState]) -> BTreeMap<String, u64> {
+    let some = states.iter().filter(|state| state.decoded > 0);
+    some.map(|state| (state.name.clone(), state.decoded)).collect()
 }
 
 /// Returns seconds of the use of each device other than the CPU.

@@ -7,6 +7,7 @@ use super::Context;
 use super::cpu::CpuDevice;
 use super::machine::Machine;
 use crate::progress::timings::Meter;
+use crate::slot::rates::Decoders;
 use crate::slot::schedule::starts::{
     Workers, engines_pay_at_all, lanes_pay_at_all, lanes_take_much, time_at_rate, time_on_cores,
 };
@@ -50,11 +51,11 @@ impl<'a> Outlook<'a> {
         time_on_cores(each, self.left(), self.context.settings.threads)
     }
 
-    /// Returns how long the rest takes at least if the CPU does it. `decodes`: whether what is foreseen of JPEGs that a GPU could decode
-    /// counts.
-    fn without_workers(&self, decodes: bool) -> Duration {
+    /// Returns how long the rest takes at least if the CPU does it. What is foreseen of pictures that a GPU would have to decode counts if GPUs
+    /// have these decoders.
+    fn without_workers(&self, decoders: Decoders) -> Duration {
         let rates = &self.context.machine.rates;
-        let foreseen = rates.foreseen(decodes);
+        let foreseen = rates.foreseen(decoders);
         if rates.pictures() == 0 && foreseen.is_zero() {
             let (seconds, _) = self.meter.read();
             return if seconds > NOTHING_DONE.as_secs_f64() { Duration::MAX } else { Duration::ZERO };
@@ -62,22 +63,24 @@ impl<'a> Outlook<'a> {
         self.on_cores(foreseen.max(rates.average()))
     }
 
-    /// Returns whether a GPU pays, as long as only the CPU works. `decodes`: whether GPUs decode JPEGs, as far as that is known.
-    fn pays(&self, decodes: bool) -> bool {
+    /// Returns whether a GPU with these decoders pays, as long as only the CPU works.
+    fn pays(&self, decoders: Decoders) -> bool {
         let Machine { pool, rates, .. } = self.context.machine;
-        let rest = self.without_workers(decodes);
-        if decodes && pool.has_compressed() && engines_pay_at_all(self.context.settings.threads, rest) {
+        let rest = self.without_workers(decoders);
+        if decoders.jpegs && pool.has_compressed() && engines_pay_at_all(self.context.settings.threads, rest)
+        {
             return true;
         }
         let (seconds, processor) = self.meter.read();
-        let is_known_to_pay = lanes_pay_at_all(self.on_cores(rates.foreseen(false)));
+        let foreseen = rates.foreseen(Decoders { jpegs: false, ..decoders });
+        let is_known_to_pay = lanes_pay_at_all(self.on_cores(foreseen));
         let is_seen_to_pay = seconds >= COMPARED.as_secs_f64() && lanes_take_much(self.cpu.time(), processor);
         is_known_to_pay || is_seen_to_pay && lanes_pay_at_all(rest)
     }
 
     /// Returns the workers that pay, of those of so many GPUs, before any works.
     pub(super) fn first(&self, gpus: usize) -> Workers {
-        self.more(Workers::default(), Workers::default(), gpus, self.without_workers(true))
+        self.more(Workers::default(), Workers::default(), gpus, self.without_workers(Decoders::ALL))
     }
 
     fn more(&self, wanted: Workers, settled: Workers, gpus: usize, rest: Duration) -> Workers {
@@ -90,14 +93,14 @@ impl<'a> Outlook<'a> {
         }
     }
 
-    /// Waits until a GPU pays; `false` if the work is finished before.
-    pub(super) fn wait_until_it_pays(&self, decodes: bool) -> bool {
-        while !self.context.machine.devices.finder.cancelled_within(INTERVAL) {
-            if self.pays(decodes) {
-                return true;
+    /// Waits until a GPU with these decoders pays; `false` if the work is finished before.
+    pub(super) fn wait_until_it_pays(&self, decoders: Decoders) -> bool {
+        while !self.pays(decoders) {
+            if self.context.machine.devices.finder.cancelled_within(INTERVAL) {
+                return false;
             }
         }
-        false
+        true
     }
 
     /// Wants more workers as they pay, until the work is finished.
@@ -111,7 +114,7 @@ impl<'a> Outlook<'a> {
             }
             let is_late = rate.since.elapsed() > LATE;
             let rest = match settled == Workers::default() {
-                true => Some(self.without_workers(true)),
+                true => Some(self.without_workers(Decoders::ALL)),
                 false => rate.rest(rates.pictures(), self.left()),
             };
             let settled = if is_late { wanted } else { settled };

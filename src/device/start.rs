@@ -9,20 +9,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Builder, Scope};
 
-use super::choose::{choose, nvjpeg, some, usable, without_nvjpeg};
+use super::choose::{choose, decoders, nvjpeg, some, usable, without_nvjpeg};
 use super::cpu::CpuDevice;
 use super::early::EarlyWorkers;
 use super::find;
 use super::machine::Machine;
 use super::outlook::Outlook;
 use super::required::RequiredDevices;
-use super::supervisor::WorkerDevice;
+use super::supervisor::{Slots, WorkerDevice};
 use super::{Context, Device};
 use crate::config::{DeviceChoice, JpegChoice, Style};
 use crate::device::task;
 use crate::device::worker::WorkerArgs;
 use crate::error::Error;
 use crate::progress::timings::{Load, Meter};
+use crate::slot::rates::Decoders;
 use crate::slot::schedule::DeviceId;
 use crate::slot::schedule::starts::{ENGINES_EACH, Workers, most_lanes, time_of_jpegs};
 use crate::slot::{Kind, Start};
@@ -54,10 +55,20 @@ pub fn while_started(context: Context<'_>, work: impl FnOnce() -> Result<(), Err
         let _closed = OnDrop(|| machine.devices.close());
         let starter = Starter { scope, context, required: required.clone() };
         let cpu = starter.cpu()?;
-        starter.chosen(cpu)?;
+        if starter.chosen(cpu)? == Joined::All {
+            machine.pool.have_joined();
+        }
         work()
     })?;
     required.failure().map_or_else(|| Ok(machine.load(&meter, settings.threads)), Err)
+}
+
+/// Which devices have joined the pool.
+#[derive(PartialEq, Eq)]
+enum Joined {
+    All,
+    /// A thread looks for more, and says when they have joined.
+    Some,
 }
 
 /// Does something when it is dropped, whichever way that comes.
@@ -112,9 +123,9 @@ impl<'scope> Starter<'scope, '_> {
     }
 
     /// Starts the workers that the user wants.
-    fn chosen(self, cpu: Arc<CpuDevice>) -> Result<(), Error> {
+    fn chosen(self, cpu: Arc<CpuDevice>) -> Result<Joined, Error> {
         let Context { settings, events, .. } = self.context;
-        match &settings.devices {
+        let joined = match &settings.devices {
             DeviceChoice::Cpu => Ok(()),
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
@@ -130,24 +141,26 @@ impl<'scope> Starter<'scope, '_> {
             DeviceChoice::Auto if settings.jpeg == JpegChoice::Gpu => {
                 self.insisted(cpu, true, |found| some(usable(found, events)))
             }
-            DeviceChoice::Auto => Builder::new()
-                .name("find-gpus".to_owned())
-                .spawn_scoped(self.scope, move || self.available(cpu))
-                .map(drop)
-                .map_err(Error::thread),
+            DeviceChoice::Auto => {
+                let finding = Builder::new().name("find-gpus".to_owned());
+                let started = finding.spawn_scoped(self.scope, move || self.available(cpu));
+                return started.map(|_| Joined::Some).map_err(Error::thread);
+            }
             // The channels of one picture are to be spread over all GPUs, which have to be there for that.
             DeviceChoice::All => self.insisted(cpu, settings.split_channels, |found| choose(found, None)),
             DeviceChoice::Listed(names) => self.insisted(cpu, true, |found| choose(found, Some(names))),
-        }
+        };
+        joined.map(|()| Joined::All)
     }
 
     /// Starts usable GPUs as they pay. GPUs that cannot be used are reported, and the CPU does the work.
     fn available(&self, cpu: Arc<CpuDevice>) {
         let Context { settings, machine: Machine { pool, devices, .. }, events, .. } = self.context;
         let outlook = Outlook::new(self.context, cpu);
+        let joining = OnDrop(|| pool.have_joined());
         let expected = find::expected(&settings.devices);
         let always = self.always(expected.len());
-        if always.is_none() && !outlook.wait_until_it_pays(true) {
+        if always.is_none() && !outlook.wait_until_it_pays(Decoders::ALL) {
             return;
         }
         pool.want(always.unwrap_or_else(|| outlook.first(expected.len())));
@@ -159,14 +172,17 @@ impl<'scope> Starter<'scope, '_> {
             Err(_) if !verbose && !find::nvidia_hardware_present(Path::new("/")) => return,
             Err(reason) => return events.note(format!("no GPU is used: {reason}"), false),
         };
-        let decodes = matches!(nvjpeg(&found), Some(Ok(_)));
-        if always.is_none() && !decodes && !outlook.wait_until_it_pays(false) {
+        let decoders = decoders(&found);
+        // Nobody waits for a decoder that does not come.
+        let joining = Some(joining).filter(|_| decoders.codestreams);
+        if always.is_none() && decoders != Decoders::ALL && !outlook.wait_until_it_pays(decoders) {
             return;
         }
         let units = usable(&found, events);
         if let Err(error) = self.with_decoders(&units, &found, early) {
             events.note(error.to_string(), false);
         }
+        drop(joining);
         // The kernel kills the early workers when the thread ends that started them.
         outlook.follow(units.len());
     }
@@ -223,7 +239,7 @@ impl<'scope> Starter<'scope, '_> {
     fn with_decoders(&self, units: &[Unit], found: &[GpuInfo], early: EarlyWorkers) -> Result<(), Error> {
         let jpeg = self.context.settings.jpeg;
         without_nvjpeg(jpeg, found).into_iter().for_each(|note| self.context.events.note(note, false));
-        let with_jpegs = jpeg != JpegChoice::Cpu && matches!(nvjpeg(found), Some(Ok(_)));
+        let with_jpegs = jpeg != JpegChoice::Cpu && decoders(found).jpegs;
         self.workers(&mut Units { all: units, found, early, encode: with_jpegs, decode: with_jpegs })
     }
 
@@ -238,8 +254,12 @@ impl<'scope> Starter<'scope, '_> {
             if units.decode {
                 self.decoders(number, unit, units)?;
             }
+            // A thread that decodes has one codestream decoded at a time, and others of the workers may not be ready yet.
+            let decodes = matches!(unit, Unit::Cpu(_)) || decoders(units.found).codestreams;
+            let codestreams = if decodes { settings.threads } else { 0 };
             let is_kept_ready = self.keeps_ready() && number < pool.wanted().lanes;
             let start = if is_kept_ready { Start::Now } else { Start::Lanes(number) };
+            let slots = Slots { pixels: slots, codestreams };
             let id = self.worker(&for_pixels(unit), slots, start, units, self.required.clone())?;
             if units.encode {
                 pool.encodes(id);
@@ -256,7 +276,7 @@ impl<'scope> Starter<'scope, '_> {
         for n in 0..ENGINES_EACH {
             let start =
                 if self.keeps_ready() { Start::Now } else { Start::Engines(n * units.all.len() + number) };
-            self.worker(&for_jpegs(unit, n), 0, start, units, required())?;
+            self.worker(&for_jpegs(unit, n), Slots::default(), start, units, required())?;
         }
         Ok(())
     }
@@ -264,7 +284,7 @@ impl<'scope> Starter<'scope, '_> {
     fn worker(
         &self,
         args: &WorkerArgs,
-        slots: usize,
+        slots: Slots,
         start: Start,
         units: &mut Units<'_>,
         required: RequiredDevices,

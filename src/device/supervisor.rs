@@ -20,7 +20,7 @@ use super::required::RequiredDevices;
 use super::{Context, Device};
 use crate::config::Wait;
 use crate::device::backoff::Backoff;
-use crate::device::task::{Content, Task};
+use crate::device::task::{CodestreamTask, Content, Task};
 use crate::device::worker::protocol::{Channel, FromWorker};
 use crate::device::worker::{Process, WorkerArgs, abandon};
 use crate::fs::files::WithRemedy;
@@ -34,7 +34,7 @@ use health::Health;
 use lanes::JPEG_BATCH;
 use link::Link;
 use process::{describe, ended_within};
-use worker::{Lent, Worker, readable};
+use worker::{Lent, Loan, Worker, readable};
 
 /// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -78,6 +78,15 @@ pub struct WorkerDevice {
     required: RequiredDevices,
 }
 
+/// How many slots a worker gets that are not for JPEGs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slots {
+    /// For pixels.
+    pub(super) pixels: usize,
+    /// For codestreams that it decodes; none if it cannot.
+    pub(super) codestreams: usize,
+}
+
 /// How a worker's life ended.
 enum End {
     /// Nothing more is to be done.
@@ -97,7 +106,7 @@ impl WorkerDevice {
     /// runs already. `required`: what becomes of the run if the worker cannot start.
     pub(super) fn new(
         args: WorkerArgs,
-        slots: usize,
+        slots: Slots,
         start: Start,
         early: Option<Process>,
         required: RequiredDevices,
@@ -106,7 +115,9 @@ impl WorkerDevice {
         let pool = &context.machine.pool;
         let (release, released) = crossbeam_channel::unbounded();
         // Without the device, no worker has the slot mapped.
-        let id = pool.join_worker(slots, Box::new(move |slot| release.send(slot).unwrap_or_default()));
+        let Slots { pixels, codestreams } = slots;
+        let id = pool.join_worker(pixels, Box::new(move |slot| release.send(slot).unwrap_or_default()));
+        pool.add(id, codestreams, Kind::Codestream);
         if args.jpeg.is_some() {
             pool.add(id, args.lanes * COMPRESSED_EACH, Kind::Compressed);
         }
@@ -286,6 +297,7 @@ impl WorkerDevice {
                 FromWorker::Done { slot, encoded } => {
                     self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded), None)
                 }
+                FromWorker::Decoded { slot } => self.decoded(slot),
                 FromWorker::Equalized { slot, reason } => self.done(slot, Content::Pixels, Some(&reason)),
                 FromWorker::Declined { slot, reason } => match self.declined(slot, &reason, &mut declined) {
                     Ok(()) => continue,
@@ -317,7 +329,7 @@ impl WorkerDevice {
     fn at_picture(&self, slot: Option<SlotId>, reason: &str) -> String {
         let state = self.link.lock();
         let lent = slot.zip(state.worker.as_ref()).and_then(|(slot, worker)| worker.lent.get(&slot));
-        lent.map_or_else(|| reason.to_owned(), |lent| format!("{reason} (at {})", Shown(lent.task.input())))
+        lent.map_or_else(|| reason.to_owned(), |lent| format!("{reason} (at {})", Shown(lent.loan.input())))
     }
 
     fn overdue(&self, start: Instant) -> Option<End> {
@@ -332,7 +344,7 @@ impl WorkerDevice {
         }
         let now = Instant::now();
         let late = worker.lent.values().find(|lent| lent.deadline < now)?;
-        let input = Shown(late.task.input());
+        let input = Shown(late.loan.input());
         Some(End::Failed(format!("{input} took longer than --device-timeout; its worker was killed")))
     }
 
@@ -383,9 +395,11 @@ impl WorkerDevice {
         state.note_use(self.args.lanes);
         let Some(worker) = worker else { return };
         drop(state);
-        self.pool.take_back(self.id, worker.lent.len());
         for lent in worker.lent.into_values() {
-            lent.task.redo(self.id);
+            if let Loan::Picture(task) = lent.loan {
+                self.pool.take_back(self.id, 1);
+                task.redo(self.id);
+            }
         }
     }
 
@@ -402,19 +416,19 @@ impl WorkerDevice {
         waited.unwrap_or_else(PoisonError::into_inner).0.closing
     }
 
-    /// Lends the task to the worker; returns it if there is no worker that is ready.
-    fn lend(&self, task: Task) -> Option<Task> {
+    /// Lends something to the worker; returns it if there is no worker that is ready.
+    fn lend(&self, loan: Loan) -> Option<Loan> {
         let mut state = self.link.lock();
-        let Some(worker) = state.worker.as_mut().filter(|worker| worker.ready) else { return Some(task) };
-        let queued: u64 = worker.lent.values().map(|lent| lent.task.layout.bytes()).sum();
-        let bytes = queued + task.layout.bytes();
+        let Some(worker) = state.worker.as_mut().filter(|worker| worker.ready) else { return Some(loan) };
+        let queued: u64 = worker.lent.values().map(|lent| lent.loan.bytes()).sum();
+        let bytes = queued + loan.bytes();
         let deadline =
             Instant::now() + self.timeout + Duration::from_millis(bytes / (SLOWEST_BYTES_A_SECOND / 1000));
         // What a slot had before is told of before what it has now.
         worker.unmap(&self.link.released);
-        // If the worker cannot be reached, its supervisor is about to find it dead or deaf, and takes the task back.
-        let _ = worker.offer(&task);
-        worker.lent.insert(task.slot.id(), Lent { task, deadline });
+        // If the worker cannot be reached, its supervisor is about to find it dead or deaf, and takes this back.
+        let _ = worker.offer(&loan);
+        worker.lent.insert(loan.slot().id(), Lent { loan, deadline });
         state.note_use(self.args.lanes);
         None
     }
@@ -434,6 +448,7 @@ impl Device for WorkerDevice {
             idle: matches!(state.health, Health::Asleep),
             trouble,
             failures: state.failures,
+            decoded: state.decoded,
             in_use: Some(state.in_use()),
             processor: state.processor,
         }
@@ -443,10 +458,15 @@ impl Device for WorkerDevice {
         task.slot.note_filled();
         // First, because the worker may be done with it at once.
         self.pool.lend(self.id);
-        if let Some(task) = self.lend(task) {
+        if let Some(Loan::Picture(task)) = self.lend(Loan::Picture(task)) {
             self.pool.take_back(self.id, 1);
             task.redo(self.id);
         }
+    }
+
+    fn decode(&self, task: CodestreamTask) {
+        // Without a worker, it is left to the thread that waits.
+        drop(self.lend(Loan::Codestream(task)));
     }
 
     fn close(&self) {

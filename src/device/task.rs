@@ -5,6 +5,7 @@
 //! back last completes the `Join`, and the results are merged into the picture's own slot. Luma, which needs all channels, is counted
 //! here along the way.
 
+mod codestream;
 mod join;
 mod picture;
 mod planes;
@@ -20,6 +21,8 @@ use crate::progress::timings::Stage;
 use crate::slot::Slot;
 use crate::slot::schedule::{Attempts, DeviceId};
 use codec::Decoded;
+pub(crate) use codestream::Answer;
+pub use codestream::CodestreamTask;
 use equalize::planes::PLANES;
 use equalize::{ByteOrders, Layout, count};
 use join::Join;

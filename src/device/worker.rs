@@ -4,6 +4,7 @@
 //! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
 //! socket closes, so no worker outlives the main process.
 
+mod codestreams;
 mod faults;
 mod jpeg;
 mod mapped;
@@ -17,7 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
@@ -28,6 +29,7 @@ use crate::error::{Error, Exit};
 use crate::fs::files;
 use crate::progress::trace;
 use crate::slot::SlotId;
+use codestreams::LentCodestream;
 use equalize::ByteOrders;
 pub use faults::{Faults, MakeFaults, NoFaults};
 use jpeg::{LentJpeg, Waiting};
@@ -44,6 +46,9 @@ pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The arguments with which it lists the GPUs instead of working.
 pub const LIST_ARGS: [&str; 2] = ["worker", "--list"];
+
+/// Lanes for codestreams of a worker for pixels, besides its others. nvJPEG2000 keeps a GPU busy with this many pictures of 4 MP at once.
+const CODESTREAM_LANES: usize = 16;
 
 /// How a worker is started.
 #[derive(Clone, Debug)]
@@ -189,21 +194,23 @@ fn end_with_parent() -> io::Result<()> {
 fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
     let (lanes, jpeg) = (args.lanes, args.jpeg.is_some());
     let (sender, receiver) = crossbeam_channel::unbounded();
+    let (codestreams, lent_codestreams) = crossbeam_channel::unbounded();
     let jpegs = Waiting::default();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
     let (checked, making) = (Checked::default(), Mutex::default());
+    let context = LaneContext { engine, channel, faults, checked: &checked, making: &making };
     thread::scope(|scope| {
         for number in 0..lanes {
             let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
-            let context = LaneContext { engine, channel, faults, checked: &checked, making: &making };
-            let run = move || match jpeg {
+            start_lane(channel, scope, format!("lane-{number}"), move || match jpeg {
                 false => context.run_lane(&receiver, &made),
                 true => context.run_jpeg_lane(jpegs, &made),
-            };
-            let started = thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run);
-            if let Err(error) = started {
-                refuse(channel, &format!("a thread cannot be started: {error}"));
-            }
+            });
+        }
+        for number in 0..if jpeg { 0 } else { CODESTREAM_LANES } {
+            let lent = lent_codestreams.clone();
+            let run = move || context.run_codestream_lane(&lent);
+            start_lane(channel, scope, format!("codestreams-{number}"), run);
         }
         // The first lane for JPEGs is enough to begin with.
         let awaited = if jpeg { 1 } else { lanes };
@@ -220,8 +227,28 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn 
             });
         }
         // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
-        std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
+        let queues = Queues { lanes: sender, codestreams, jpegs: &jpegs };
+        std::process::exit(listen(channel, engine, &queues).is_err().into())
     })
+}
+
+/// Starts the thread of a lane, without which the worker refuses to work.
+fn start_lane<'scope>(
+    channel: &Channel,
+    scope: &'scope Scope<'scope, '_>,
+    name: String,
+    run: impl FnOnce() + Send + 'scope,
+) {
+    if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, run) {
+        refuse(channel, &format!("a thread cannot be started: {error}"));
+    }
+}
+
+/// Where what is lent waits for a lane.
+struct Queues<'w> {
+    lanes: Sender<Lent>,
+    codestreams: Sender<LentCodestream>,
+    jpegs: &'w Waiting,
 }
 
 /// Reports the lanes that could not be created. The others do the work.
@@ -241,7 +268,9 @@ fn refuse(channel: &Channel, why: &str) -> ! {
 }
 
 /// Handles messages until the main process closes the socket.
-fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &Waiting) -> io::Result<()> {
+fn listen(channel: &Channel, engine: &dyn Engine, queues: &Queues<'_>) -> io::Result<()> {
+    let Queues { lanes, codestreams, jpegs } = queues;
+    let without_lanes = || io::Error::other("the lanes are gone");
     let mut slots: HashMap<SlotId, Arc<Mutex<Mapped>>> = HashMap::new();
     let without_memory = || io::Error::other("a slot without memory");
     let let_go = |slots: &mut HashMap<SlotId, Arc<Mutex<Mapped>>>, slot| {
@@ -263,17 +292,22 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &
                 let memory = slots.get(&slot).ok_or_else(without_memory)?;
                 let memory = Arc::clone(memory);
                 let lent = Lent { slot, memory, layout, byte_orders, order, encode: None };
-                lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+                lanes.send(lent).map_err(|_| without_lanes())?;
             }
             ToWorker::Encode { slot, planes, jpeg, operation } => {
                 let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
                 let (layout, order, encode) = (jpeg.layout, Order::Equalize(operation), Some((jpeg, planes)));
                 let lent = Lent { slot, memory, layout, byte_orders: ByteOrders::NATIVE, order, encode };
-                lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+                lanes.send(lent).map_err(|_| without_lanes())?;
             }
             ToWorker::Recode { slot, jpeg, operation } => {
                 let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
                 jpegs.push(LentJpeg { slot, memory, jpeg, operation });
+            }
+            ToWorker::Decode { slot, codestream } => {
+                let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
+                let lent = LentCodestream { slot, memory, codestream };
+                codestreams.send(lent).map_err(|_| without_lanes())?;
             }
         }
     }

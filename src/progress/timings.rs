@@ -149,6 +149,8 @@ pub struct Load {
     pub writing: f64,
     /// Seconds during which the picture whose turn it was waited for memory.
     pub memory_wait: f64,
+    /// Codestreams of JPEG 2000 that each of these devices decoded, if it did any.
+    pub decoded: BTreeMap<String, u64>,
     /// Seconds during which each device other than the CPU had at least one picture.
     pub devices: BTreeMap<String, f64>,
     /// Seconds during which each of these devices worked: from the end of its start on.
@@ -311,6 +313,9 @@ impl fmt::Display for Timings {
         for (device, busy) in &self.load.devices {
             let ready = self.load.ready.get(device).copied().unwrap_or_default();
             write!(f, ", {device} {} %", percent(*busy, ready))?;
+            if let Some(decoded) = self.load.decoded.get(device) {
+                write!(f, " ({decoded} codestreams decoded)")?;
+            }
         }
         writeln!(f, "; {}", self.remedy())
     }

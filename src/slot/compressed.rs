@@ -57,7 +57,7 @@ impl SlotPool {
             let destinations = state.schedule().choose(request, fits, insist);
             let decoder = destinations.compressed;
             if let Some(taken) =
-                decoder.and_then(|id| state.try_take_compressed(id, compressed, compressed_aside))
+                decoder.and_then(|id| state.try_take_of(id, Kind::Compressed, compressed, compressed_aside))
             {
                 let room: fn(Slot) -> Room = Room::Compressed;
                 return Some(taken.map(|buffer| (buffer, compressed_aside, room)));
@@ -75,14 +75,15 @@ impl SlotPool {
 }
 
 impl PoolState {
-    /// Takes a slot for a compressed picture on a device if memory allows it now.
-    fn try_take_compressed(
+    /// Takes a slot of a device for what is compressed, if memory allows it now.
+    pub(super) fn try_take_of(
         &mut self,
         device: DeviceId,
+        kind: Kind,
         needed: u64,
         aside: u64,
     ) -> Option<io::Result<Buffer>> {
-        let of_device = |buffer: &Buffer| buffer.kind == Kind::Compressed && buffer.device == device;
+        let of_device = |buffer: &Buffer| buffer.kind == kind && buffer.device == device;
         let large = self.free.iter().rposition(|b| of_device(b) && b.capacity() >= needed);
         let taken = if let Some(at) =
             large.filter(|&at| self.make_room(Some(at), self.free[at].capacity() + aside))

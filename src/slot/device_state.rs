@@ -18,6 +18,9 @@ pub struct DeviceState {
     pub trouble: Option<String>,
     /// How often it failed.
     pub failures: u64,
+    /// How many codestreams of JPEG 2000 it decoded for the CPU.
+    #[serde(default)]
+    pub decoded: u64,
     /// How long it was in use; `None` for the CPU, whose processor time tells that.
     #[serde(skip)]
     pub in_use: Option<DeviceUse>,

@@ -13,7 +13,7 @@ pub(super) struct Member {
     /// Whether it is a worker process, not the CPU.
     pub(super) is_worker: bool,
     /// The number of its slots of each [`Kind`].
-    pub(super) slots: [usize; 3],
+    pub(super) slots: [usize; Kind::NUMBER],
     /// Whether it can encode the pixels that it gets.
     pub(super) encodes: bool,
     pub(super) standing: Standing,
@@ -35,15 +35,18 @@ impl SlotPool {
     /// Adds the CPU, with this many slots for pixels, which are handed out at once.
     pub fn join_cpu(&self, slots: usize) -> DeviceId {
         let (is_worker, standing, release) = (false, Standing::Up, Box::new(|_| ()));
-        let cpu = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, filling: 0, release };
+        let slots_of = [0; Kind::NUMBER];
+        let cpu =
+            Member { is_worker, slots: slots_of, encodes: false, standing, lent: 0, filling: 0, release };
         self.join(cpu, slots)
     }
 
     /// Adds a worker with this many slots for pixels, which are handed out from [`SlotPool::up`] on.
     pub fn join_worker(&self, slots: usize, release: Release) -> DeviceId {
         let (is_worker, standing) = (true, Standing::Down);
+        let slots_of = [0; Kind::NUMBER];
         let worker =
-            Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, filling: 0, release };
+            Member { is_worker, slots: slots_of, encodes: false, standing, lent: 0, filling: 0, release };
         self.join(worker, slots)
     }
 

@@ -100,9 +100,35 @@ struct Measured {
 #[derive(Clone, Copy, Debug, Default)]
 struct Foreseen {
     pictures: u32,
-    /// Of those that a GPU could decode.
-    compressed: Duration,
+    /// By what a GPU could decode of them.
+    jpegs: Duration,
+    codestreams: Duration,
     others: Duration,
+}
+
+/// What GPUs decode, as far as that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoders {
+    /// JPEG.
+    pub jpegs: bool,
+    /// JPEG 2000.
+    pub codestreams: bool,
+}
+
+impl Decoders {
+    /// All that any GPU does.
+    pub const ALL: Self = Self { jpegs: true, codestreams: true };
+}
+
+/// What a GPU could decode of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decodable {
+    /// All of it: it is a JPEG.
+    Jpeg,
+    /// Its codestream, of JPEG 2000.
+    Codestream,
+    /// Nothing.
+    Nothing,
 }
 
 impl Measured {
@@ -159,11 +185,15 @@ impl Rates {
         self.lock().worth(class)
     }
 
-    /// Adds a picture whose header was read, and which takes a core at least so long. `is_compressed`: whether a GPU could decode it.
-    pub fn foresee(&self, least: Duration, is_compressed: bool) {
+    /// Adds a picture whose header was read, and which takes a core at least so long.
+    pub fn foresee(&self, least: Duration, decodable: Decodable) {
         let foreseen = &mut self.lock().foreseen;
         foreseen.pictures = foreseen.pictures.saturating_add(1);
-        let sum = if is_compressed { &mut foreseen.compressed } else { &mut foreseen.others };
+        let sum = match decodable {
+            Decodable::Jpeg => &mut foreseen.jpegs,
+            Decodable::Codestream => &mut foreseen.codestreams,
+            Decodable::Nothing => &mut foreseen.others,
+        };
         *sum = sum.saturating_add(least);
     }
 
@@ -179,11 +209,12 @@ impl Rates {
     }
 
     /// Returns how long a picture takes a core at least, on average, by what is known of those whose headers were read; without the time of
-    /// those that a GPU could decode, unless they are to count.
-    pub fn foreseen(&self, with_compressed: bool) -> Duration {
-        let Foreseen { pictures, compressed, others } = self.lock().foreseen;
-        let counted = if with_compressed { others.saturating_add(compressed) } else { others };
-        counted / pictures.max(1)
+    /// those that a GPU would have to decode that does not.
+    pub fn foreseen(&self, by: Decoders) -> Duration {
+        let Foreseen { pictures, jpegs, codestreams, others } = self.lock().foreseen;
+        let counted = [(by.jpegs, jpegs), (by.codestreams, codestreams), (true, others)];
+        let counted = counted.into_iter().filter(|(counts, _)| *counts).map(|(_, time)| time);
+        counted.fold(Duration::ZERO, Duration::saturating_add) / pictures.max(1)
     }
 
     /// Returns the processor time that a picture took on average.
@@ -245,11 +276,13 @@ mod tests {
     #[test]
     fn what_is_foreseen_is_spread_over_all_pictures() {
         let (rates, second) = (Rates::default(), Duration::from_secs(1));
-        assert_eq!([rates.foreseen(true), rates.average()], [Duration::ZERO; 2]);
-        [(4, true), (2, false), (0, false)]
+        assert_eq!([rates.foreseen(Decoders::ALL), rates.average()], [Duration::ZERO; 2]);
+        [(4, Decodable::Jpeg), (2, Decodable::Nothing), (3, Decodable::Codestream)]
             .into_iter()
-            .for_each(|(least, is)| rates.foresee(second * least, is));
-        assert_eq!([true, false].map(|with| rates.foreseen(with)), [second * 2, second * 2 / 3]);
+            .for_each(|(least, decodable)| rates.foresee(second * least, decodable));
+        let foreseen = [(true, true), (true, false), (false, true), (false, false)]
+            .map(|(jpegs, codestreams)| rates.foreseen(Decoders { jpegs, codestreams }));
+        assert_eq!(foreseen, [9, 6, 5, 2].map(|seconds| second * seconds / 3));
         [1, 2].into_iter().for_each(|time| rates.add(class(100), None, 10, second * time));
         assert_eq!(rates.average(), second * 3 / 2);
         assert_eq!([1, 5].map(|files| rates.left_of(files)), [0, 3]);

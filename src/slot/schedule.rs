@@ -42,6 +42,10 @@ pub struct Device {
     pub takes_pixels: bool,
     /// Whether it has slots for compressed pictures at all.
     pub decodes: bool,
+    /// Whether it has slots for codestreams at all.
+    pub decodes_codestreams: bool,
+    /// How many of them are free.
+    pub free_codestream: usize,
     /// How many slots for compressed pictures are free and have memory.
     pub free_compressed: usize,
     /// How many of them are free and have none yet.
@@ -208,6 +212,24 @@ impl Schedule {
         ready.max_by_key(|(_, device)| device.room_compressed()).map(|(id, _)| id)
     }
 
+    /// Returns the device that decodes a codestream now: of those that can, the one with the most slots for it. A core takes a hundred times as
+    /// long, so it only does what no device has room for.
+    pub fn codestream_decoder(&self, attempts: &Attempts) -> Option<DeviceId> {
+        let ready = self
+            .devices
+            .iter()
+            .enumerate()
+            .filter(|(id, device)| device.free_codestream > 0 && device.is_up() && attempts.admit(*id));
+        ready.max_by_key(|(_, device)| device.free_codestream).map(|(id, _)| id)
+    }
+
+    /// Returns whether a device that `attempts` admit decodes codestreams, or may come to do so.
+    pub fn may_decode_codestreams(&self, attempts: &Attempts) -> bool {
+        self.devices.iter().enumerate().any(|(id, device)| {
+            device.decodes_codestreams && device.standing != Standing::Retired && attempts.admit(id)
+        })
+    }
+
     /// Returns whether a device that `attempts` admit decodes, or may come to do so.
     fn may_decode(&self, attempts: &Attempts) -> bool {
         self.devices.iter().enumerate().any(|(id, device)| {
@@ -229,6 +251,8 @@ mod tests {
         encodes: false,
         takes_pixels: true,
         decodes: false,
+        decodes_codestreams: false,
+        free_codestream: 0,
         free_compressed: 0,
         fresh_compressed: 0,
         filling: 0,
@@ -277,6 +301,20 @@ mod tests {
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &failed_on(&[2])).compressed, Some(1));
         let declined = Attempts { declined: true, ..Attempts::default() };
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &declined).compressed, None);
+    }
+
+    #[test]
+    fn a_codestream_goes_to_the_device_with_the_most_room_for_it() {
+        let with = |free_codestream| Device { decodes_codestreams: true, free_codestream, ..PIXELS };
+        let down = Device { standing: Standing::Down, ..with(9) };
+        let chosen = |attempts: &Attempts| {
+            schedule(&[CPU, JPEGS, with(0), with(2), with(5), down]).codestream_decoder(attempts)
+        };
+        assert_eq!(chosen(&Attempts::default()), Some(4));
+        assert_eq!([&[4][..], &[2, 4]].map(|on| chosen(&failed_on(on))), [Some(3), None]);
+        let may = |device| schedule(&[CPU, JPEGS, device]).may_decode_codestreams(&Attempts::default());
+        let retired = Device { standing: Standing::Retired, ..with(9) };
+        assert_eq!([with(0), down, retired, PIXELS].map(may), [true, true, false, false]);
     }
 
     #[test]

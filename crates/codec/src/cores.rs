@@ -58,6 +58,14 @@ impl Cores {
         Core(self)
     }
 
+    /// Does what leaves the core of this thread to others meanwhile.
+    pub fn rest_while<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.idle.fetch_add(1, Ordering::Relaxed);
+        let value = wait();
+        self.idle.fetch_sub(1, Ordering::Relaxed);
+        value
+    }
+
     /// Takes an idle core, if there is one.
     fn help(&self) -> Option<Core<'_>> {
         self.change_idle(|idle| (idle > 0).then_some(idle - 1)).then(|| Core(self))

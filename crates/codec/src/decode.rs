@@ -6,7 +6,7 @@ use super::cores::Cores;
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
 use super::stated::Stated;
-use super::{CodecError, Format, Payload};
+use super::{BlockCoder, CodecError, CodestreamDecoder, Format, Payload};
 use equalize::{ByteOrder, Layout};
 
 /// A picture whose header has been read: what it is, and what decoding it takes.
@@ -89,6 +89,11 @@ pub(super) trait Describe: Debug {
     fn reduces(&self) -> bool {
         false
     }
+
+    /// Returns how its blocks are coded, if it is compressed as JPEG 2000.
+    fn block_coder(&self) -> Option<BlockCoder> {
+        None
+    }
 }
 
 /// A picture that the processor decodes.
@@ -111,4 +116,6 @@ pub(super) struct Wanted<'w> {
     pub(super) purpose: Purpose,
     /// Idle ones may help.
     pub(super) cores: &'w Cores,
+    /// What may decode a codestream.
+    pub(super) decoder: Option<&'w dyn CodestreamDecoder>,
 }

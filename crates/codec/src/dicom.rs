@@ -22,8 +22,8 @@ use super::metadata::MetadataBytes;
 use super::range::Range;
 use super::reader::Reader;
 use super::{
-    CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution, Slice, Target,
-    pixels_of,
+    BlockCoder, CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution,
+    Slice, Target, pixels_of,
 };
 use crate::cores::{Cores, SMALL_CHANGE};
 use crate::elements::{Encoding, MARK, PREAMBLE, Tag, has_preamble, is_type};
@@ -315,6 +315,14 @@ impl Describe for Source<'_> {
         self.reduces
     }
 
+    fn block_coder(&self) -> Option<BlockCoder> {
+        match self.known.description.compression {
+            Compression::Jpeg2000 => Some(BlockCoder::Usual),
+            Compression::HighThroughput => Some(BlockCoder::HighThroughput),
+            Compression::None | Compression::Rle | Compression::Jpeg | Compression::JpegLs => None,
+        }
+    }
+
     fn heap_bytes(&self) -> u64 {
         let description = &self.known.description;
         let frame = self.known.fragments.as_ref().map_or(0, |fragments| {
@@ -334,12 +342,12 @@ impl Describe for Source<'_> {
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let &Wanted { purpose, cores, .. } = wanted;
+        let &Wanted { purpose, cores, decoder, .. } = wanted;
         let Self { data, known, frame, shown, .. } = &*self;
         let description = &known.description;
         let mut layout = self.whole_layout();
         let rows = match &known.fragments {
-            Some(fragments) => Frame::decompressed(description, data, fragments, *frame)?,
+            Some(fragments) => Frame::decompressed(description, data, (fragments, *frame), decoder)?,
             None => Frame::stored(description, data, known.place, *frame)?,
         };
         let mut mapped = None;

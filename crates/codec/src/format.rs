@@ -89,7 +89,7 @@ impl Format {
             Self::WebP => &["webp"],
             Self::Gif => &["gif"],
             Self::JpegXl => &["jxl"],
-            Self::Jpeg2000 => &["jp2", "j2k", "j2c", "jpx", "jpf"],
+            Self::Jpeg2000 => &["jp2", "j2k", "j2c", "jph", "jpx", "jpf"],
             Self::Dicom => &["dcm", "dicom", "ima"],
             Self::Zarr => &["zarr"],
         }

@@ -2,9 +2,12 @@
 //!
 //! It takes some that are valid for damaged ones. So they are mended in place ([`mend`]): the length of the last tile-part may be left open,
 //! and components may be subsampled all alike. Bytes behind the last packet, which some encoders add, are found by trying.
+//!
+//! A [`CodestreamDecoder`] is asked first for what is [`plain`].
 
 mod file;
 mod memory;
+mod packets;
 
 use hayro_jpeg2000::error::{DecodeError, TileError};
 use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
@@ -12,13 +15,15 @@ use hayro_jpeg2000::{DecodeSettings, DecodedImage, DecoderContext, Image};
 pub(crate) use file::open;
 use memory::decoder_bytes;
 
-use crate::CodecError;
+use crate::{BlockCoder, CodecError, Codestream, CodestreamDecoder};
 
 /// What a codestream begins with: its mark, and that of the segment with its size.
 const SOC_SIZ: [u8; 4] = *b"\xff\x4f\xff\x51";
 /// The marks of a tile-part and of the end.
 const SOT: [u8; 2] = *b"\xff\x90";
 const EOC: [u8; 2] = *b"\xff\xd9";
+/// The mark of what says that more is needed than JPEG 2000 has; it follows the first segment.
+const CAP: [u8; 2] = *b"\xff\x50";
 
 /// Bytes that decoding takes for each sample of a picture that nothing odd is asked for, and besides.
 const A_SAMPLE: u64 = 24;
@@ -29,12 +34,14 @@ const MAX_PADDING: u32 = 64;
 
 const DECOMPRESS: &str = "decompress it first, as in `gdcmconv --raw IN OUT` (GDCM)";
 
+const ON_GPU: &str = "use a GPU with NVIDIA's nvJPEG2000 (`histeqd devices` says what is missing), or decompress it first, as in `ojph_expand -i IN -o OUT.pgm` (OpenJPH)";
+
 /// Nothing that is cut short or damaged is taken.
 pub(crate) const SETTINGS: DecodeSettings =
     DecodeSettings { resolve_palette_indices: true, strict: true, target_resolution: None };
 
 /// Decodes a codestream that must have this size and this many components into samples of `bytes` bytes, the low one first, one pixel after
-/// the other. Signed samples are in two's complement.
+/// the other. Signed samples are in two's complement. A `decoder` does it if it can.
 ///
 /// # Errors
 /// If anything in it is damaged or not supported.
@@ -43,6 +50,7 @@ pub(crate) fn decode(
     size: (u32, u32),
     components: usize,
     bytes: usize,
+    decoder: Option<&dyn CodestreamDecoder>,
     into: &mut [u8],
 ) -> Result<(), CodecError> {
     let start = find(&stream).ok_or_else(|| malformed("no codestream"))?;
@@ -63,8 +71,65 @@ pub(crate) fn decode(
             "a DICOM file of JPEG 2000 with far more blocks, layers or tiles than its pixels need";
         return Err(CodecError::unsupported(WHAT, DECOMPRESS));
     }
+    if is_decoded_elsewhere(stream, &header, bytes, decoder, into) {
+        return Ok(());
+    }
+    if block_coder(stream) == BlockCoder::HighThroughput {
+        return Err(CodecError::unsupported("a DICOM file of high-throughput JPEG 2000", ON_GPU));
+    }
     let taken = with_decoded(stream, |decoded| take(decoded, &header, bytes, into));
     taken.map_err(|error| malformed(error.to_string()))?
+}
+
+/// Decodes a codestream that was described, on the CPU, as [`CodestreamDecoder::decode`] does: what devices are compared with.
+///
+/// # Errors
+/// If anything in it is damaged or not supported.
+pub fn decode_codestream(codestream: &Codestream, bytes: &[u8], into: &mut [u8]) -> Result<(), CodecError> {
+    let size = (codestream.width, codestream.height);
+    let (components, sample_bytes) = (codestream.components as usize, codestream.sample_bytes as usize);
+    decode(bytes.to_vec(), size, components, sample_bytes, None, into)
+}
+
+/// Has a decoder, if there is one, decode a codestream into samples of `bytes` bytes. Returns whether it did.
+fn is_decoded_elsewhere(
+    stream: &[u8],
+    size: &Size,
+    bytes: usize,
+    decoder: Option<&dyn CodestreamDecoder>,
+    into: &mut [u8],
+) -> bool {
+    decoder.is_some_and(|decoder| {
+        plain(stream, size, bytes).is_some_and(|codestream| decoder.decode(&codestream, stream, into))
+    })
+}
+
+/// Describes a codestream whose samples are wanted in so many bytes each. `None` unless every decoder makes the same of it: it loses nothing, it is
+/// whole as far as that can be told without decoding it, and it has no parts that differ from each other.
+fn plain(stream: &[u8], size: &Size, bytes: usize) -> Option<Codestream> {
+    let fits = size.bits as usize <= 8 * bytes && if size.is_signed { bytes == 2 } else { bytes <= 2 };
+    let is_plain = fits && size.is_uniform && !size.is_subsampled && matches!(size.components, 1 | 3);
+    (is_plain && packets::are_whole(stream, size)).then_some(Codestream {
+        bytes: stream.len() as u64,
+        width: size.width,
+        height: size.height,
+        components: size.components as u32,
+        bits: size.bits,
+        is_signed: size.is_signed,
+        sample_bytes: bytes as u32,
+        coder: block_coder(stream),
+    })
+}
+
+/// Returns how the blocks of a codestream are coded: with high throughput if it says that it needs more than JPEG 2000 has (T.814).
+fn block_coder(codestream: &[u8]) -> BlockCoder {
+    let at = SOC_SIZ.len() - SOT.len();
+    let length = codestream.get(at + 2..).and_then(|bytes| bytes.first_chunk());
+    let next = length.map(|length| at + 2 + usize::from(u16::from_be_bytes(*length)));
+    match next.and_then(|next| codestream.get(next..next + CAP.len())) {
+        Some(marker) if marker == CAP => BlockCoder::HighThroughput,
+        _ => BlockCoder::Usual,
+    }
 }
 
 /// Returns the most bytes that [`decode`] takes for so many samples, besides its stream and what it decodes into.
@@ -209,6 +274,7 @@ pub(crate) fn find(file: &[u8]) -> Option<usize> {
 }
 
 /// What the first marker segment says (T.800, A.5.1).
+#[derive(Debug)]
 pub(crate) struct Size {
     pub(crate) width: u32,
     pub(crate) height: u32,

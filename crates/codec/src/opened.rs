@@ -18,8 +18,8 @@ use super::mapped::{self, Purpose};
 use super::pages::Pages;
 use super::uncounted::{self, Mask};
 use super::{
-    CodecError, CompressedJpeg, Decoded, Format, LevelCount, Limits, MemoryNeeds, Payload, Range, Target,
-    WorkspaceNeeds, encoder_bytes, tiff,
+    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, LevelCount, Limits,
+    MemoryNeeds, Payload, Range, Target, WorkspaceNeeds, encoder_bytes, tiff,
 };
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
@@ -49,9 +49,11 @@ pub struct Opened<'a> {
     pages: Option<Pages>,
     /// Whether it is a page that leaves the others of its file.
     leaves: bool,
+    /// What may decode a codestream.
+    decoder: Option<&'a dyn CodestreamDecoder>,
 }
 
-impl Opened<'_> {
+impl<'a> Opened<'a> {
     /// Returns the format of the file.
     pub fn format(&self) -> Format {
         self.format
@@ -172,6 +174,17 @@ impl Opened<'_> {
         Self { keeps_byte_orders: true, ..self }
     }
 
+    /// Has a decoder be asked to decode a codestream before the CPU does.
+    #[must_use]
+    pub fn with_decoder(self, decoder: &'a dyn CodestreamDecoder) -> Self {
+        Self { decoder: Some(decoder), ..self }
+    }
+
+    /// Returns how its blocks are coded, if it is compressed as JPEG 2000, so that a [`CodestreamDecoder`] may decode it.
+    pub fn block_coder(&self) -> Option<BlockCoder> {
+        self.source.facts().block_coder()
+    }
+
     fn byte_orders(&self) -> ByteOrders {
         // Samples are made of levels in the machine's order, and levels of samples.
         // A sample that would get the level of those without a value is moved off it in the machine's order.
@@ -238,8 +251,9 @@ impl Opened<'_> {
             mask: self.mask.as_ref(),
             gray,
         };
-        let (byte_order, output, leaves) = (byte_orders.from, self.output, self.leaves);
-        let wanted = Wanted { byte_order, written, output, leaves, purpose, cores };
+        let (byte_order, output, leaves, decoder) =
+            (byte_orders.from, self.output, self.leaves, self.decoder);
+        let wanted = Wanted { byte_order, written, output, leaves, purpose, cores, decoder };
         let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
         let (whole, slot) = (slot, 0..stored);
         let payload = guard(

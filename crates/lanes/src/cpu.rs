@@ -1,7 +1,8 @@
 //! The CPU as a worker's backend, and as the lanes of the main process itself.
 
 use crate::gpu_info::GpuInfo;
-use crate::lane::{Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
+use crate::lane::{CodestreamLane, Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
+use codec::{Codestream, decode_codestream};
 use equalize::count::count_on;
 use equalize::{
     ByteOrder, ByteOrders, Executor, Layout, Operation, Scratch, Sequential, apply_on, equalize_on,
@@ -28,6 +29,21 @@ impl Engine for CpuEngine {
 
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
         Ok(Box::new(DecliningLane))
+    }
+
+    fn codestream_lane(&self) -> Result<Box<dyn CodestreamLane + '_>, EngineError> {
+        Ok(Box::new(CpuCodestreamLane))
+    }
+}
+
+/// Decodes codestreams as the main process does.
+struct CpuCodestreamLane;
+
+impl CodestreamLane for CpuCodestreamLane {
+    fn decode(&mut self, slot: &mut [u8], codestream: &Codestream) -> Result<(), LaneError> {
+        let bytes = slot[..codestream.bytes as usize].to_vec();
+        let samples = &mut slot[..codestream.decoded_bytes() as usize];
+        decode_codestream(codestream, &bytes, samples).map_err(|error| LaneError::Decline(error.to_string()))
     }
 }
 

@@ -1,16 +1,20 @@
 //! A GPU: the driver's calls, the kernels, and the lanes that run them.
 #![allow(unsafe_code)]
 
+mod codestream_lane;
 mod engine;
 mod equalizer;
 mod facts;
 mod jpeg_lane;
 mod jpeg_planes;
 pub mod kernels;
+mod library;
 mod nvjpeg;
+mod nvjpeg2000;
 mod pixel_lane;
 mod scan_check;
 
+use codestream_lane::GpuCodestreamLane;
 pub use cuda as driver;
 pub(crate) use engine::GpuEngine;
 pub use facts::{list, locate};
@@ -18,7 +22,7 @@ use jpeg_lane::NvJpegLane;
 use pixel_lane::GpuLane;
 
 use crate::gpu_info::GpuInfo;
-use crate::lane::{Engine, EngineError, JpegLane, Lane, LaneError};
+use crate::lane::{CodestreamLane, Engine, EngineError, JpegLane, Lane, LaneError};
 use cuda::CudaError;
 
 impl From<CudaError> for EngineError {
@@ -58,5 +62,11 @@ impl Engine for GpuEngine {
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
         self.context.bind()?;
         Ok(Box::new(NvJpegLane::new(self, self.nvjpeg().map_err(EngineError)?)?))
+    }
+
+    fn codestream_lane(&self) -> Result<Box<dyn CodestreamLane + '_>, EngineError> {
+        self.context.bind()?;
+        let jpeg = self.nvjpeg2000().map_err(EngineError)?;
+        Ok(Box::new(GpuCodestreamLane::new(self, jpeg)?))
     }
 }

@@ -23,6 +23,8 @@ pub struct GpuInfo {
     pub driver: Option<String>,
     /// The version of nvJPEG, which decodes and encodes JPEGs on the GPU, or why it cannot be used; `None` if nobody asked for that.
     pub nvjpeg: Option<Result<String, String>>,
+    /// The same of nvJPEG2000, which decodes JPEG 2000.
+    pub nvjpeg2000: Option<Result<String, String>>,
     /// Why histeqd cannot use it, if so.
     pub refused: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! What computes: an engine, opened once a process, and its lanes, one a thread.
 
-use codec::CompressedJpeg;
+use codec::{Codestream, CompressedJpeg};
 use equalize::{ByteOrder, ByteOrders, Layout, Operation};
 
 use crate::gpu_info::GpuInfo;
@@ -60,6 +60,12 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// If this backend cannot decode JPEGs, or the device has no room for the lane.
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
+
+    /// Creates a lane for codestreams of JPEG 2000, to be used on the calling thread only. It takes little memory until its first one.
+    ///
+    /// # Errors
+    /// If this backend cannot decode them, or the device has no room for the lane.
+    fn codestream_lane(&self) -> Result<Box<dyn CodestreamLane + '_>, EngineError>;
 }
 
 /// What equalizes pictures on a device, one after the other.
@@ -188,6 +194,16 @@ pub trait JpegLane {
     fn trap(&mut self) -> Result<(), EngineError> {
         no_trap()
     }
+}
+
+/// What decodes codestreams of JPEG 2000 on a device, one after the other.
+pub trait CodestreamLane {
+    /// Decodes the codestream at the start of a slot, and puts its samples in its place, as [`codec::CodestreamDecoder::decode`] does; returns
+    /// once they can be read. The slot has [`Codestream::slot_bytes`].
+    ///
+    /// # Errors
+    /// [`LaneError`]; the slot is then undefined.
+    fn decode(&mut self, slot: &mut [u8], codestream: &Codestream) -> Result<(), LaneError>;
 }
 
 /// The most pictures that a JPEG lane takes at a time.

@@ -33,7 +33,9 @@ use cpu::CpuEngine;
 pub use cpu::CpuLane;
 pub use gpu::{list, locate};
 pub use gpu_info::{GpuInfo, GpuList};
-pub use lane::{Engine, EngineError, JPEG_BATCH, JpegLane, Lane, LaneError, Recoded, Recoding};
+pub use lane::{
+    CodestreamLane, Engine, EngineError, JPEG_BATCH, JpegLane, Lane, LaneError, Recoded, Recoding,
+};
 pub use order::Order;
 pub use self_test::Checked;
 

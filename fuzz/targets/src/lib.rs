@@ -1,6 +1,7 @@
 //! What the fuzz targets do with their inputs. Each fails by a panic: `fuzz/fuzz_targets` has them called by libFuzzer, `tests/kept.rs` with the inputs in `fuzz/kept`. Where [`PeakAlloc`] is the program's allocator, the memory of decoders is checked too.
 
 mod animated;
+mod codestream;
 mod memory;
 mod message;
 mod multiscales;
@@ -21,10 +22,10 @@ type Body = fn(&[u8]);
 /// All targets, by name.
 pub const TARGETS: [(&str, Body); 14] = [
     ("bmp", |data| picture::check(data, Format::Bmp)),
-    ("dicom", |data| picture::check(data, Format::Dicom)),
+    ("dicom", |data| with_codestreams(data, Format::Dicom)),
     ("gif", |data| picture::check(data, Format::Gif)),
     ("http", request::check),
-    ("jp2", |data| picture::check(data, Format::Jpeg2000)),
+    ("jp2", |data| with_codestreams(data, Format::Jpeg2000)),
     ("jpeg", |data| picture::check(data, Format::Jpeg)),
     ("jxl", |data| picture::check(data, Format::JpegXl)),
     ("message", message::check),
@@ -36,6 +37,12 @@ pub const TARGETS: [(&str, Body); 14] = [
     ("tiff", |data| picture::check(data, Format::Tiff)),
     ("webp", |data| picture::check(data, Format::WebP)),
 ];
+
+/// Checks a picture that may have codestreams.
+fn with_codestreams(data: &[u8], format: Format) {
+    picture::check(data, format);
+    codestream::check(data);
+}
 
 /// Does with an input what the target of this name does.
 ///

@@ -1,7 +1,9 @@
-//! What becomes of a task once the worker has answered.
+//! What becomes of what was lent once the worker has answered.
 
 use std::collections::hash_map::Entry;
+use std::path::Path;
 
+use super::worker::Loan;
 use super::{End, MAX_DECLINED, WorkerDevice};
 use crate::device::task::{Content, Task};
 use crate::fs::paths::Shown;
@@ -12,15 +14,19 @@ impl WorkerDevice {
     /// Passes on a slot that the worker has finished and that holds `content`; `unencoded`: why the worker did not encode it, if it should
     /// have.
     pub(super) fn done(&self, slot: SlotId, content: Content, unencoded: Option<&str>) -> Result<(), End> {
-        let mut task = self.returned(slot, |task| match (task.content, content) {
-            (Content::Pixels | Content::Planes(..), Content::Pixels) => true,
-            (Content::Compressed(_) | Content::Planes(..), Content::Encoded(bytes)) => {
-                bytes <= task.slot.bytes().len() as u64
+        let returned = self.returned(slot, |loan| match (loan, content) {
+            (Loan::Picture(Task { content: Content::Pixels | Content::Planes(..), .. }), Content::Pixels) => {
+                true
             }
+            (
+                Loan::Picture(Task { content: Content::Compressed(_) | Content::Planes(..), slot, .. }),
+                Content::Encoded(bytes),
+            ) => bytes <= slot.bytes().len() as u64,
             _ => false,
         })?;
+        let Loan::Picture(mut task) = returned else { return Ok(()) };
         if let Some(reason) = unencoded {
-            self.tell_once(&task, "encoded on the CPU", reason);
+            self.tell_once(task.input(), "encoded on the CPU", reason);
         }
         task.content = content;
         task.mark(Stage::Device);
@@ -28,16 +34,33 @@ impl WorkerDevice {
         Ok(())
     }
 
+    /// Passes on the samples of a codestream, which are in its slot.
+    pub(super) fn decoded(&self, slot: SlotId) -> Result<(), End> {
+        if let Loan::Codestream(task) = self.returned(slot, |loan| matches!(loan, Loan::Codestream(_)))? {
+            self.link.lock().decoded += 1;
+            task.pass_on();
+        }
+        Ok(())
+    }
+
     /// Passes on a slot whose content the worker leaves to others; `in_a_row`: how many slots of pixels it has left so since it last
     /// completed a picture.
     pub(super) fn declined(&self, slot: SlotId, reason: &str, in_a_row: &mut u32) -> Result<(), End> {
-        let task = self.returned(slot, |_| true)?;
-        let is_file = matches!(task.content, Content::Compressed(_));
+        let loan = self.returned(slot, |_| true)?;
+        let is_pixels =
+            matches!(&loan, Loan::Picture(task) if !matches!(task.content, Content::Compressed(_)));
         if !reason.is_empty() {
-            let what = if is_file { "decoded on the CPU" } else { "left to other devices" };
-            self.tell_once(&task, what, reason);
+            let what = if is_pixels { "left to other devices" } else { "decoded on the CPU" };
+            self.tell_once(loan.input(), what, reason);
         }
-        if is_file {
+        let task = match loan {
+            Loan::Codestream(task) => {
+                task.decline();
+                return Ok(());
+            }
+            Loan::Picture(task) => task,
+        };
+        if !is_pixels {
             task.decline();
             return Ok(());
         }
@@ -50,27 +73,29 @@ impl WorkerDevice {
     }
 
     /// Reports a picture that the worker leaves to others, and why; only the first for each `what`, which says who does it.
-    fn tell_once(&self, task: &Task, what: &'static str, reason: &str) {
+    fn tell_once(&self, input: &Path, what: &'static str, reason: &str) {
         if self.link.lock().worker.as_mut().is_some_and(|worker| !worker.told.insert(what)) {
             return;
         }
-        self.note(&format!("{} and similar pictures are {what}: {reason}", Shown(task.input())), false);
+        self.note(&format!("{} and similar pictures are {what}: {reason}", Shown(input)), false);
     }
 
     /// Takes back a slot that the worker has answered. One of which it says what cannot be stays lent: the worker may still write to it.
-    fn returned(&self, slot: SlotId, can_be: impl FnOnce(&Task) -> bool) -> Result<Task, End> {
+    fn returned(&self, slot: SlotId, can_be: impl FnOnce(&Loan) -> bool) -> Result<Loan, End> {
         let mut state = self.link.lock();
         let worker = state.worker.as_mut();
         let Some(Entry::Occupied(lent)) = worker.map(|worker| worker.lent.entry(slot)) else {
             return Err(End::Failed(format!("its worker returned slot {slot}, which it did not have")));
         };
-        if !can_be(&lent.get().task) {
+        if !can_be(&lent.get().loan) {
             return Err(End::Failed(format!("its worker did something else with slot {slot}")));
         }
-        let task = lent.remove().task;
+        let loan = lent.remove().loan;
         state.note_use(self.args.lanes);
         drop(state);
-        self.pool.take_back(self.id, 1);
-        Ok(task)
+        if let Loan::Picture(_) = loan {
+            self.pool.take_back(self.id, 1);
+        }
+        Ok(loan)
     }
 }

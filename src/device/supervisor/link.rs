@@ -25,6 +25,8 @@ pub(super) struct Lives {
     pub(super) closing: bool,
     pub(super) worker: Option<Worker>,
     pub(super) health: Health,
+    /// How many codestreams it decoded.
+    pub(super) decoded: u64,
     /// How often it failed and was tried again.
     pub(super) failures: u64,
     /// How often it failed since it last completed a picture.

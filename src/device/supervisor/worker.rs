@@ -1,16 +1,17 @@
-//! A worker process as its supervisor sees it: the socket, and the tasks lent to the worker.
+//! A worker process as its supervisor sees it: the socket, and what is lent to the worker.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::device::task::{Content, Task};
+use crate::device::task::{CodestreamTask, Content, Task};
 use crate::device::worker::protocol::{Channel, ToWorker};
-use crate::slot::SlotId;
+use crate::slot::{Slot, SlotId};
 use lanes::Order;
 
 /// A running worker.
@@ -21,16 +22,67 @@ pub(super) struct Worker {
     pub(super) deaf: bool,
     /// The generation of the memory that the worker has mapped for each slot.
     pub(super) mapped: HashMap<SlotId, u64>,
-    /// The tasks lent to it. Nobody else reads or writes their slots meanwhile.
+    /// What is lent to it. Nobody else reads or writes these slots meanwhile.
     pub(super) lent: HashMap<SlotId, Lent>,
     /// What it has left to others that has been reported.
     pub(super) told: HashSet<&'static str>,
 }
 
-/// A task lent to a worker.
+/// What is lent to a worker, until when.
 pub(super) struct Lent {
-    pub(super) task: Task,
+    pub(super) loan: Loan,
     pub(super) deadline: Instant,
+}
+
+/// What is lent to a worker.
+pub(super) enum Loan {
+    /// To be equalized, and perhaps decoded or encoded.
+    Picture(Task),
+    /// To be decoded for a thread that waits.
+    Codestream(CodestreamTask),
+}
+
+impl Loan {
+    pub(super) fn slot(&self) -> &Slot {
+        match self {
+            Self::Picture(task) => &task.slot,
+            Self::Codestream(task) => &task.slot,
+        }
+    }
+
+    pub(super) fn input(&self) -> &Path {
+        match self {
+            Self::Picture(task) => task.input(),
+            Self::Codestream(task) => task.input(),
+        }
+    }
+
+    /// Returns the bytes of its samples.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Picture(task) => task.layout.bytes(),
+            Self::Codestream(task) => task.codestream.decoded_bytes(),
+        }
+    }
+
+    /// Returns what the worker is to do.
+    fn message(&self) -> ToWorker {
+        let slot = self.slot().id();
+        let task = match self {
+            Self::Picture(task) => task,
+            Self::Codestream(task) => return ToWorker::Decode { slot, codestream: task.codestream },
+        };
+        let (layout, byte_orders, order) = (task.layout, task.byte_orders, task.order);
+        match (task.content, order) {
+            (Content::Compressed(jpeg), Order::Equalize(operation)) => {
+                ToWorker::Recode { slot, jpeg, operation }
+            }
+            (Content::Planes(jpeg, planes), Order::Equalize(operation)) => {
+                ToWorker::Encode { slot, planes, jpeg, operation }
+            }
+            _ => ToWorker::Work { slot, layout, byte_orders, order },
+        }
+    }
 }
 
 impl Worker {
@@ -58,28 +110,18 @@ impl Worker {
         }
     }
 
-    /// Lends the task's slot to the worker.
+    /// Lends the slot of a loan to the worker.
     ///
     /// # Errors
     /// If the worker cannot be reached; its supervisor is about to find out.
-    pub(super) fn offer(&mut self, task: &Task) -> io::Result<()> {
-        let (slot, memory) = (task.slot.id(), task.slot.memory());
+    pub(super) fn offer(&mut self, loan: &Loan) -> io::Result<()> {
+        let (slot, memory) = (loan.slot().id(), loan.slot().memory());
         if self.mapped.get(&slot) != Some(&memory.generation) {
             let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
             self.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
             self.mapped.insert(slot, generation);
         }
-        let (layout, byte_orders, order) = (task.layout, task.byte_orders, task.order);
-        let message = match (task.content, order) {
-            (Content::Compressed(jpeg), Order::Equalize(operation)) => {
-                ToWorker::Recode { slot, jpeg, operation }
-            }
-            (Content::Planes(jpeg, planes), Order::Equalize(operation)) => {
-                ToWorker::Encode { slot, planes, jpeg, operation }
-            }
-            _ => ToWorker::Work { slot, layout, byte_orders, order },
-        };
-        self.send(&message, None)
+        self.send(&loan.message(), None)
     }
 }
 

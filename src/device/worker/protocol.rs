@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::slot::SlotId;
-use codec::CompressedJpeg;
+use codec::{Codestream, CompressedJpeg};
 use equalize::{ByteOrders, Layout, Operation};
 use lanes::{GpuInfo, Order};
 
@@ -70,6 +70,13 @@ pub enum ToWorker {
         /// How to equalize it.
         operation: Operation,
     },
+    /// The codestream at the start of the slot is to be replaced by its samples. The slot is the worker's until it answers.
+    Decode {
+        /// The slot.
+        slot: SlotId,
+        /// The codestream in it.
+        codestream: Codestream,
+    },
 }
 
 /// A message from a worker to the main process.
@@ -93,7 +100,12 @@ pub enum FromWorker {
         /// Why.
         reason: String,
     },
-    /// The content of the slot is left to others: a JPEG to the CPU, pixels to any other device. The slot's bytes are undefined, and it is
+    /// The slot holds the samples of a codestream and is the main process's again.
+    Decoded {
+        /// The slot.
+        slot: SlotId,
+    },
+    /// The content of the slot is left to others: a JPEG or a codestream to the CPU, pixels to any other device. The slot's bytes are undefined, and it is
     /// the main process's again.
     Declined {
         /// The slot.

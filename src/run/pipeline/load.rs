@@ -6,6 +6,7 @@ use std::mem;
 use super::masks::mask_of;
 use super::{Purpose, Run};
 use crate::config::{JpegChoice, PictureSettings, Settings};
+use crate::device::codestreams::DeviceDecoder;
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
@@ -15,7 +16,7 @@ use crate::picture::kind::kind_of;
 use crate::picture::luts::Luts;
 use crate::progress::timings::{Clock, Stage};
 use crate::run::together;
-use crate::slot::rates::{Class, Way};
+use crate::slot::rates::{Class, Decodable, Way};
 use crate::slot::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
@@ -179,16 +180,15 @@ impl Loader<'_> {
             return;
         };
         let (layout, format) = (opened.layout(), opened.format());
-        let is_compressed = self.compressed(opened).is_some();
-        let least = match is_compressed {
-            true => starts::least_time_of_jpeg(&layout),
-            false => starts::least_time(
-                [format, self.settings.target.format.unwrap_or(format)],
-                &layout,
-                operation.method,
-            ),
+        let (least, decodable) = if self.compressed(opened).is_some() {
+            (starts::least_time_of_jpeg(&layout), Decodable::Jpeg)
+        } else if let Some(coder) = opened.block_coder() {
+            (starts::least_time_of_codestream(&layout, coder), Decodable::Codestream)
+        } else {
+            let formats = [format, self.settings.target.format.unwrap_or(format)];
+            (starts::least_time(formats, &layout, operation.method), Decodable::Nothing)
         };
-        self.run.machine.rates.foresee(least, is_compressed);
+        self.run.machine.rates.foresee(least, decodable);
     }
 
     /// Returns what decides on the picture's device.
@@ -410,12 +410,12 @@ impl Loader<'_> {
         let _working = self.run.machine.cores.work();
         clock.mark(Stage::Slot);
         let (mut slots, content, decoded) = match empty {
-            EmptySlots::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, held, &work.attempts)?,
+            EmptySlots::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, held, work)?,
             EmptySlots::Planes(slot, jpeg) => {
                 let content = Content::Planes(jpeg, opened.planes_bytes() as u64);
-                self.decode(opened, slot.into(), content)?
+                self.decode(opened, slot.into(), content, work)?
             }
-            EmptySlots::Pixels(slots) => self.decode(opened, slots, Content::Pixels)?,
+            EmptySlots::Pixels(slots) => self.decode(opened, slots, Content::Pixels, work)?,
         };
         if let Pass::Apply(tables, _) = &work.pass {
             self.give_tables(&mut slots.whole, &decoded, tables)?;
@@ -477,7 +477,7 @@ impl Loader<'_> {
         mut slot: Slot,
         jpeg: CompressedJpeg,
         held: &Held,
-        attempts: &Attempts,
+        work: &QueuedJob,
     ) -> Result<Filled, PictureError> {
         match opened.pass_on(slot.bytes_mut()) {
             Ok(decoded) => {
@@ -486,14 +486,23 @@ impl Loader<'_> {
             }
             Err(opened) => {
                 drop(slot);
-                let slots = self.take_slots(&opened, held, attempts)?;
-                self.decode(*opened, slots, Content::Pixels)
+                let slots = self.take_slots(&opened, held, &work.attempts)?;
+                self.decode(*opened, slots, Content::Pixels, work)
             }
         }
     }
 
     /// Decodes a picture into its slots, as this content.
-    fn decode(&self, opened: Opened<'_>, mut slots: Slots, content: Content) -> Result<Filled, PictureError> {
+    fn decode(
+        &self,
+        opened: Opened<'_>,
+        mut slots: Slots,
+        content: Content,
+        work: &QueuedJob,
+    ) -> Result<Filled, PictureError> {
+        let (machine, attempts, input) = (self.run.machine, &work.attempts, &work.job.input);
+        let decoder = DeviceDecoder { machine, attempts, input };
+        let opened = opened.with_decoder(&decoder);
         // The CPU's lanes would convert byte orders no faster than the codecs do, and this process does not convert any.
         let is_for_worker = !slots.whole.memory().is_private() && self.order != Order::Nothing;
         let opened = if is_for_worker { opened.keep_byte_orders() } else { opened };

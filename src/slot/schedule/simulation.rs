@@ -267,6 +267,8 @@ impl Machine {
             encodes: false,
             takes_pixels: true,
             decodes: false,
+            decodes_codestreams: false,
+            free_codestream: 0,
             free_compressed: 0,
             fresh_compressed: 0,
             filling: 0,

@@ -8,7 +8,7 @@ mod jpegs;
 
 use std::time::Duration;
 
-use codec::Format;
+use codec::{BlockCoder, Format};
 use equalize::{Depth, Layout, Method};
 use jpegs::Jpegs;
 
@@ -40,6 +40,12 @@ const WORTH_A_GPU: f64 = 1.0 / 3.0;
 /// of samples in a format without compression, where a GPU pays.
 const JPEG_PIXEL: f64 = 7.0;
 const PLAIN_BYTE: f64 = 2.0;
+
+/// The same per pixel of JPEG 2000, most of which is decoding.
+const CODESTREAM_PIXEL: f64 = 60.0;
+
+/// So long that a GPU pays for a single one.
+const NEVER: Duration = Duration::from_secs(3600);
 
 /// The same per byte of a JPEG's file. A photograph has six pixels in it, or more.
 const JPEG_BYTE: f64 = 6.0 * JPEG_PIXEL;
@@ -100,6 +106,14 @@ pub fn most_lanes(gpus: usize, cores: usize) -> usize {
 /// Returns the least that the cores take for a JPEG that a GPU could decode.
 pub fn least_time_of_jpeg(layout: &Layout) -> Duration {
     Duration::from_nanos((JPEG_PIXEL * layout.pixels() as f64) as u64)
+}
+
+/// Returns the least that the cores take for a picture in JPEG 2000; a long time for one that they cannot decode.
+pub fn least_time_of_codestream(layout: &Layout, coder: BlockCoder) -> Duration {
+    match coder {
+        BlockCoder::Usual => Duration::from_nanos((CODESTREAM_PIXEL * layout.pixels() as f64) as u64),
+        BlockCoder::HighThroughput => NEVER,
+    }
 }
 
 /// Returns the least that the cores take for a picture that is read and written in these formats, if its pixels are known to be worth a GPU;

@@ -133,6 +133,7 @@ pub(super) mod tests {
             driver_cuda: 12040,
             driver: Some("550.1".into()),
             nvjpeg: None,
+            nvjpeg2000: None,
             refused: None,
         };
         let rungs = vec![

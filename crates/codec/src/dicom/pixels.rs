@@ -10,7 +10,7 @@ use crate::jpeg::{self, Embedded};
 use crate::mapped::{BAND, Rows};
 use crate::reader::resize;
 use crate::samples::swap_bytes;
-use crate::{CodecError, jpeg2000};
+use crate::{CodecError, CodestreamDecoder, jpeg2000};
 
 /// A frame that can be read row by row.
 pub(super) struct Frame<'f> {
@@ -57,12 +57,12 @@ impl<'f> Frame<'f> {
         Ok(Self { description, photometric, planar, swapped, stored })
     }
 
-    /// Decompresses a frame.
+    /// Decompresses a frame, which a `decoder` may do if it is a codestream.
     pub(super) fn decompressed(
         description: &'f Description,
         data: &Data<'_>,
-        fragments: &Fragments,
-        frame: u32,
+        (fragments, frame): (&Fragments, u32),
+        decoder: Option<&dyn CodestreamDecoder>,
     ) -> Result<Self, CodecError> {
         let stream = fragments.load(data, frame)?;
         let mut pixels = Vec::new();
@@ -101,8 +101,8 @@ impl<'f> Frame<'f> {
                 }
                 None => return Err(malformed("its compressed pixels are no JPEG")),
             },
-            Compression::Jpeg2000 => {
-                jpeg2000::decode(stream, size, samples, bytes, &mut pixels).map_err(of_stream)?;
+            Compression::Jpeg2000 | Compression::HighThroughput => {
+                jpeg2000::decode(stream, size, samples, bytes, decoder, &mut pixels).map_err(of_stream)?;
             }
         }
         if description.compression != Compression::Rle && !description.may_have_overlays {
@@ -337,7 +337,7 @@ pub(super) fn decoder_bytes(description: &Description, compressed: u64) -> u64 {
         Compression::None | Compression::Rle => 0,
         Compression::Jpeg | Compression::JpegLs => 3 * samples,
         // The stream may be copied, to find out where its packets end.
-        Compression::Jpeg2000 => jpeg2000::most_bytes(samples) + compressed,
+        Compression::Jpeg2000 | Compression::HighThroughput => jpeg2000::most_bytes(samples) + compressed,
     }
 }
 

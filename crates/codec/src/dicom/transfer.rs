@@ -17,6 +17,8 @@ pub(super) enum Compression {
     Jpeg,
     JpegLs,
     Jpeg2000,
+    /// JPEG 2000 of high throughput.
+    HighThroughput,
 }
 
 /// What is known from a transfer syntax.
@@ -51,8 +53,9 @@ impl Transfer {
             Some("4.81") => (Compression::JpegLs, true),
             Some("4.90") => (Compression::Jpeg2000, false),
             Some("4.91") => (Compression::Jpeg2000, true),
+            Some("4.201" | "4.202") => (Compression::HighThroughput, false),
+            Some("4.203") => (Compression::HighThroughput, true),
             Some("1.98") => (Compression::None, false),
-            Some("4.201" | "4.202" | "4.203") => return Err(refused("high-throughput JPEG 2000")),
             Some("4.92" | "4.93") => return Err(refused("JPEG 2000 of several components at once")),
             Some("4.110" | "4.111" | "4.112") => return Err(refused("JPEG XL")),
             Some(video) if video.starts_with("4.10") || video.starts_with("7.") => {

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use hayro_jpeg2000::{ColorSpace, DecodedImage, Image};
 
-use super::{SETTINGS, Size, decoder_bytes, find, with_decoded};
+use super::{SETTINGS, Size, block_coder, decoder_bytes, find, is_decoded_elsewhere, with_decoded};
 use crate::decode::{Decode, Describe, Wanted};
 use crate::metadata::{Metadata, MetadataBytes};
 use crate::samples::rescale;
 use crate::stated::Stated;
-use crate::{CodecError, Format, Limits, MemoryNeeds, Native, Other, Payload};
+use crate::{BlockCoder, CodecError, CodestreamDecoder, Format, Limits, MemoryNeeds, Native, Other, Payload};
 use equalize::{Depth, Layout, Pixel};
 
 /// The most tiles (T.800, A.4.2).
@@ -18,6 +18,12 @@ const MAX_TILES: u64 = 65535;
 
 /// The most components of a picture that is read: red, green, blue and alpha, or three of a palette.
 const MAX_COMPONENTS: usize = 4;
+
+/// What says how components are to be shown otherwise than in their order: a palette, a map to it, and the kinds of channels.
+const REARRANGED: [&[u8; 4]; 3] = [b"pclr", b"cmap", b"cdef"];
+
+/// The enumerated colour spaces of samples that are shown as they are: sRGB and gray.
+const SHOWN_AS_THEY_ARE: [u32; 2] = [16, 17];
 
 const CONVERT: &str = "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)";
 
@@ -30,6 +36,10 @@ struct Source<'a> {
     icc: Option<Vec<u8>>,
     /// The most that the decoder takes.
     decoder_bytes: u64,
+    /// Where the codestream begins, and what it says of itself.
+    codestream: (usize, Size),
+    /// Whether its components are the channels of the picture.
+    is_direct: bool,
 }
 
 /// Changes a file so that the decoder takes it for what it is: see [`super::mend`].
@@ -72,9 +82,8 @@ fn box_at(bytes: &[u8], at: usize) -> Option<([u8; 4], Range<usize>)> {
 
 /// Returns how many channels the components are mapped to by a palette's box.
 fn mapped_channels(bytes: &[u8]) -> usize {
-    let headers = boxes(bytes).filter(|(kind, _)| kind == b"jp2h").map(|(_, place)| &bytes[place]);
-    let maps = headers.flat_map(boxes).filter(|(kind, _)| kind == b"cmap");
-    maps.map(|(_, place)| place.len() / 4).max().unwrap_or(0)
+    let maps = header_boxes(bytes).filter(|(kind, _)| kind == b"cmap");
+    maps.map(|(_, content)| content.len() / 4).max().unwrap_or(0)
 }
 
 /// Returns a file without what is behind its last box, if that is none: no box has such a type.
@@ -116,6 +125,10 @@ impl<'a> Source<'a> {
         if size.is_subsampled {
             return Err(CodecError::unsupported("a JPEG 2000 with subsampled components", CONVERT));
         }
+        let is_direct = is_direct(bytes, start);
+        if block_coder(&bytes[start..]) == BlockCoder::HighThroughput {
+            return Self::high_throughput(bytes, (start, size), is_direct);
+        }
         let image = Image::new(bytes, &SETTINGS).map_err(malformed)?;
         let (channels, icc) = match image.color_space() {
             ColorSpace::Gray => (1, None),
@@ -136,8 +149,81 @@ impl<'a> Source<'a> {
         let stated = (!has_palette).then(|| Stated::spread(size.bits));
         let channels = mapped_channels(bytes).max(pixel.channels());
         let decoder_bytes = decoder_bytes(&bytes[start..], &size, channels);
-        Ok(Self { bytes, layout: layout(&size, pixel), stated, icc, decoder_bytes })
+        let is_direct = is_direct && pixel.channels() == size.components && !pixel.has_alpha();
+        let layout = layout(&size, pixel);
+        Ok(Self { bytes, layout, stated, icc, decoder_bytes, codestream: (start, size), is_direct })
     }
+
+    /// Describes what only a device decodes.
+    fn high_throughput(
+        bytes: &'a [u8],
+        codestream: (usize, Size),
+        is_direct: bool,
+    ) -> Result<Self, CodecError> {
+        let size = &codestream.1;
+        let pixel = match size.components {
+            1 if is_direct => Pixel::Gray,
+            3 if is_direct => Pixel::Rgb,
+            _ => return Err(only_on_gpu()),
+        };
+        let (layout, stated, icc) = (layout(size, pixel), Some(Stated::spread(size.bits)), profile(bytes));
+        Ok(Self { bytes, layout, stated, icc, decoder_bytes: 0, codestream, is_direct })
+    }
+
+    /// Has a device decode the picture into the slot, if it can.
+    fn is_decoded_elsewhere(&self, decoder: Option<&dyn CodestreamDecoder>, slot: &mut [u8]) -> bool {
+        let (start, size) = &self.codestream;
+        let bytes = self.layout.depth.bytes();
+        if !self.is_direct || !is_decoded_elsewhere(&self.bytes[*start..], size, bytes, decoder, slot) {
+            return false;
+        }
+        let most = (1 << size.bits) - 1;
+        match self.layout.depth {
+            Depth::Eight if size.bits < 8 => {
+                slot.iter_mut().for_each(|to| *to = rescale(u32::from(*to), most, 255) as u8);
+            }
+            Depth::Sixteen if size.bits < 16 => slot.as_chunks_mut::<2>().0.iter_mut().for_each(|to| {
+                let level = u32::from(u16::from_le_bytes(*to));
+                *to = (rescale(level, most, 65_535) as u16).to_ne_bytes();
+            }),
+            Depth::Eight | Depth::Sixteen => {}
+        }
+        true
+    }
+}
+
+/// Returns whether the components of a file whose codestream begins at `start` are gray, or red, green and blue, in this order.
+fn is_direct(bytes: &[u8], start: usize) -> bool {
+    if start == 0 {
+        return true;
+    }
+    let headers: Vec<([u8; 4], &[u8])> = header_boxes(bytes).collect();
+    let colours = headers.iter().filter(|(kind, _)| kind == b"colr").map(|(_, content)| *content);
+    let is_shown = |content: &[u8]| match *content {
+        [1, _, _, a, b, c, d, ..] => SHOWN_AS_THEY_ARE.contains(&u32::from_be_bytes([a, b, c, d])),
+        [2, _, _, ..] => true,
+        _ => false,
+    };
+    let is_rearranged = headers.iter().any(|(kind, _)| REARRANGED.contains(&kind));
+    !is_rearranged && colours.clone().count() == 1 && colours.into_iter().all(is_shown)
+}
+
+/// Returns the boxes that describe the picture.
+fn header_boxes(bytes: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+    let headers = boxes(bytes).filter(|(kind, _)| kind == b"jp2h").map(|(_, place)| &bytes[place]);
+    headers.flat_map(|header| boxes(header).map(move |(kind, place)| (kind, &header[place])))
+}
+
+/// Returns the ICC profile of a file.
+fn profile(bytes: &[u8]) -> Option<Vec<u8>> {
+    header_boxes(bytes).find_map(|(kind, content)| match content {
+        [2, _, _, profile @ ..] if kind == *b"colr" => Some(profile.to_vec()),
+        _ => None,
+    })
+}
+
+fn only_on_gpu() -> CodecError {
+    CodecError::unsupported("a high-throughput JPEG 2000", super::ON_GPU)
 }
 
 impl Describe for Source<'_> {
@@ -153,6 +239,10 @@ impl Describe for Source<'_> {
         MetadataBytes { native: 0, carried: self.icc.as_ref().map_or(0, Vec::len) as u64 }
     }
 
+    fn block_coder(&self) -> Option<BlockCoder> {
+        Some(block_coder(&self.bytes[self.codestream.0..]))
+    }
+
     fn heap_bytes(&self) -> u64 {
         // The file may be copied, to find out where its packets end, and the decoder copies what it decodes.
         self.decoder_bytes.saturating_add(2 * self.bytes.len() as u64)
@@ -160,9 +250,15 @@ impl Describe for Source<'_> {
 }
 
 impl Decode for Source<'_> {
-    fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let Self { bytes, layout, icc, .. } = *self;
-        with_decoded(bytes, |decoded| take(decoded, &layout, slot)).map_err(malformed)??;
+    fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
+        let is_decoded = self.is_decoded_elsewhere(wanted.decoder, slot);
+        let Self { bytes, layout, icc, codestream: (start, _), .. } = *self;
+        if !is_decoded && block_coder(&bytes[start..]) == BlockCoder::HighThroughput {
+            return Err(only_on_gpu());
+        }
+        if !is_decoded {
+            with_decoded(bytes, |decoded| take(decoded, &layout, slot)).map_err(malformed)??;
+        }
         let metadata = Metadata { icc, ..Metadata::default() };
         Ok(Payload { layout, metadata, native: Native::Other(Other::default()), mapped: None })
     }

@@ -1,7 +1,7 @@
 //! Stands in for JPEG 2000 in a build without its feature: files are refused, and so are frames of DICOM.
 
 use crate::decode::Decode;
-use crate::{CodecError, Format, Limits};
+use crate::{CodecError, Codestream, CodestreamDecoder, Format, Limits};
 
 const LEFT_OUT: CodecError = CodecError::LeftOut { format: Format::Jpeg2000, feature: "jpeg2000" };
 
@@ -9,8 +9,18 @@ pub(super) fn open(_: &[u8], _: &Limits) -> Result<Box<dyn Decode>, CodecError> 
     Err(LEFT_OUT)
 }
 
-#[cfg(feature = "dicom")]
-pub(super) fn decode(_: Vec<u8>, _: (u32, u32), _: usize, _: usize, _: &mut [u8]) -> Result<(), CodecError> {
+pub(super) fn decode(
+    _: Vec<u8>,
+    _: (u32, u32),
+    _: usize,
+    _: usize,
+    _: Option<&dyn CodestreamDecoder>,
+    _: &mut [u8],
+) -> Result<(), CodecError> {
+    Err(LEFT_OUT)
+}
+
+pub fn decode_codestream(_: &Codestream, _: &[u8], _: &mut [u8]) -> Result<(), CodecError> {
     Err(LEFT_OUT)
 }
 

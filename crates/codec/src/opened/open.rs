@@ -136,6 +136,7 @@ impl<'a> Header<'a> {
             file_bytes,
             leaves: target.splits && (is_further || pages.is_some()),
             pages,
+            decoder: None,
         })
     }
 }

@@ -6,6 +6,7 @@ use super::driver::{self, Context, Device};
 use super::facts::describe;
 use super::kernels::Kernels;
 use super::nvjpeg::NvJpeg;
+use super::nvjpeg2000::NvJpeg2000;
 use crate::gpu_info::GpuInfo;
 use crate::lane::EngineError;
 use tracing::trace_span;
@@ -19,8 +20,9 @@ pub(crate) struct GpuEngine {
     pub(super) kernels: Kernels,
     /// Bytes of device memory that one lane may take.
     pub(super) lane_memory: u64,
-    /// Started on first use.
+    /// Each is started on first use.
     nvjpeg: OnceLock<Result<NvJpeg, String>>,
+    nvjpeg2000: OnceLock<Result<NvJpeg2000, String>>,
     pub(super) info: GpuInfo,
 }
 
@@ -43,7 +45,8 @@ impl GpuEngine {
         let context = Context::new(device)?;
         let share = driver::free_memory()? / 10 * 9 / MAX_LANES;
         let lane_memory = lane_memory.map_or(share, |bytes| bytes.min(share));
-        Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, nvjpeg: OnceLock::new(), info })
+        let (nvjpeg, nvjpeg2000) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, nvjpeg, nvjpeg2000, info })
     }
 
     /// Returns nvJPEG, started in the current context, which must be this engine's; or why it is unavailable.
@@ -51,6 +54,13 @@ impl GpuEngine {
         let open = || trace_span!("start nvJPEG").in_scope(|| NvJpeg::open(self.info.driver_cuda));
         let nvjpeg = self.nvjpeg.get_or_init(open);
         nvjpeg.as_ref().map_err(String::clone)
+    }
+
+    /// As [`GpuEngine::nvjpeg`], for nvJPEG2000.
+    pub(super) fn nvjpeg2000(&self) -> Result<&NvJpeg2000, String> {
+        let open = || trace_span!("start nvJPEG2000").in_scope(|| NvJpeg2000::open(self.info.driver_cuda));
+        let nvjpeg2000 = self.nvjpeg2000.get_or_init(open);
+        nvjpeg2000.as_ref().map_err(String::clone)
     }
 
     /// Opens the first GPU for a test, or reports that it is skipped.

@@ -5,7 +5,7 @@ use std::iter;
 use std::path::Path;
 
 use super::driver::{self, CudaError, Device};
-use super::nvjpeg;
+use super::{nvjpeg, nvjpeg2000};
 use crate::gpu_info::{GpuInfo, GpuList};
 use crate::lane::EngineError;
 use tracing::trace_span;
@@ -20,8 +20,17 @@ pub fn list() -> GpuList {
     let count = Device::count().map_err(text)?;
     (0..count)
         .map(|ordinal| Device::get(ordinal).and_then(|device| describe(device, ordinal)).map_err(text))
-        .map(|gpu| gpu.map(|gpu| GpuInfo { nvjpeg: Some(nvjpeg::version(gpu.driver_cuda)), ..gpu }))
+        .map(|gpu| gpu.map(with_libraries))
         .collect()
+}
+
+/// Adds which of NVIDIA's decoders there are for a GPU.
+fn with_libraries(gpu: GpuInfo) -> GpuInfo {
+    GpuInfo {
+        nvjpeg: Some(nvjpeg::version(gpu.driver_cuda)),
+        nvjpeg2000: Some(nvjpeg2000::version(gpu.driver_cuda)),
+        ..gpu
+    }
 }
 
 /// Returns the index that a GPU has in this process: the one with this UUID, if that is known. `usual`: its index where CUDA shows all GPUs,
@@ -54,6 +63,7 @@ pub(super) fn describe(device: Device, ordinal: u32) -> driver::Result<GpuInfo> 
         driver_cuda: driver::driver_version()?,
         driver: kernel_driver(),
         nvjpeg: None,
+        nvjpeg2000: None,
         refused,
     })
 }

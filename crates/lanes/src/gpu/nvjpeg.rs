@@ -12,8 +12,9 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::driver::{Address, Stream};
+use super::library::{Handle, Owned, Status};
 use codec::{JpegQuality, Sampling};
-use library::{Functions, Handle, Image, MAX_COMPONENTS, Status, load};
+use library::{Functions, Image, MAX_COMPONENTS, load};
 
 const BACKEND_DEFAULT: c_int = 0;
 const BACKEND_HARDWARE: c_int = 3;
@@ -159,22 +160,7 @@ impl NvJpeg {
         create: impl FnOnce(*mut Handle) -> Status,
         destroy: unsafe extern "C" fn(Handle) -> Status,
     ) -> Result<Owned> {
-        let mut handle = ptr::null_mut();
-        check(action, create(&raw mut handle))?;
-        Ok(Owned { handle, destroy })
-    }
-}
-
-/// An nvJPEG object, destroyed on drop.
-struct Owned {
-    handle: Handle,
-    destroy: unsafe extern "C" fn(Handle) -> Status,
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // SAFETY: created by the counterpart of this function, destroyed once. An error here stems from an earlier operation.
-        unsafe { (self.destroy)(self.handle) };
+        Owned::make(create, destroy).map_err(|status| JpegError { action, status })
     }
 }
 

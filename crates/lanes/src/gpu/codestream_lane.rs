@@ -1,0 +1,88 @@
+//! What decodes codestreams of JPEG 2000 on a GPU: by nvJPEG2000, from a slot and back into it.
+#![allow(unsafe_code)]
+
+use super::driver::{Buffer, CudaError, Event, Stream};
+use super::engine::GpuEngine;
+use super::equalizer::grow;
+use super::nvjpeg2000::{Decoder, Jpeg2000Error, NvJpeg2000};
+use crate::lane::{CodestreamLane, EngineError, LaneError};
+use codec::Codestream;
+
+/// A lane's share of device memory is divided by this to get the part of one of many decoders.
+const SHARE_OF_DECODER: u64 = 4;
+
+/// Bytes of device memory that nvJPEG2000 takes for a sample. Measured, rounded up.
+const BYTES_A_SAMPLE: u64 = 48;
+
+/// One of a GPU's decoders: several codestreams have to be under way at once to keep a GPU busy.
+pub(super) struct GpuCodestreamLane<'e> {
+    engine: &'e GpuEngine,
+    jpeg: &'e NvJpeg2000,
+    /// Made for the first codestream.
+    decoder: Option<Decoder<'e>>,
+    stream: Stream,
+    done: Event,
+    samples: Buffer,
+}
+
+impl<'e> GpuCodestreamLane<'e> {
+    pub(super) fn new(engine: &'e GpuEngine, jpeg: &'e NvJpeg2000) -> Result<Self, EngineError> {
+        engine.context.bind()?;
+        let (stream, done) = (Stream::new()?, Event::new()?);
+        Ok(Self { engine, jpeg, decoder: None, stream, done, samples: Buffer::default() })
+    }
+
+    /// Waits until the stream is through.
+    fn wait(&self) -> Result<(), CudaError> {
+        self.done.record(&self.stream)?;
+        self.done.wait()
+    }
+
+    fn decode_there(&mut self, slot: &mut [u8], codestream: &Codestream) -> Result<(), LaneError> {
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            none => none.insert(Decoder::new(self.jpeg)?),
+        };
+        let (samples, bytes) = (codestream.decoded_bytes(), &slot[..codestream.bytes as usize]);
+        // SAFETY: the slot is lent to this lane, which waits before anything else is done with it.
+        if !unsafe { decoder.parse(bytes, codestream)? } {
+            return Err(LaneError::Decline("nvJPEG2000 reads its header otherwise".to_owned()));
+        }
+        let at = grow(&mut self.samples, samples)?;
+        // SAFETY: the buffer is that large and this lane's own. Zeros, lest anything of another picture show where it should leave out samples.
+        unsafe {
+            self.stream.zero(at, samples)?;
+            decoder.decode(codestream, at, &self.stream)?;
+        }
+        // The codestream is read until then, where the samples go to.
+        self.wait()?;
+        // SAFETY: as above.
+        unsafe { self.stream.download(at, &mut slot[..samples as usize])? };
+        Ok(self.wait()?)
+    }
+}
+
+impl CodestreamLane for GpuCodestreamLane<'_> {
+    fn decode(&mut self, slot: &mut [u8], codestream: &Codestream) -> Result<(), LaneError> {
+        let room = self.engine.lane_memory / SHARE_OF_DECODER;
+        if codestream.samples().saturating_mul(BYTES_A_SAMPLE) > room {
+            return Err(LaneError::Full);
+        }
+        let result = self.decode_there(slot, codestream);
+        if let Err(LaneError::Full | LaneError::Decline(_)) = result {
+            // Of what it began, something may be in the stream; and others may need the memory.
+            self.wait()?;
+            self.decoder = None;
+        }
+        if let Err(LaneError::Full) = result {
+            self.samples = Buffer::default();
+        }
+        result
+    }
+}
+
+impl From<Jpeg2000Error> for LaneError {
+    fn from(error: Jpeg2000Error) -> Self {
+        if error.is_out_of_memory() { Self::Full } else { Self::Decline(error.to_string()) }
+    }
+}

@@ -1,0 +1,154 @@
+//! Finding NVIDIA's libraries and their functions. They are loaded on first use and stay loaded.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use libloading::Library;
+
+/// An opaque object of a library.
+pub(super) type Handle = *mut c_void;
+/// A result code: 0 is success.
+pub(super) type Status = c_int;
+/// A function that writes a number of a version.
+pub(super) type Property = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
+
+const MAJOR_VERSION: c_int = 0;
+const MINOR_VERSION: c_int = 1;
+
+/// The functions of a library that are called.
+pub(super) trait Functions: Sized + 'static {
+    /// Finds them.
+    ///
+    /// # Safety
+    /// The library must be theirs and stay loaded.
+    unsafe fn find(library: &Library) -> Result<Self, libloading::Error>;
+
+    /// Returns what tells the version of the library, and what tells that of its CUDA.
+    fn properties(&self) -> [Property; 2];
+}
+
+/// Declares a `Functions` of these functions, under the names that they have here; two of them are `property` and `cuda_property`.
+macro_rules! functions {
+    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
+        /// The functions that are called, under the names they have here.
+        pub(super) struct Functions {
+            $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> Status,)*
+        }
+
+        impl crate::gpu::library::Functions for Functions {
+            unsafe fn find(library: &libloading::Library) -> Result<Self, libloading::Error> {
+                // SAFETY: these are the functions' types in the library's header.
+                unsafe { Ok(Self { $($name: *library.get(concat!($symbol, "\0"))?,)* }) }
+            }
+
+            fn properties(&self) -> [crate::gpu::library::Property; 2] {
+                [self.property, self.cuda_property]
+            }
+        }
+    };
+}
+pub(super) use functions;
+
+/// Loads the first library of these names that a driver of this CUDA version (12040 is 12.4) can run; returns its functions and its version, or
+/// why there is none: `absent`, if no file has such a name.
+pub(super) fn load<F: Functions>(
+    names: &[&str],
+    absent: &str,
+    driver_cuda: u32,
+) -> Result<(&'static F, String), String> {
+    let mut reason = absent.to_owned();
+    for &name in names {
+        // SAFETY: loads NVIDIA's library as any program linked with it does; its initializers are safe to run.
+        let library = match unsafe { Library::new(name) } {
+            Ok(library) => library,
+            Err(error) => {
+                reason = unloadable(name, &error).unwrap_or(reason);
+                continue;
+            }
+        };
+        // SAFETY: the name says which library it is; it is never unloaded.
+        let found = unsafe { F::find(Box::leak(Box::new(library))) };
+        let functions = match found {
+            Ok(functions) => &*Box::leak(Box::new(functions)),
+            Err(error) => {
+                reason = format!("{name} lacks a function: {error}");
+                continue;
+            }
+        };
+        let [version, cuda] = functions.properties().map(version);
+        if cuda.0 > driver_cuda as c_int / 1000 {
+            reason = format!("{name} needs CUDA {}, which the installed driver does not support", cuda.0);
+            continue;
+        }
+        return Ok((functions, format!("{}.{}", version.0, version.1)));
+    }
+    Err(reason)
+}
+
+/// Returns the major and the minor number.
+fn version(property: Property) -> (c_int, c_int) {
+    let of = |which| {
+        let mut value = 0;
+        // SAFETY: writes one integer to the place given.
+        unsafe { property(which, &raw mut value) };
+        value
+    };
+    (of(MAJOR_VERSION), of(MINOR_VERSION))
+}
+
+/// Returns why a library that exists cannot be loaded, which nobody could guess; `None` for one that does not exist.
+fn unloadable(name: &str, error: &libloading::Error) -> Option<String> {
+    let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    let is_absent = text.starts_with(&format!("{name}: cannot open shared object file: No such file"));
+    (!is_absent).then(|| format!("{name} cannot be loaded: {text}"))
+}
+
+/// An object of a library, destroyed on drop.
+pub(super) struct Owned {
+    pub(super) handle: Handle,
+    destroy: unsafe extern "C" fn(Handle) -> Status,
+}
+
+impl Owned {
+    /// Makes an object by `create`, which writes its handle to the place given.
+    pub(super) fn make(
+        create: impl FnOnce(*mut Handle) -> Status,
+        destroy: unsafe extern "C" fn(Handle) -> Status,
+    ) -> Result<Self, Status> {
+        let mut handle = ptr::null_mut();
+        match create(&raw mut handle) {
+            0 => Ok(Self { handle, destroy }),
+            status => Err(status),
+        }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: created by the counterpart of this function, destroyed once. An error here stems from an earlier operation.
+        unsafe { (self.destroy)(self.handle) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn told(name: &str) -> Option<String> {
+        // SAFETY: nothing that could be loaded has such a name.
+        let Err(error) = (unsafe { Library::new(name) }) else { panic!("{name} is a library") };
+        unloadable(name, &error)
+    }
+
+    #[test]
+    fn a_library_that_is_there_and_cannot_be_loaded_is_told_of() {
+        assert_eq!(told("libnvjpeg.so.nowhere"), None);
+        assert_eq!(told("/nowhere/libnvjpeg.so"), None);
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[7; 5000]).unwrap();
+        let name = file.path().to_str().unwrap();
+        let told = told(name).unwrap();
+        assert!(told.starts_with(&format!("{name} cannot be loaded: ")) && told.contains("ELF"), "{told}");
+    }
+}
