@@ -107,7 +107,7 @@ impl Boxes {
     /// Returns the bytes of heap for making a picture so wide of such pixels.
     pub(crate) fn heap_bytes(width: u32, samples: u64) -> u64 {
         // Sums, counts, the first pixels, and means.
-        u64::from(width) * samples * 28
+        u64::from(width) * samples * 32
     }
 }
 
@@ -128,32 +128,32 @@ trait Average: Value + Send {
     fn widened(self) -> Self::Sum;
 
     /// Returns the mean of one or more samples with this sum: of integers, halves up.
-    fn mean(sum: Self::Sum, count: u32) -> Self;
+    fn mean(sum: Self::Sum, count: u64) -> Self;
 }
 
 macro_rules! averages_of_integers {
-    ($($type:ty: $sum:ty),*) => { $(
+    ($($type:ty),*) => { $(
         impl Average for $type {
-            type Sum = $sum;
+            type Sum = u64;
 
             #[inline(always)]
-            fn widened(self) -> $sum {
+            fn widened(self) -> u64 {
                 self.into()
             }
 
             #[inline(always)]
-            fn mean(sum: $sum, count: u32) -> Self {
-                let half = sum + <$sum>::from(count / 2);
+            fn mean(sum: u64, count: u64) -> Self {
+                let half = sum + count / 2;
                 // Boxes mostly have four pixels, and divisions take long.
                 if count.is_power_of_two() {
                     return (half >> count.trailing_zeros()) as Self;
                 }
-                ((2 * u64::from(sum) + u64::from(count)) / (2 * u64::from(count))) as Self
+                ((2 * sum + count) / (2 * count)) as Self
             }
         }
     )* };
 }
-averages_of_integers!(u8: u32, u16: u64);
+averages_of_integers!(u8, u16);
 
 macro_rules! averages_in_floats {
     ($($type:ty),*) => { $(
@@ -166,8 +166,8 @@ macro_rules! averages_in_floats {
             }
 
             #[inline(always)]
-            fn mean(sum: f64, count: u32) -> Self {
-                Self::nearest(sum / f64::from(count))
+            fn mean(sum: f64, count: u64) -> Self {
+                Self::nearest(sum / count as f64)
             }
         }
     )* };
@@ -185,7 +185,7 @@ struct SumsOf<V: Average> {
     rows: u32,
     sums: Vec<V::Sum>,
     /// Of each box how many samples of each kind count, unless all do.
-    counts: Vec<u32>,
+    counts: Vec<u64>,
     /// The first pixel of each box, unless all count.
     firsts: Vec<V>,
     /// The row that is added, if its samples do not lie in memory as such.
@@ -253,7 +253,7 @@ impl<V: Average> SumsOf<V> {
                     if counts || Some(at) == alpha {
                         self.sums[number as usize * samples + at] += sample.widened();
                     }
-                    self.counts[number as usize * samples + at] += u32::from(counts);
+                    self.counts[number as usize * samples + at] += u64::from(counts);
                 }
             }
         }
@@ -277,8 +277,8 @@ impl<V: Average> SumsOf<V> {
     }
 
     /// Returns the pixels of a box.
-    fn area(&self, number: u32) -> u32 {
-        self.rows * (self.columns.end(number) - self.columns.start(number))
+    fn area(&self, number: u32) -> u64 {
+        u64::from(self.rows) * u64::from(self.columns.end(number) - self.columns.start(number))
     }
 }
 
@@ -392,6 +392,13 @@ mod tests {
         let (mut boxes, mut made) = (Boxes::new(pixels, Cut::of(from, to), 0), Vec::new());
         samples.chunks_exact(samples.len() / from.1 as usize).for_each(|row| boxes.add(row, &mut made));
         made
+    }
+
+    #[test]
+    fn a_box_may_be_the_whole_of_a_large_picture() {
+        let white = vec![255; 5000 * 5000];
+        assert_eq!(smaller(GRAY, (5000, 5000), (1, 1), &white), [255]);
+        assert_eq!(smaller(Pixels { no_data: Some(0.0), ..GRAY }, (5000, 5000), (1, 1), &white), [255]);
     }
 
     fn bytes<V: Value>(samples: &[V]) -> Vec<u8> {
