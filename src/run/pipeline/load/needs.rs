@@ -1,0 +1,142 @@
+//! What a picture needs: how much memory, and which slots.
+
+use super::Loader;
+use crate::config::JpegChoice;
+use crate::device::task::Pass;
+use crate::picture::boxes::Divided;
+use crate::slot::rates::{Class, Decodable};
+use crate::slot::schedule::{Attempts, Request, starts};
+use crate::slot::{Held, Needs, Room, Slot, SlotError, Slots};
+use codec::{CodecError, CompressedJpeg, MemoryNeeds, Opened};
+use equalize::{Layout, planes};
+use lanes::Order;
+use tracing::trace_span;
+
+/// The slot or slots of a picture, before they are filled.
+pub(super) enum EmptySlots {
+    /// For its pixels, which the CPU decodes.
+    Pixels(Slots),
+    /// For its planes, which the CPU decodes and a device encodes.
+    Planes(Slot, CompressedJpeg),
+    /// For its file, which a device decodes.
+    Compressed(Slot, CompressedJpeg),
+}
+
+impl Loader<'_> {
+    /// Returns what a device has to know to do the picture alone, if a device may do it.
+    pub(super) fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
+        let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
+        if wanted { opened.compressed(&self.settings.target) } else { None }
+    }
+
+    /// Waits for the slots of a picture. Which ones it gets decides whether the CPU or a device decodes and encodes it.
+    pub(super) fn take_empty(
+        &self,
+        opened: &Opened<'_>,
+        held: &Held,
+        attempts: &Attempts,
+    ) -> Result<EmptySlots, SlotError> {
+        let Some(jpeg) = self.compressed(opened) else {
+            return self.take_slots(opened, held, attempts).map(EmptySlots::Pixels);
+        };
+        let request = self.request(opened, attempts);
+        let needs = Needs {
+            pixels: self.bytes_of_pixels(opened),
+            behind: (opened.planes_bytes() - opened.slot_bytes()) as u64 + jpeg.bytes,
+            // The encoder of the planes reads the file once more.
+            aside: self.bytes_aside(opened) + jpeg.bytes,
+            compressed: jpeg.slot_bytes(),
+            compressed_aside: opened.metadata_heap_bytes(),
+        };
+        let insist = self.run.settings.jpeg == JpegChoice::Gpu;
+        let _span = trace_span!("wait for a slot").entered();
+        Ok(match self.run.machine.pool.take_either(needs, held.bytes(), request, insist)? {
+            Room::Pixels(slot) => EmptySlots::Pixels(slot.into()),
+            Room::Planes(slot) => EmptySlots::Planes(slot, jpeg),
+            Room::Compressed(slot) => EmptySlots::Compressed(slot, jpeg),
+        })
+    }
+
+    /// Notes what the picture is going to take, for those who decide whether GPUs start.
+    pub(super) fn foresee(&self, opened: &Opened<'_>) {
+        let (Order::Equalize(operation) | Order::EqualizeFrames { operation, .. } | Order::Apply(operation)) =
+            self.order
+        else {
+            return;
+        };
+        let (layout, format) = (opened.layout(), opened.format());
+        let (least, decodable) = if self.compressed(opened).is_some() {
+            (starts::least_time_of_jpeg(&layout), Decodable::Jpeg)
+        } else if let Some(coder) = opened.block_coder() {
+            (starts::least_time_of_codestream(&layout, coder), Decodable::Codestream)
+        } else {
+            let formats = [format, self.settings.target.format.unwrap_or(format)];
+            (starts::least_time(formats, &layout, operation.method), Decodable::Nothing)
+        };
+        self.run.machine.rates.foresee(least, decodable);
+    }
+
+    /// Returns what decides on the picture's device.
+    fn request<'r>(&self, opened: &Opened<'_>, attempts: &'r Attempts) -> Request<'r> {
+        let class = Class::new(opened.format(), &opened.layout());
+        Request { attempts, worth: self.run.machine.rates.worth(class) }
+    }
+
+    /// Waits for slots for the pixels of a picture.
+    pub(super) fn take_slots(
+        &self,
+        opened: &Opened<'_>,
+        held: &Held,
+        attempts: &Attempts,
+    ) -> Result<Slots, SlotError> {
+        let (bytes, aside, held) = (self.bytes_of_pixels(opened), self.bytes_aside(opened), held.bytes());
+        match planes::layout(&opened.layout()).filter(|_| self.run.settings.split_channels) {
+            Some(plane) => {
+                self.run.machine.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), held, attempts)
+            }
+            None => {
+                let request = self.request(opened, attempts);
+                self.run.machine.pool.take(bytes, aside, held, request).map(Slots::from)
+            }
+        }
+    }
+
+    /// Returns the bytes that the decoder and the devices need in the slot of a picture.
+    pub(super) fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
+        self.order.slot_bytes(&opened.layout()).max((self.lead(opened) + opened.slot_bytes()) as u64)
+    }
+
+    /// Bytes that decoder and lane need beside the slot.
+    pub(super) fn bytes_aside(&self, opened: &Opened<'_>) -> u64 {
+        opened.heap_bytes() + self.scratch_bytes(&opened.layout())
+    }
+
+    /// Bytes that lanes need for a picture beside its slot, and the tables of the boxes that its stack is divided into.
+    pub(super) fn scratch_bytes(&self, layout: &Layout) -> u64 {
+        let boxes = match self.order {
+            Order::Nothing => self.divided.volume(layout, &self.settings.operation),
+            _ => None,
+        };
+        self.order.scratch_bytes(layout) + boxes.map_or(0, |boxes| boxes.table_bytes())
+    }
+
+    /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
+    pub(super) fn lead(&self, opened: &Opened<'_>) -> usize {
+        if self.order.needs_pixels_alone() { opened.lead() } else { 0 }
+    }
+
+    /// Has an error about a picture's size name `--memory` too, if that would be in its way next.
+    pub(super) fn with_memory(&self, error: CodecError) -> CodecError {
+        let (_, allowed) = self.run.machine.pool.memory();
+        error.within_memory(allowed, |needs| self.bytes_of_needs(needs))
+    }
+
+    /// Returns the bytes of memory that a picture with these needs takes in all.
+    fn bytes_of_needs(&self, needs: &MemoryNeeds) -> u64 {
+        let divided = needs.height_of_bands.map_or(Divided::Pages(1), |height| Divided::Bands { height });
+        let pass = if needs.height_of_bands.is_some() { Pass::Count } else { Pass::Only };
+        let this = Self { order: self.run.order_of(self.settings, &pass, divided), divided, ..*self };
+        let behind = this.order.slot_bytes(&needs.layout).saturating_sub(needs.layout.bytes());
+        needs.bytes.saturating_add(behind).saturating_add(this.scratch_bytes(&needs.layout))
+    }
+}
