@@ -14,10 +14,11 @@ use super::samples::drop_last;
 use super::{CodecError, LevelCount, pixels_of};
 use equalize::{Layout, Pixel};
 
+mod average;
 mod form;
-mod half;
+pub(crate) mod half;
 mod hidden;
-mod kind;
+pub(crate) mod kind;
 mod mapping;
 mod means;
 mod survey;
@@ -25,10 +26,14 @@ mod to_levels;
 mod to_samples;
 mod without_data;
 
+#[cfg(feature = "zarr")]
+pub(super) use average::Average;
 pub(super) use form::{Alpha, Form, NoData};
 use hidden::Hidden;
 pub(super) use kind::Kind;
 use kind::Value;
+#[cfg(feature = "zarr")]
+pub(super) use kind::with_values;
 use mapping::Mapping;
 pub(super) use means::{Boxes, Cut, Pixels};
 use to_levels::survey;

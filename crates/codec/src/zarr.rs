@@ -170,7 +170,8 @@ impl Image {
             return Err(unsupported(format!("an OME-Zarr image of {width}x{height} pixels")));
         };
         let bytes = u64::from(width) * u64::from(height) * base.kind.bytes() as u64;
-        limits.check(&Layout { width, height, pixel: Pixel::Gray, depth: base.kind.depth() }, bytes)?;
+        let plane = Layout { width, height, pixel: Pixel::Gray, depth: base.kind.depth() };
+        limits.check(&plane, bytes, || None)?;
         if target.eight_bit && base.kind != Kind::Unsigned8 && base.kind != Kind::Signed8 {
             let what = "8-bit samples in the place of others, of which its metadata tell";
             return Err(CodecError::cannot_represent(Format::Zarr, what, "leave --depth out for it"));

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 /// A float of 16 bits, as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
-pub(super) struct Half(pub(super) u16);
+pub(crate) struct Half(pub(super) u16);
 
 /// Bits of the fraction.
 const FRACTION: u32 = 10;

@@ -41,7 +41,7 @@ macro_rules! with_values {
         }
     };
 }
-pub(super) use with_values;
+pub(crate) use with_values;
 
 impl Kind {
     /// Returns the bytes of a sample.
@@ -102,7 +102,7 @@ impl Kind {
 }
 
 /// A sample of one of the types.
-pub(super) trait Value: Pod {
+pub(crate) trait Value: Pod {
     /// The levels that stand for the samples.
     type Level: Level;
     /// The most by which a number that was rounded to this type differs from it, as a share of it.
@@ -142,7 +142,7 @@ integers!(i8: u8, i16: u16, u8: u8, u16: u16, i32: u16, i64: u16, u32: u16, u64:
 /// An unsigned integer of 24 bits in native byte order.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(transparent)]
-pub(super) struct Three([u8; 3]);
+pub(crate) struct Three([u8; 3]);
 
 impl Value for Three {
     type Level = u16;

@@ -1,10 +1,8 @@
 //! Smaller versions of a picture: each of their pixels is the mean of a box of its pixels.
 
-use std::ops::AddAssign;
-
 use super::Kind;
-use super::half::Half;
-use super::kind::{Three, Value, with_values};
+use super::average::Average;
+use super::kind::{Value, with_values};
 use crate::samples::swap_bytes;
 
 /// What the samples of a picture are, of which means are made.
@@ -119,60 +117,6 @@ trait Sums: Send {
     /// Appends the means to `made`, and begins another row of boxes.
     fn take_means(&mut self, made: &mut Vec<u8>);
 }
-
-/// A sample that means are made of.
-trait Average: Value + Send {
-    /// A sum of samples.
-    type Sum: AddAssign + Copy + Default + Send;
-
-    fn widened(self) -> Self::Sum;
-
-    /// Returns the mean of one or more samples with this sum: of integers, halves up.
-    fn mean(sum: Self::Sum, count: u64) -> Self;
-}
-
-macro_rules! averages_of_integers {
-    ($($type:ty),*) => { $(
-        impl Average for $type {
-            type Sum = u64;
-
-            #[inline(always)]
-            fn widened(self) -> u64 {
-                self.into()
-            }
-
-            #[inline(always)]
-            fn mean(sum: u64, count: u64) -> Self {
-                let half = sum + count / 2;
-                // Boxes mostly have four pixels, and divisions take long.
-                if count.is_power_of_two() {
-                    return (half >> count.trailing_zeros()) as Self;
-                }
-                ((2 * sum + count) / (2 * count)) as Self
-            }
-        }
-    )* };
-}
-averages_of_integers!(u8, u16);
-
-macro_rules! averages_in_floats {
-    ($($type:ty),*) => { $(
-        impl Average for $type {
-            type Sum = f64;
-
-            #[inline(always)]
-            fn widened(self) -> f64 {
-                self.value()
-            }
-
-            #[inline(always)]
-            fn mean(sum: f64, count: u64) -> Self {
-                Self::nearest(sum / count as f64)
-            }
-        }
-    )* };
-}
-averages_in_floats!(i8, i16, i32, i64, u32, u64, Three, Half, f32, f64);
 
 struct SumsOf<V: Average> {
     pixels: Pixels,

@@ -1,9 +1,7 @@
 //! Smaller arrays of larger ones: each sample is the mean of the samples that it stands for.
 
-use bytemuck::Pod;
-
 use super::region::{Region, numbers_of};
-use crate::mapped::Kind;
+use crate::mapped::{Average, Kind, with_values};
 
 /// How many samples of the larger array one of the smaller stands for, along an axis of these lengths; `None` if that is no whole number.
 pub(super) fn factor(larger: u64, smaller: u64) -> Option<u64> {
@@ -29,76 +27,12 @@ pub(super) fn means(
     (samples, source): (&[u8], &Region),
     target: &Region,
     factors: &[u64],
-) -> Option<Vec<u8>> {
-    fn of<S: Mean>((samples, source): (&[u8], &Region), target: &Region, factors: &[u64]) -> Option<Vec<u8>> {
-        Some(means_of::<S>(samples, source, target, factors))
-    }
-    match kind {
-        Kind::Unsigned8 => of::<u8>((samples, source), target, factors),
-        Kind::Unsigned16 => of::<u16>((samples, source), target, factors),
-        Kind::Unsigned32 => of::<u32>((samples, source), target, factors),
-        Kind::Unsigned64 => of::<u64>((samples, source), target, factors),
-        Kind::Signed8 => of::<i8>((samples, source), target, factors),
-        Kind::Signed16 => of::<i16>((samples, source), target, factors),
-        Kind::Signed32 => of::<i32>((samples, source), target, factors),
-        Kind::Signed64 => of::<i64>((samples, source), target, factors),
-        Kind::Float32 => of::<f32>((samples, source), target, factors),
-        Kind::Float64 => of::<f64>((samples, source), target, factors),
-        Kind::Float16 | Kind::Unsigned24 => None,
-    }
+) -> Vec<u8> {
+    with_values!(kind, means_of(samples, source, target, factors))
 }
-
-/// A sample of which means are made.
-trait Mean: Pod {
-    /// A sum of samples.
-    type Sum: Copy + Default;
-
-    fn add(self, sum: &mut Self::Sum);
-
-    /// Returns the mean of so many samples with a sum.
-    fn mean(sum: Self::Sum, count: u64) -> Self;
-}
-
-macro_rules! integers {
-    ($($type:ty: $sum:ty),*) => { $(
-        impl Mean for $type {
-            type Sum = $sum;
-
-            #[inline(always)]
-            fn add(self, sum: &mut $sum) {
-                *sum += <$sum>::from(self);
-            }
-
-            #[inline(always)]
-            fn mean(sum: $sum, count: u64) -> Self {
-                (2 * sum + count as $sum).div_euclid(2 * count as $sum) as Self
-            }
-        }
-    )* };
-}
-integers!(u8: u64, u16: u64, i8: i64, i16: i64, u32: i128, i32: i128, u64: i128, i64: i128);
-
-macro_rules! floats {
-    ($($type:ty),*) => { $(
-        impl Mean for $type {
-            type Sum = f64;
-
-            #[inline(always)]
-            fn add(self, sum: &mut f64) {
-                *sum += f64::from(self);
-            }
-
-            #[inline(always)]
-            fn mean(sum: f64, count: u64) -> Self {
-                (sum / count as f64) as Self
-            }
-        }
-    )* };
-}
-floats!(f32, f64);
 
 /// Makes one row of means after the other.
-fn means_of<S: Mean>(samples: &[u8], source: &Region, target: &Region, factors: &[u64]) -> Vec<u8> {
+fn means_of<S: Average>(samples: &[u8], source: &Region, target: &Region, factors: &[u64]) -> Vec<u8> {
     let rows = |region: &Region| region.shape[..region.shape.len() - 1].to_vec();
     let (across, width) = (factors[factors.len() - 1] as usize, source.shape[factors.len() - 1] as usize);
     let (source_rows, target_rows) = (rows(source), rows(target));
@@ -113,7 +47,7 @@ fn means_of<S: Mean>(samples: &[u8], source: &Region, target: &Region, factors: 
             let row = &samples[at as usize * width * size_of::<S>()..][..width * size_of::<S>()];
             for (sum, block) in sums.iter_mut().zip(row.chunks(across * size_of::<S>())) {
                 let samples = block.chunks_exact(size_of::<S>());
-                samples.for_each(|sample| bytemuck::pod_read_unaligned::<S>(sample).add(sum));
+                samples.for_each(|sample| *sum += bytemuck::pod_read_unaligned::<S>(sample).widened());
             }
         }
         let down = block.samples();
@@ -150,6 +84,6 @@ mod tests {
         let samples: [i16; 9] = [1, 2, -1, 3, 4, -2, 10, 11, 7];
         let means = means(Kind::Signed16, (bytemuck::cast_slice(&samples), &source), &target, &[2, 2]);
         // 10 / 4, -3 / 2, 21 / 2, 7.
-        assert_eq!(means.unwrap(), bytemuck::cast_slice::<i16, u8>(&[3, -1, 11, 7]));
+        assert_eq!(means, bytemuck::cast_slice::<i16, u8>(&[3, -1, 11, 7]));
     }
 }

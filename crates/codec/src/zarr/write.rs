@@ -10,7 +10,7 @@ use super::array::{Level, Output};
 use super::blocks::{BlockPage, Blocks};
 use super::folder::Folder;
 use super::region::{Region, copy};
-use super::{Image, malformed, reduce, size};
+use super::{Image, reduce, size};
 use crate::cores::Cores;
 use crate::reader::resize;
 use crate::{CodecError, Decoded, Format, pixels_of};
@@ -194,8 +194,7 @@ fn reduce_one(
     let mut samples = Vec::new();
     resize(&mut samples, source.samples() as usize * larger.kind.bytes())?;
     from.read(larger, &source, &mut samples)?;
-    let means = reduce::means(larger.kind, (&samples, &source), region, factors);
-    to.write(smaller, region, &means.ok_or_else(|| malformed("its samples have no mean"))?)
+    to.write(smaller, region, &reduce::means(larger.kind, (&samples, &source), region, factors))
 }
 
 /// Returns the samples of a page.
