@@ -196,6 +196,7 @@ mod tests {
         assert_eq!(more(2, 0), Workers { engines: 4, lanes: 1 });
         assert_eq!(more(1, 1), Workers { engines: 2, lanes: 2 });
         assert_eq!(Workers::ALL.with_more(started, 2, 16, Duration::MAX), Workers::ALL);
+        assert_eq!(Workers::ALL.with_more(Workers::ALL, 2, 16, Duration::MAX), Workers::ALL);
     }
 
     #[test]

@@ -64,8 +64,12 @@ impl Jpegs {
 
     /// Returns with how many workers in all a rest that lasts so long at the rate of those that work is done first.
     pub(super) fn best(self, engines: usize, rest: Duration) -> usize {
+        let most = ENGINES_EACH * self.gpus;
+        if engines >= most {
+            return engines;
+        }
         let work = rest.as_secs_f64() * self.rate(engines);
-        let more = engines + 1..=ENGINES_EACH * self.gpus;
+        let more = engines + 1..=most;
         let times = more.map(|all| (self.time(work, engines, all), all));
         let best = times.min_by(|(a, _), (b, _)| a.total_cmp(b));
         best.filter(|(time, _)| *time < SHORTER * rest.as_secs_f64()).map_or(engines, |(_, all)| all)
