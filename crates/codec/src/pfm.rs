@@ -13,7 +13,7 @@ use super::reader::Reader;
 use super::samples::swap_bytes;
 use super::{CodecError, Decoded, Format, Limits, Mapped, Metadata, Native as AnyNative, Payload, pixels_of};
 use crate::cores::Cores;
-use equalize::{Layout, Levels};
+use equalize::Layout;
 
 /// What is remembered of a PFM for writing it back.
 #[derive(Clone, Debug)]
@@ -101,16 +101,9 @@ impl<'a> Source<'a> {
     pub(super) fn form(&self) -> Form {
         let colours = self.header.colours;
         Form {
-            kind: Kind::Float32,
             colours,
-            alpha: None,
-            others: 0,
-            inverted: false,
             no_data: self.no_data.map(|value| NoData::value(f64::from(value as f32))),
-            ends: None,
-            stated: None,
-            levels: Levels::All,
-            step: None,
+            ..Form::of(Kind::Float32)
         }
     }
 

@@ -21,7 +21,7 @@ use super::multiscales::{DOCUMENTS, GroupError, LONGEST, Multiscales, is_within}
 use super::{CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Target};
 use array::Level;
 use blocks::{BlockPage, Blocks, Cut};
-use equalize::{Depth, Layout, Levels, Pixel};
+use equalize::{Depth, Layout, Pixel};
 use folder::{Folder, below};
 use region::Region;
 pub(super) use write::Writer;
@@ -238,18 +238,7 @@ impl Source {
         if matches!(kind, Kind::Unsigned8 | Kind::Unsigned16) {
             return None;
         }
-        Some(Form {
-            kind,
-            colours: 1,
-            alpha: None,
-            others: 0,
-            inverted: false,
-            no_data: self.no_data.map(NoData::value),
-            ends: kind.whole_range(),
-            stated: None,
-            levels: Levels::All,
-            step: None,
-        })
+        Some(Form { no_data: self.no_data.map(NoData::value), ends: kind.whole_range(), ..Form::of(kind) })
     }
 
     /// Returns the bytes of the samples as they are in the array.

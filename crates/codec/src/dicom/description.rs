@@ -7,7 +7,7 @@ use super::{malformed, tags, unsupported};
 use crate::CodecError;
 use crate::elements::Tag;
 use crate::mapped::{Form, Kind, NoData};
-use equalize::{Depth, Layout, Levels, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 /// More frames than any file has. Each takes some memory once it is known where it is.
 const MAX_FRAMES: u32 = 1 << 20;
@@ -168,16 +168,10 @@ impl Description {
         if self.samples > 1 {
             let most = f64::from((1_u32 << self.stored) - 1);
             let form = Form {
-                kind,
                 colours: 3,
-                alpha: None,
-                others: 0,
-                inverted: false,
-                no_data: None,
                 ends: Some((0.0, most)),
                 stated: Some(1 << self.stored),
-                levels: Levels::All,
-                step: None,
+                ..Form::of(kind)
             };
             return (!is_whole).then_some(form);
         }
@@ -185,17 +179,11 @@ impl Description {
             return None;
         }
         Some(Form {
-            kind,
-            colours: 1,
-            alpha: None,
-            others: 0,
             inverted: self.is_inverted(),
             no_data: self.padding,
-            ends: None,
             // Longer samples are not stored as so many levels.
             stated: (self.float.is_none() && self.stored <= 16).then(|| 1 << self.stored),
-            levels: Levels::All,
-            step: None,
+            ..Form::of(kind)
         })
     }
 

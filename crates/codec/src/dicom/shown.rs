@@ -9,7 +9,6 @@ use crate::mapped::{Form, Kind, NoData, Rows};
 use crate::range::Unit;
 use crate::reader::resize;
 use crate::{CodecError, Window};
-use equalize::Levels;
 
 /// Within groups: windows, and how values are rescaled.
 const FRAME_WINDOWS: u32 = 0x0028_9132;
@@ -193,18 +192,7 @@ impl Shown {
 
     /// Returns the form of the brightness of a picture.
     pub(super) fn form() -> Form {
-        Form {
-            kind: Kind::Float64,
-            colours: 1,
-            alpha: None,
-            others: 0,
-            inverted: false,
-            no_data: None,
-            ends: Some((0.0, 1.0)),
-            stated: None,
-            levels: Levels::All,
-            step: None,
-        }
+        Form { ends: Some((0.0, 1.0)), ..Form::of(Kind::Float64) }
     }
 
     /// Returns the brightness of a stored value, from 0 to 1; not a number if it is padding.

@@ -73,6 +73,22 @@ pub(crate) struct Form {
 }
 
 impl Form {
+    /// Returns the form of one gray sample a pixel, of which nothing else is known.
+    pub(crate) const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            colours: 1,
+            alpha: None,
+            others: 0,
+            inverted: false,
+            no_data: None,
+            ends: None,
+            stated: None,
+            levels: Levels::All,
+            step: None,
+        }
+    }
+
     /// Returns the form with so many levels, one for each value, or one for each whose lower bits are 0; the same if samples are floats or long, or
     /// there are as many levels as they have room for. If samples are `reduced` to fewer bits afterwards, all levels of these are used, from the
     /// lowest value to the highest.
@@ -217,19 +233,7 @@ mod tests {
     #[test]
     fn values_in_the_upper_bits_have_a_level_each_and_others_are_refused() {
         let form = |kind| {
-            let (ends, no_data, levels) = (None, Some(NoData::value(-1.0)), Levels::All);
-            let form = Form {
-                kind,
-                colours: 1,
-                alpha: None,
-                others: 0,
-                inverted: false,
-                no_data,
-                ends,
-                stated: None,
-                levels,
-                step: None,
-            };
+            let form = Form { no_data: Some(NoData::value(-1.0)), ..Form::of(kind) };
             form.with_levels(LevelCount::Upper { levels: 4096, shift: 4 }, false)
         };
         for (kind, least) in [(Kind::Unsigned16, 0.0), (Kind::Signed16, -32_768.0)] {
