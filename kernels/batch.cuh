@@ -13,6 +13,7 @@ struct Pictures {
     u64 from_pitch, to_pitch;
     // Pixels of a picture.
     u64 pixels;
+    ByteOrders orders;
 
     template <typename S> __device__ __forceinline__ const S* source(u32 number) const {
         return reinterpret_cast<const S*>(from + number * from_pitch);
@@ -142,17 +143,21 @@ template <typename Reached> __device__ __forceinline__ u32 lowest(u32 levels, Re
     return low;
 }
 
-// The same for 65536 levels, by a block of 1024 threads.
-struct ByBlock {
-    template <typename Reached> __device__ __forceinline__ u32 operator()(u32, Reached reached) const {
-        const u32 far = __syncthreads_count(!reached(threadIdx.x * 64 + 63));
-        const u32 from = min(far, 1023u) * 64;
-        return from + min(u32(__syncthreads_count(threadIdx.x < 63 && !reached(from + threadIdx.x % 64))), 63u);
-    }
+// A level, and the running sum of the counts there.
+struct Found {
+    u32 level;
+    u64 running;
 };
+
+// Finds the lowest level whose running sum is such that `reached` holds, by each thread.
 struct ByThread {
-    template <typename Reached> __device__ __forceinline__ u32 operator()(u32 levels, Reached reached) const {
-        return lowest(levels, reached);
+    const u64* running;
+    u32 levels;
+
+    template <typename Reached> __device__ __forceinline__ Found operator()(Reached reached) const {
+        const u64* sums = running;
+        const u32 level = lowest(levels, [=](u32 i) { return reached(sums[i]); });
+        return {level, running[level]};
     }
 };
 
@@ -167,19 +172,18 @@ struct Curve {
     // For MATCH: the running sums of the reference's counts.
     const u64* reference;
 
-    // `running`: the running sums of the plane's counts. `plane`: its number among those with a reference. `search`: finds a lowest level.
+    // `plane`: its number among those with a reference. `search`: finds the lowest level whose running sum has been reached.
     template <typename Search>
-    __device__ __forceinline__ Curve(const Rule& rule, const u64* running, u32 levels, u32 plane, Search search)
-        : method(rule.method), strength(rule.strength), levels(levels), low(0), high(0),
-          total(running[levels - 1]), reference(rule.reference + (rule.method == Rule::MATCH ? plane * levels : 0)) {
-        const u64 all = total;
-        first = running[search(levels, [=](u32 i) { return running[i] > 0; })];
+    __device__ __forceinline__ Curve(const Rule& rule, u64 total, u32 levels, u32 plane, Search search)
+        : method(rule.method), strength(rule.strength), levels(levels), low(0), high(0), total(total),
+          reference(rule.reference + (rule.method == Rule::MATCH ? plane * levels : 0)) {
+        first = search([](u64 running) { return running > 0; }).running;
         if (method == Rule::EQUALIZE) {
             if (total == first) method = IDENTITY;
         } else if (method == Rule::STRETCH) {
             const u64 dark = rule.low, bright = rule.high;
-            low = search(levels, [=](u32 i) { return !at_least(all, dark, running[i], ALL); });
-            high = search(levels, [=](u32 i) { return at_least(all, bright, all - running[i], ALL); });
+            low = search([=](u64 running) { return !at_least(total, dark, running, ALL); }).level;
+            high = search([=](u64 running) { return at_least(total, bright, total - running, ALL); }).level;
             if (total == 0 || low >= high) method = IDENTITY;
         } else if (total == 0 || reference[levels - 1] == 0) {
             method = IDENTITY;

@@ -2,41 +2,27 @@
 
 #include "batch.cuh"
 
-// Counts gray pixels where there is a counter for every level. A pack of only one level is counted at once.
-template <int CHANNELS> __device__ __forceinline__ void count_gray(u32* words, const Pack<u16, CHANNELS>& pack) {
-    // Two counters a word: the address is twice the even level, and an odd level adds to the upper half.
-    const SharedWords<1> counters(words);
-    auto add = [=](u32 level, u32 times) {
-        const u32 address = counters.from + 2 * (level & ~1u), amount = times + (level & 1) * (65535 * times);
-        asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(amount) : "memory");
-    };
+// Counts a pack of gray pixels where there is a counter for every level. A pack of only one level is counted at once.
+template <int CHANNELS> __device__ __forceinline__ void count_gray(const HalfCounters& counters, const Pack<u16, CHANNELS>& pack) {
     const u32 first = pack.word(0);
     bool flat = __byte_perm(first, 0, 0x1032) == first;
 #pragma unroll
     for (int w = 1; w < 4; ++w) flat &= pack.word(w) == first;
-    if (flat) return add(first & 0xffff, Pack<u16, 1>::PIXELS);
+    if (flat) return counters.add_within(first & 0xffff, Pack<u16, 1>::PIXELS);
 #pragma unroll
-    for (int i = 0; i < Pack<u16, 1>::PIXELS; ++i) add(isolated<u16>(pack.word(i / 2), i % 2), 1);
+    for (int i = 0; i < Pack<u16, 1>::PIXELS; ++i) counters.add_within(isolated<u16>(pack.word(i / 2), i % 2), 1);
 }
 
-// Counts the planes of each picture. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8, as many as shared
-// memory holds); z = planes, picture by picture. `mask`: as for `batch_count8`. `histograms`: 65536 counts for each plane; those of two
-// pictures are `stride` counts apart.
+// Counts a plane of a picture, over the grid's x. Returns whether this thread moved any counts.
 template <int CHANNELS, bool BY_CHANNEL>
-__device__ __forceinline__ void count16(const Pictures& pictures, const u8* mask, u64 mask_pitch, u32* histograms, u32 stride, u32 range) {
+__device__ __forceinline__ bool count_plane16(const Pictures& pictures, u32 picture, int plane, const u8* mask, const HalfCounters& counters, uint4* stage) {
     typedef Pack<u16, CHANNELS> P;
-    constexpr u32 PLANES = BY_CHANNEL ? 3 : 1;
     constexpr u32 AHEAD = CHANNELS == 3 ? 1 : 4;
     // Rounds of the loop between two calls of `settle`.
     constexpr u32 ROUNDS = HalfCounters::BETWEEN / block_threads<CHANNELS>() / P::PIXELS / AHEAD;
-    extern __shared__ u32 words[];
-    __shared__ uint4 stage[stage_vectors<CHANNELS>()];
-    const u32 picture = blockIdx.z / PLANES;
-    const int plane = blockIdx.z % PLANES;
-    const HalfCounters counters = {words, blockIdx.y * range, range, histograms + picture * u64(stride) + 65536u * plane};
     const u16* pixels = pictures.source<u16>(picture);
     Run<u16, CHANNELS> run(pixels, pixels, pictures.pixels);
-    if (mask) run.head = run.count, run.packs = 0, mask += picture * mask_pitch;
+    if (mask) run.head = run.count, run.packs = 0;
     const u16* packed = pixels + run.head * CHANNELS;
     const u64 packs = run.packs, step = threads_of_grid(), end = rounds_of_grid(packs) * step;
     P ahead[AHEAD];
@@ -44,6 +30,7 @@ __device__ __forceinline__ void count16(const Pictures& pictures, const u8* mask
     for (u32 k = 0; k < AHEAD; ++k) ahead[k].load(packed, thread_of_grid() + k * step, packs);
     counters.clear();
 
+    bool moved = false;
     u32 rounds = 0;
     for (u64 i = thread_of_grid(); i < end; i += AHEAD * step) {
         P here[AHEAD];
@@ -52,13 +39,13 @@ __device__ __forceinline__ void count16(const Pictures& pictures, const u8* mask
             here[k] = ahead[k];
             ahead[k].load(packed, i + (AHEAD + k) * step, packs);
         }
-        if (rounds++ == ROUNDS) counters.settle(), rounds = 1;
+        if (rounds++ == ROUNDS) moved |= counters.settle(), rounds = 1;
 #pragma unroll
         for (u32 k = 0; k < AHEAD; ++k) {
-            here[k].in_order(stage);
+            here[k].in_order(stage, pictures.orders.from);
             if (i + k * step >= packs) continue;
-            if (CHANNELS == 1 && range == 65536) {
-                count_gray(counters.words, here[k]);
+            if (CHANNELS == 1 && counters.range == 65536) {
+                count_gray(counters, here[k]);
             } else {
                 counters.add_pack<CHANNELS, BY_CHANNEL>(here[k], plane);
             }
@@ -66,14 +53,29 @@ __device__ __forceinline__ void count16(const Pictures& pictures, const u8* mask
     }
     const u64 singles = run.singles();
     for (u64 first = 0; first < singles; first += step) {
-        if (first / step % (HalfCounters::BETWEEN / 1024) == 0) counters.settle();
+        if (first / step % (HalfCounters::BETWEEN / 1024) == 0) moved |= counters.settle();
         const u64 k = first + thread_of_grid();
         if (k >= singles) continue;
         const u64 i = run.single(k);
         const u16* pixel = pixels + i * CHANNELS;
         if ((mask && mask[i] == 0) || (has_alpha<CHANNELS>() && pixel[CHANNELS - 1] == 0)) continue;
-        counters.add(key<CHANNELS, BY_CHANNEL>(pixel, plane), 1);
+        counters.add(key<CHANNELS, BY_CHANNEL>(pixel, plane, pictures.orders.from), 1);
     }
+    return moved;
+}
+
+// Counts the planes of each picture. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8, as many as shared
+// memory holds); z = planes, picture by picture. `mask`: as for `batch_count8`. `histograms`: 65536 counts for each plane; those of two
+// pictures are `stride` counts apart.
+template <int CHANNELS, bool BY_CHANNEL>
+__device__ __forceinline__ void count16(const Pictures& pictures, const u8* mask, u64 mask_pitch, u32* histograms, u32 stride, u32 range) {
+    constexpr u32 PLANES = BY_CHANNEL ? 3 : 1;
+    extern __shared__ u32 words[];
+    __shared__ uint4 stage[stage_vectors<CHANNELS>()];
+    const u32 picture = blockIdx.z / PLANES, plane = blockIdx.z % PLANES;
+    const HalfCounters counters = {words, blockIdx.y * range, range, histograms + picture * u64(stride) + 65536u * plane};
+    in_turn();
+    count_plane16<CHANNELS, BY_CHANNEL>(pictures, picture, plane, mask ? mask + picture * mask_pitch : nullptr, counters, stage);
     counters.move_all();
 }
 
@@ -99,64 +101,16 @@ extern "C" __global__ void __launch_bounds__(1024) batch_count_alpha16(
 
 // Running sums of planes of 65536 counts take two launches: `batch_sums` adds up each 1024 of them, and `batch_running` adds on.
 // Grid: x = 64, y = planes. Block: 1024.
-__device__ __forceinline__ u64 block_sum64(u64 value, u64* scratch) {
-#pragma unroll
-    for (int step = WARP / 2; step; step /= 2) value += __shfl_xor_sync(FULL_WARP, value, step);
-    __syncthreads();
-    if (threadIdx.x % WARP == 0) scratch[threadIdx.x / WARP] = value;
-    __syncthreads();
-    value = scratch[threadIdx.x % WARP];
-#pragma unroll
-    for (int step = WARP / 2; step; step /= 2) value += __shfl_xor_sync(FULL_WARP, value, step);
-    return value;
-}
-
-template <typename C> __device__ __forceinline__ void sums(const C* histograms, u64* sums) {
+extern "C" __global__ void __launch_bounds__(1024) batch_sums(const u64* histograms, u64* of_blocks) {
     __shared__ u64 scratch[WARP];
-    const u64 all = block_sum64(histograms[blockIdx.y * 65536ull + blockIdx.x * 1024 + threadIdx.x], scratch);
-    if (threadIdx.x == 0) sums[blockIdx.y * 64 + blockIdx.x] = all;
+    const u64 all = block_sum(histograms[blockIdx.y * 65536ull + blockIdx.x * 1024 + threadIdx.x], scratch);
+    if (threadIdx.x == 0) of_blocks[blockIdx.y * 64 + blockIdx.x] = all;
 }
-extern "C" __global__ void __launch_bounds__(1024) batch_sums(const u32* histograms, u64* of_blocks) { sums(histograms, of_blocks); }
-extern "C" __global__ void __launch_bounds__(1024) batch_sums_of_sums(const u64* histograms, u64* of_blocks) {
-    sums(histograms, of_blocks);
-}
-
-template <typename C> __device__ __forceinline__ void running_sums(const C* histograms, const u64* sums, u64* running) {
+extern "C" __global__ void __launch_bounds__(1024) batch_running(const u64* histograms, const u64* of_blocks, u64* running) {
     __shared__ u64 scratch[WARP];
-    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const u64 before = block_sum64(threadIdx.x < blockIdx.x ? sums[blockIdx.y * 64 + threadIdx.x] : 0, scratch);
+    const u64 before = block_sum(threadIdx.x < blockIdx.x ? of_blocks[blockIdx.y * 64 + threadIdx.x] : 0, scratch);
     const u64 at = blockIdx.y * 65536ull + blockIdx.x * 1024 + threadIdx.x;
-    u64 sum = histograms[at];
-#pragma unroll
-    for (int step = 1; step < int(WARP); step *= 2) {
-        const u64 other = __shfl_up_sync(FULL_WARP, sum, step);
-        if (lane >= step) sum += other;
-    }
-    __syncthreads();
-    if (lane == WARP - 1) scratch[warp] = sum;
-    __syncthreads();
-    u64 of_warps = scratch[lane];
-#pragma unroll
-    for (int step = 1; step < int(WARP); step *= 2) {
-        const u64 other = __shfl_up_sync(FULL_WARP, of_warps, step);
-        if (lane >= step) of_warps += other;
-    }
-    const u64 warps_before = __shfl_sync(FULL_WARP, of_warps, warp ? warp - 1 : 0);
-    running[at] = before + sum + (warp ? warps_before : 0);
-}
-extern "C" __global__ void __launch_bounds__(1024) batch_running(const u32* histograms, const u64* of_blocks, u64* running) {
-    running_sums(histograms, of_blocks, running);
-}
-extern "C" __global__ void __launch_bounds__(1024) batch_running_of_sums(const u64* histograms, const u64* of_blocks, u64* running) {
-    running_sums(histograms, of_blocks, running);
-}
-
-// Makes the LUT of each plane from its running sums. Grid: x = 64, y = planes in all, of which `planes` follow one another in a picture.
-extern "C" __global__ void __launch_bounds__(1024) batch_luts16(const u64* running, Rule rule, u32 planes, u16* luts) {
-    const u64* mine = running + blockIdx.y * 65536ull;
-    const Curve curve(rule, mine, 65536, blockIdx.y % planes, ByBlock());
-    const u32 i = blockIdx.x * 1024 + threadIdx.x;
-    luts[blockIdx.y * 65536ull + i] = u16(curve.level(i, mine[i]));
+    running[at] = before + block_scan(histograms[at], scratch);
 }
 
 // Sums the histograms of all pictures and their running sums, for 256 levels: those of a reference. Block: 256. Grid: planes, which
@@ -190,12 +144,87 @@ extern "C" __global__ void __launch_bounds__(256) batch_bins(const u32* histogra
     binned[u64(blockIdx.y) * bins + bin] = sum;
 }
 
+// Counts that are read at once: 32-bit counts are aligned to 16 bytes.
+template <typename C> struct Several {
+    typedef C Type;
+    __device__ __forceinline__ static u64 sum(C count) { return count; }
+};
+template <> struct Several<u32> {
+    typedef uint4 Type;
+    __device__ __forceinline__ static u64 sum(const uint4& n) { return u64(n.x) + n.y + n.z + n.w; }
+};
+
+// The counts of one plane, by a block of 1024 threads, each of which knows the sum of 64 levels and of all below.
+template <typename C> struct ByBlock {
+    static constexpr u32 EACH = 64;
+    const C* counts;
+    u64 before, own;
+
+    __device__ __forceinline__ ByBlock(const C* counts, u64* scratch) : counts(counts), own(0) {
+        typedef typename Several<C>::Type Words;
+        const Words* words = reinterpret_cast<const Words*>(counts + threadIdx.x * EACH);
+#pragma unroll 8
+        for (u32 i = 0; i < EACH * sizeof(C) / sizeof(Words); ++i) own += Several<C>::sum(words[i]);
+        before = block_scan(own, scratch) - own;
+    }
+    // Finds the lowest level whose running sum is such that `reached` holds; the highest if it holds for none.
+    template <typename Reached> __device__ __forceinline__ Found operator()(Reached reached) const {
+        __shared__ Found of_thread, found;
+        __syncthreads();
+        if (threadIdx.x == blockDim.x - 1) of_thread = {threadIdx.x, before};
+        __syncthreads();
+        if ((threadIdx.x == 0 || !reached(before)) && reached(before + own)) of_thread = {threadIdx.x, before};
+        __syncthreads();
+        if (threadIdx.x < WARP) {
+            const u32 level = of_thread.level * EACH + 2 * threadIdx.x;
+            const u64 second = counts[level + 1], sum = of_thread.running + warp_scan(counts[level] + second);
+            const u32 those = __ballot_sync(FULL_WARP, reached(sum)) | 1u << 31;
+            if (threadIdx.x == __ffs(those) - 1) {
+                const bool is_first = reached(sum - second);
+                found = {level + !is_first, is_first ? sum - second : sum};
+            }
+        }
+        __syncthreads();
+        return found;
+    }
+};
+
+// Makes the LUT of each plane from its counts. Grid: x = 16, y = planes in all, of which `planes` follow one another in a picture. Block: 1024. Each
+// block sums up all counts: reading 256 KiB from the L2 cache costs less than another launch.
+template <typename C> __device__ __forceinline__ void luts16(const C* histograms, const Rule& rule, u32 planes, u16* luts) {
+    __shared__ u64 scratch[WARP];
+    __shared__ u64 below, total;
+    const C* counts = histograms + blockIdx.y * 65536ull;
+    in_turn();
+    const ByBlock<C> search(counts, scratch);
+    if (threadIdx.x == blockIdx.x * (4096 / ByBlock<C>::EACH)) below = search.before;
+    if (threadIdx.x == blockDim.x - 1) total = search.before + search.own;
+    __syncthreads();
+    const Curve curve(rule, total, 65536, blockIdx.y % planes, search);
+    const u32 level = blockIdx.x * 4096 + threadIdx.x * 4;
+    C n[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) n[k] = counts[level + k];
+    const u64 sum = u64(n[0]) + n[1] + n[2] + n[3];
+    u64 running = below + block_scan(sum, scratch) - sum;
+    u32 made[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) running += n[k], made[k] = curve.level(level + k, running);
+    *reinterpret_cast<uint2*>(luts + blockIdx.y * 65536ull + level) = make_uint2(joined<u16>(made), joined<u16>(made + 2));
+}
+extern "C" __global__ void __launch_bounds__(1024) luts16_of_counts(const u32* histograms, Rule rule, u32 planes, u16* luts) {
+    luts16(histograms, rule, planes, luts);
+}
+extern "C" __global__ void __launch_bounds__(1024) luts16_of_sums(const u64* histograms, Rule rule, u32 planes, u16* luts) {
+    luts16(histograms, rule, planes, luts);
+}
+
 // Sends pictures through LUTs; those of two pictures are `stride` entries apart. Grid: x = blocks that share a picture, y = pictures.
 template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE>
-__device__ __forceinline__ void map16(const Pictures& pictures, const u16* luts, uint4* stage) {
+__device__ __forceinline__ void map16(const Pictures& pictures, u32 picture, const u16* luts, uint4* stage) {
     typedef Pack<u16, CHANNELS> P;
-    const u16* from = pictures.source<u16>(blockIdx.y);
-    u16* to = pictures.target<u16>(blockIdx.y);
+    const u16* from = pictures.source<u16>(picture);
+    u16* to = pictures.target<u16>(picture);
     const Run<u16, CHANNELS> run(from, to, pictures.pixels);
     const u16* packed = from + run.head * CHANNELS;
     u16* packed_to = to + run.head * CHANNELS;
@@ -217,9 +246,9 @@ __device__ __forceinline__ void map16(const Pictures& pictures, const u16* luts,
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) {
             if (k >= round) break;
-            here[k].in_order(stage);
+            here[k].in_order(stage, pictures.orders.from);
             P out = map_pack<CHANNELS, BY_CHANNEL, u16>(here[k], luts);
-            out.in_lines(stage);
+            out.in_lines(stage, pictures.orders.to);
             out.store(packed_to, (round - 1 - k) * step + thread_of_grid(), run.packs);
         }
     }
@@ -230,6 +259,64 @@ __device__ __forceinline__ void map16(const Pictures& pictures, const u16* luts,
     }
 }
 
+// The count of the lowest level that occurs, where it is known.
+struct FirstFound {
+    u64 count;
+    template <typename Reached> __device__ __forceinline__ Found operator()(Reached) const { return {0, count}; }
+};
+
+// Equalizes pictures that are small, but many: a block counts a picture, makes its LUT, and sends it through. `spill`: 65536 counts for each
+// picture, zero before and after.
+template <int CHANNELS> __device__ __forceinline__ void equalize16(const Pictures& pictures, u32 strength, u32* spill) {
+    extern __shared__ u32 words[];
+    __shared__ uint4 stage[stage_vectors<CHANNELS>()];
+    __shared__ u32 scratch[WARP];
+    __shared__ u32 lowest, first;
+    const u32 picture = blockIdx.y, lane = threadIdx.x % WARP;
+    const HalfCounters counters = {words, 0, 65536, spill + 65536ull * picture};
+    if (threadIdx.x == 0) lowest = 65535, first = 0;
+    const bool moved = __syncthreads_or(count_plane16<CHANNELS, false>(pictures, picture, 0, nullptr, counters, stage));
+
+    // Each warp owns consecutive levels, of which a lane takes four at a time.
+    const u32 bins_a_warp = 65536 / (blockDim.x / WARP);
+    const u32 from = threadIdx.x / WARP * bins_a_warp + 4 * lane, end = from - 4 * lane + bins_a_warp;
+    auto counted = [=](u32 bin) {
+        uint4 n = counters.counts(bin);
+        if (moved) {
+            const uint4 m = __ldcg(reinterpret_cast<const uint4*>(counters.histogram + bin));
+            n = make_uint4(n.x + m.x, n.y + m.y, n.z + m.z, n.w + m.w);
+        }
+        return n;
+    };
+    u32 sum = 0, seen = 65536, seen_count = 0;
+    for (u32 bin = from; bin < end; bin += 4 * WARP) {
+        const uint4 n = counted(bin);
+        sum += n.x + n.y + n.z + n.w;
+        if (seen == 65536 && n.x + n.y + n.z + n.w) {
+            seen = bin + (n.x ? 0 : n.y ? 1 : n.z ? 2 : 3);
+            seen_count = n.x ? n.x : n.y ? n.y : n.z ? n.z : n.w;
+        }
+    }
+    if (seen < 65536) atomicMin(&lowest, seen);
+    sum = warp_sum(sum);
+    const u32 total = block_sum(lane == 0 ? sum : 0, scratch);
+    if (seen == lowest) first = seen_count;
+    u32 running = __shfl_sync(FULL_WARP, block_scan(lane == 0 ? sum : 0, scratch), 0) - sum;
+    const Rule rule = {Rule::EQUALIZE, strength, 0, 0, nullptr};
+    const Curve curve(rule, total, 65536, 0, FirstFound{first});
+    for (u32 bin = from; bin < end; bin += 4 * WARP) {
+        const uint4 n = counted(bin);
+        const u32 here = running + warp_scan(n.x + n.y + n.z + n.w);
+        running = __shfl_sync(FULL_WARP, here, WARP - 1);
+        const u32 c2 = here - n.w, c1 = c2 - n.z, c0 = c1 - n.y;
+        const u32 made[4] = {curve.level(bin, c0), curve.level(bin + 1, c1), curve.level(bin + 2, c2), curve.level(bin + 3, here)};
+        *reinterpret_cast<uint2*>(words + bin / 2) = make_uint2(joined<u16>(made), joined<u16>(made + 2));
+        if (moved) *reinterpret_cast<uint4*>(counters.histogram + bin) = make_uint4(0, 0, 0, 0);
+    }
+    __syncthreads();
+    map16<CHANNELS, false, CHANNELS == 3 ? 1 : 3>(pictures, picture, reinterpret_cast<const u16*>(words), stage);
+}
+
 #define GLOBAL16(NAME, CHANNELS, BY_CHANNEL)                                                                                 \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>()) batch_count16_##NAME(                            \
         Pictures pictures, const u8* mask, u64 mask_pitch, u32* histograms, u32 stride, u32 range) {                         \
@@ -238,16 +325,27 @@ __device__ __forceinline__ void map16(const Pictures& pictures, const u16* luts,
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
         batch_map16_##NAME(Pictures pictures, const u16* luts, u32 stride) {                                                 \
         __shared__ uint4 stage[stage_vectors<CHANNELS>()];                                                                   \
-        map16<CHANNELS, BY_CHANNEL, 1>(pictures, luts + blockIdx.y * u64(stride), stage);                                    \
+        in_turn();                                                                                                            \
+        map16<CHANNELS, BY_CHANNEL, 1>(pictures, blockIdx.y, luts + blockIdx.y * u64(stride), stage);                                    \
     }
+#define EQUALIZE16(NAME, CHANNELS)                                                                                           \
+    extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
+        equalize16_##NAME(Pictures pictures, u32 strength, u32* spill) {                                                     \
+        equalize16<CHANNELS>(pictures, strength, spill);                                                                     \
+    }
+EQUALIZE16(gray, 1)
+EQUALIZE16(gray_alpha, 2)
+EQUALIZE16(rgb_luma, 3)
+EQUALIZE16(rgba_luma, 4)
 // The only LUT of a picture in 128 KiB of shared memory, on GPUs that have as much.
 #define GLOBAL16_SHARED(NAME, CHANNELS)                                                                                      \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
         batch_map16_shared_##NAME(Pictures pictures, const u16* luts, u32 stride) {                                          \
         extern __shared__ uint4 lut[];                                                                                       \
         __shared__ uint4 stage[stage_vectors<CHANNELS>()];                                                                   \
+        in_turn();                                                                                                           \
         share(luts + blockIdx.y * u64(stride), lut, 65536 * sizeof(u16) / sizeof(uint4));                                    \
-        map16<CHANNELS, false, CHANNELS == 3 ? 1 : 3>(pictures, reinterpret_cast<const u16*>(lut), stage);                   \
+        map16<CHANNELS, false, CHANNELS == 3 ? 1 : 3>(pictures, blockIdx.y, reinterpret_cast<const u16*>(lut), stage);                   \
     }
 GLOBAL16(gray, 1, false)
 GLOBAL16(gray_alpha, 2, false)

@@ -54,22 +54,18 @@ extern "C" __global__ void __launch_bounds__(1024) batch_count_alpha8(
 // number among those with a reference. `wanted`: whether these threads make one, as at most the first `AT_ONCE` times 256 may. Called by all
 // threads of the block, at most 512.
 template <int AT_ONCE> __device__ __forceinline__ u32 made_level8(const Rule& rule, u64 count, u32 plane, bool wanted) {
-    __shared__ u64 of_warp[16], running[AT_ONCE * 256];
+    __shared__ u64 of_warp[16], sums[AT_ONCE * 256];
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    u64 sum = count;
-#pragma unroll
-    for (int step = 1; step < int(WARP); step *= 2) {
-        const u64 before = __shfl_up_sync(FULL_WARP, sum, step);
-        if (lane >= step) sum += before;
-    }
+    u64 sum = warp_scan(count);
     __syncthreads();  // what was shared for the planes before has been read
     if (lane == WARP - 1) of_warp[warp] = sum;
     __syncthreads();
     for (u32 other = warp / 8 * 8; other < warp; ++other) sum += of_warp[other];
-    if (wanted) running[threadIdx.x] = sum;
+    if (wanted) sums[threadIdx.x] = sum;
     __syncthreads();
     if (!wanted) return 0;
-    return Curve(rule, running + threadIdx.x / 256 * 256, 256, plane, ByThread()).level(threadIdx.x % 256, sum);
+    const u64* running = sums + threadIdx.x / 256 * 256;
+    return Curve(rule, running[255], 256, plane, ByThread{running, 256}).level(threadIdx.x % 256, sum);
 }
 
 // Makes a LUT of the counts of each plane. Grid: x = planes in all, of which `planes` follow one another in a picture. Block: 256.
@@ -246,7 +242,7 @@ template <int CHANNELS, bool BY_CHANNEL> struct Whole8 {
         pack.vector[0] = word;
         copies.count(pack);
     }
-    __device__ __forceinline__ static uint4 mapped(const Copies& copies, const uint4& word, u32) {
+    template <typename Lut> __device__ __forceinline__ static uint4 mapped(const Lut& copies, const uint4& word, u32) {
         Pack<u8, CHANNELS> pack;
         pack.vector[0] = word;
         return map_pack<CHANNELS, BY_CHANNEL, u8>(pack, copies).vector[0];
@@ -271,6 +267,13 @@ struct Turns8 {
         const Planes planes(copies, index % 3);
 #pragma unroll
         for (int i = 0; i < 16; ++i) planes.of[i % 3].add_one(sample(word, i));
+    }
+    __device__ __forceinline__ static uint4 mapped(const u8* luts, const uint4& word, u32 index) {
+        const u8* of[3] = {luts + index % 3 * 256, luts + (index + 1) % 3 * 256, luts + (index + 2) % 3 * 256};
+        u32 to[16];
+#pragma unroll
+        for (int i = 0; i < 16; ++i) to[i] = of[i % 3][sample(word, i)];
+        return make_uint4(joined<u8>(to), joined<u8>(to + 4), joined<u8>(to + 8), joined<u8>(to + 12));
     }
     __device__ __forceinline__ static uint4 mapped(const Copies& copies, const uint4& word, u32 index) {
         const Planes planes(copies, index % 3);
@@ -383,6 +386,113 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
         __syncthreads();  // before the table and what is kept are used again
     }
 }
+
+// What one launch of several does with a batch: it counts some pictures, and sends those that the launch before has counted through their LUTs,
+// while the L2 cache still holds them.
+struct Step {
+    // The first of those pictures, and how many.
+    u32 count_from, counted, map_from, mapped;
+    // Blocks that share a picture.
+    u32 parts;
+    // The histograms of each picture, zero before the first launch.
+    u32* counts;
+};
+
+template <int CHANNELS, bool BY_CHANNEL, typename Words, bool PLAIN>
+__device__ __forceinline__ void step8(const Pictures& pictures, const Rule& rule, const Step& s) {
+    typedef Copies8<CHANNELS, BY_CHANNEL> Copies;
+    typedef Pack<u8, CHANNELS> P;
+    constexpr u32 AT_ONCE = 4;
+    extern __shared__ uint4 memory[];
+    __shared__ u8 luts[Copies::ENTRIES];
+    const Copies copies(memory);
+    const bool counts = blockIdx.x < s.counted * s.parts;
+    const u32 number = blockIdx.x - (counts ? 0 : s.counted * s.parts), part = number % s.parts;
+    const u32 picture = (counts ? s.count_from : s.map_from) + number / s.parts;
+    const u8* source = pictures.source<u8>(picture);
+    u8* target = pictures.target<u8>(picture);
+    const Run<u8, CHANNELS> run(source, target, pictures.pixels);
+    const uint4* from = reinterpret_cast<const uint4*>(source + run.head * CHANNELS);
+    const u32 words = u32(run.packs) * P::VECTORS, step = s.parts * blockDim.x, first = part * blockDim.x + threadIdx.x;
+    u32* histograms = s.counts + u64(picture) * Copies::ENTRIES;
+    uint4 ahead[AT_ONCE];
+    auto load = [&](u32 i) {
+#pragma unroll
+        for (u32 k = 0; k < AT_ONCE; ++k) {
+            if (i + k * step < words) ahead[k] = counts ? from[i + k * step] : __ldcs(from + i + k * step);
+        }
+    };
+    load(first);
+    if (counts) {
+        copies.clear();
+        __syncthreads();
+        for (u32 i = first; i < words; i += AT_ONCE * step) {
+            uint4 here[AT_ONCE];
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; ++k) here[k] = ahead[k];
+            load(i + AT_ONCE * step);
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; ++k) {
+                if (i + k * step < words) Words::count(copies, here[k], (i + k * step) % 3);
+            }
+        }
+        if (part == 0 && threadIdx.x < run.singles()) {
+            const u8* pixel = source + run.single(threadIdx.x) * CHANNELS;
+            if (!has_alpha<CHANNELS>() || pixel[CHANNELS - 1]) {
+#pragma unroll
+                for (int plane = 0; plane < Copies::PLANES; ++plane) copies.count(plane, key<CHANNELS, BY_CHANNEL>(pixel, plane));
+            }
+        }
+        __syncthreads();
+        copies.add_to(histograms);
+        in_turn();
+        return;
+    }
+    in_turn();
+#pragma unroll 1
+    for (u32 entry = 0; entry < Copies::ENTRIES; entry += blockDim.x) {
+        const u32 at = entry + threadIdx.x;
+        const bool wanted = at < Copies::ENTRIES;
+        const u32 level = made_level8<BY_CHANNEL ? 2 : 1>(rule, wanted ? __ldcg(histograms + at) : 0, at / 256, wanted);
+        if (wanted) luts[at] = u8(level);
+    }
+    __syncthreads();
+    if (!PLAIN) {
+        copies.set(luts);
+        __syncthreads();
+    }
+    uint4* to = reinterpret_cast<uint4*>(target + run.head * CHANNELS);
+    for (u32 i = first; i < words; i += AT_ONCE * step) {
+        uint4 here[AT_ONCE];
+#pragma unroll
+        for (u32 k = 0; k < AT_ONCE; ++k) here[k] = ahead[k];
+        load(i + AT_ONCE * step);
+#pragma unroll
+        for (u32 k = 0; k < AT_ONCE; ++k) {
+            if (i + k * step >= words) break;
+            if (PLAIN) {
+                __stcs(to + i + k * step, Words::mapped(static_cast<const u8*>(luts), here[k], (i + k * step) % 3));
+            } else {
+                __stcs(to + i + k * step, Words::mapped(copies, here[k], (i + k * step) % 3));
+            }
+        }
+    }
+    if (part == 0 && threadIdx.x < run.singles()) {
+        const u64 at = run.single(threadIdx.x) * CHANNELS;
+        map_single<CHANNELS, BY_CHANNEL>(source + at, target + at, static_cast<const u8*>(luts));
+    }
+}
+#define STEP8(NAME, CHANNELS, BY_CHANNEL, WORDS, PLAIN, BLOCKS)                                                              \
+    extern "C" __global__ void __launch_bounds__(BLOCKS == 3 ? 384 : 512, BLOCKS) NAME(Pictures pictures, Rule rule, Step s) {                   \
+        step8<CHANNELS, BY_CHANNEL, WORDS, PLAIN>(pictures, rule, s);                                                        \
+    }
+struct GrayWords : Whole8<1, false> {};
+STEP8(step8_gray, 1, false, GrayWords, false, 3)
+STEP8(step8p_gray, 1, false, GrayWords, true, 3)
+STEP8(step8q_gray, 1, false, GrayWords, true, 2)
+STEP8(step8_rgb_channels, 3, true, Turns8, false, 2)
+STEP8(step8p_rgb_channels, 3, true, Turns8, true, 2)
+STEP8(step8q_rgb_channels, 3, true, Turns8, true, 3)
 
 #define GLOBAL8(NAME, CHANNELS, BY_CHANNEL)                                                                                  \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>()) batch_count8_##NAME(                             \

@@ -7,12 +7,13 @@
 #
 # NVRTC 11.8 is the last that compiles for compute capability 3.7. The PTX it writes declares version 7.8 of the language but
 # uses nothing newer than 6.0: with 6.0 in the header, all drivers from 384 on (the last for those GPUs is 470) accept it.
-# There are several files so that a GPU's driver loads only what a run needs.
+# There are several files so that a GPU's driver loads only what a run needs. Cubins from compute capability 9.0 on are made of PTX of their own,
+# which lets kernels of a stream overlap.
 set -eu
 cd "$(dirname "$0")"
 tools="${HISTEQD_KERNEL_TOOLS:-../target/kernel-tools}"
 # What the program and the Python module load.
-assembled='global8 global16 planes clahe8 clahe16 jpeg_scan batch_global8 batch_global16 batch_planes batch_clahe8 batch_clahe16'
+assembled='global8 global16 planes clahe8 clahe16 jpeg_scan batch_global8 batch_global16'
 
 # install VENV PACKAGE…: creates a virtual environment with these packages, unless it is there already.
 install() {
@@ -40,26 +41,28 @@ assemble() {
     rm "$4.said"
 }
 
-# cubins FOLDER PTXAS ARCHITECTURE…: assembles the folder's PTX. An architecture is for the oldest of these ptxas that knows it, so that
+# cubins PTX-FOLDER PTXAS ARCHITECTURE…: assembles the folder's PTX. An architecture is for the oldest of these ptxas that knows it, so that
 # drivers as old accept what it makes. lib.rs lists the same architectures.
 cubins() {
     folder=$1 ptxas=$2
     shift 2
     for architecture in "$@"; do
-        mkdir "$folder/$architecture"
+        mkdir "$made/new/$architecture"
         for name in $assembled; do
-            assemble "$ptxas" "$architecture" "$folder/$name.ptx" "$folder/$architecture/$name.cubin"
+            assemble "$ptxas" "$architecture" "$folder/$name.ptx" "$made/new/$architecture/$name.cubin"
         done
     done
 }
 
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
-mkdir "$made/new"
-"$tools/cuda11/bin/python3" nvrtc.py "$made/new"
-cubins "$made/new" "$ptxas11" sm_70 sm_80 sm_90
-cubins "$made/new" "$ptxas12" sm_100 sm_120
-cubins "$made/new" "$ptxas13" sm_110
+mkdir "$made/new" "$made/hopper"
+"$tools/cuda11/bin/python3" nvrtc.py compute_37 "$made/new"
+"$tools/cuda11/bin/python3" nvrtc.py compute_90 "$made/hopper"
+cubins "$made/new" "$ptxas11" sm_70 sm_80
+cubins "$made/hopper" "$ptxas11" sm_90
+cubins "$made/hopper" "$ptxas12" sm_100 sm_120
+cubins "$made/hopper" "$ptxas13" sm_110
 
 if [ "${1:-}" != --check ]; then
     # Without names and times, so that equal code is in equal files.

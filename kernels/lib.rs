@@ -50,12 +50,6 @@ pub const JPEG_SCAN: Module = module!("jpeg_scan");
 pub const BATCH_GLOBAL8: Module = module!("batch_global8");
 /// Batches of 16-bit pictures with one LUT for a plane.
 pub const BATCH_GLOBAL16: Module = module!("batch_global16");
-/// Planes of batches, taken out and put back.
-pub const BATCH_PLANES: Module = module!("batch_planes");
-/// CLAHE of batches of 8-bit planes.
-pub const BATCH_CLAHE8: Module = module!("batch_clahe8");
-/// CLAHE of batches of 16-bit planes.
-pub const BATCH_CLAHE16: Module = module!("batch_clahe16");
 /// A kernel that traps, to test what a failing GPU costs.
 pub const TRAP: Module = module!("trap":);
 /// Published ways of equalization, which the ladder compares with those above.
@@ -111,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    const COMPILED: [(&str, Module); 11] = [
+    const COMPILED: [(&str, Module); 8] = [
         ("global8", GLOBAL8),
         ("global16", GLOBAL16),
         ("planes", PLANES),
@@ -120,9 +114,6 @@ mod tests {
         ("jpeg_scan", JPEG_SCAN),
         ("batch_global8", BATCH_GLOBAL8),
         ("batch_global16", BATCH_GLOBAL16),
-        ("batch_planes", BATCH_PLANES),
-        ("batch_clahe8", BATCH_CLAHE8),
-        ("batch_clahe16", BATCH_CLAHE16),
     ];
 
     /// Returns the number of the architecture in a cubin's header, 90 for sm_90.

@@ -7,7 +7,7 @@ use histeqd_kernels::{BATCH_GLOBAL8, BATCH_GLOBAL16};
 
 use crate::batch::{Batch, Mask};
 use crate::gpu::{Error, Stream};
-use crate::kernels::{blocks, kind, range16, threads};
+use crate::kernels::{blocks, kind, threads};
 use crate::resident;
 use crate::rule::{Rule, colours};
 use crate::workspace::{Pieces, Workspace};
@@ -85,7 +85,7 @@ impl Stream {
                 Some(reference) => {
                     let held = Workspace::new(self, &pieces, 0)?;
                     self.total(reference, operation.is_per_channel(), held.at(total))?;
-                    self.run_up((held.at(total), true), planes, depth, held.at(running))?;
+                    self.run_up(held.at(total), planes, depth, held.at(running))?;
                     Some(held)
                 }
                 None => None,
@@ -198,7 +198,7 @@ impl Stream {
             // SAFETY: guaranteed by the caller; the workspace has room for what is made.
             unsafe {
                 if let Some(reference) = reference {
-                    self.run_up((reference + skipped * 8, true), number, depth, held.at(running))?;
+                    self.run_up(reference + skipped * 8, number, depth, held.at(running))?;
                 }
                 let rule = Rule::new(operation.method, operation.strength, held.at(running));
                 let to = to + skipped * depth.bytes() as u64;
@@ -299,7 +299,7 @@ impl Stream {
                 }
                 Depth::Sixteen => {
                     let taken = if layout.pixel == Pixel::Rgb { 24 << 10 } else { 1 << 10 };
-                    let range = range16(kernels.shared, taken);
+                    let range = kernels.range16(taken);
                     let planes = colours(layout.pixel, per_channel) as u32;
                     let (x, ..) = kernels.spread(pixels, batch.number * planes, PIXELS_A_TABLE, 1);
                     let launch = Launch {
@@ -353,30 +353,18 @@ impl Stream {
             // SAFETY: the arguments match the parameters of batch_luts8; the rest is guaranteed by the caller.
             return unsafe { kernels.loaded.launch(self, (&BATCH_GLOBAL8, name), launch, arguments) };
         }
-        let mut pieces = Pieces::default();
-        let running = pieces.add(all as u64 * 65_536 * 8);
-        let held = Workspace::new(self, &pieces, 0)?;
-        let running = held.at(running);
-        let launch = Launch { grid: (64, all as u32, 1), block: (1024, 1, 1), shared: 0 };
-        // SAFETY: the arguments match the parameters of batch_luts16; the rest is guaranteed by the caller.
-        unsafe {
-            self.run_up((counts, wide), all, depth, running)?;
-            let arguments = arguments![running, rule, planes, luts];
-            kernels.loaded.launch(self, (&BATCH_GLOBAL16, ("batch_luts16", "")), launch, arguments)
-        }
+        let launch = Launch { grid: (16, all as u32, 1), block: (1024, 1, 1), shared: 0 };
+        let name = (if wide { "luts16_of_sums" } else { "luts16_of_counts" }, "");
+        let arguments = arguments![counts, rule, planes, luts];
+        // SAFETY: the arguments match the parameters of luts16; the rest is guaranteed by the caller.
+        unsafe { kernels.loaded.launch(self, (&BATCH_GLOBAL16, name), launch, arguments) }
     }
 
-    /// Makes the running sums of the counts of planes. `counts`: and whether they have 64 bits, as they must at depth 8.
+    /// Makes the running sums of the counts of planes, 64 bits each.
     ///
     /// # Safety
     /// As [`Stream::equalize`].
-    unsafe fn run_up(
-        &self,
-        (counts, wide): (Address, bool),
-        planes: usize,
-        depth: Depth,
-        running: Address,
-    ) -> Result<()> {
+    unsafe fn run_up(&self, counts: Address, planes: usize, depth: Depth, running: Address) -> Result<()> {
         let kernels = &self.gpu.kernels;
         if depth == Depth::Eight {
             let launch = Launch { grid: (planes as u32, 1, 1), block: (256, 1, 1), shared: 0 };
@@ -391,16 +379,12 @@ impl Stream {
         let held = Workspace::new(self, &pieces, 0)?;
         let sums = held.at(sums);
         let launch = Launch { grid: (64, planes as u32, 1), block: (1024, 1, 1), shared: 0 };
-        let (first, second) = match wide {
-            true => ("batch_sums_of_sums", "batch_running_of_sums"),
-            false => ("batch_sums", "batch_running"),
+        let run = |name, arguments: &mut [*mut std::ffi::c_void]| {
+            // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+            unsafe { kernels.loaded.launch(self, (&BATCH_GLOBAL16, (name, "")), launch, arguments) }
         };
-        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
-        unsafe {
-            kernels.loaded.launch(self, (&BATCH_GLOBAL16, (first, "")), launch, arguments![counts, sums])?;
-            let arguments = arguments![counts, sums, running];
-            kernels.loaded.launch(self, (&BATCH_GLOBAL16, (second, "")), launch, arguments)
-        }
+        run("batch_sums", arguments![counts, sums])?;
+        run("batch_running", arguments![counts, sums, running])
     }
 
     /// Sends pictures through LUTs; those of two pictures are `stride` entries apart.

@@ -1,16 +1,15 @@
 //! The CUDA kernels: the modules embedded in this program, and a typed launch for each kernel. For the sources see `kernels/`.
 #![allow(unsafe_code)]
 
-mod clahe;
 mod jpeg_scan;
-mod planes;
 
-pub use clahe::{ClaheMemory, Route, Tiling};
+pub use arrays::{ClaheTask, Route, Tiling};
 pub use cuda::arguments;
 pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::driver::{Address, Device, Launch, LoadedKernels, Result, Stream};
-use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel, Strength};
+use arrays::{Batch, Pictures};
+use equalize::{ByteOrder, ByteOrders, Clahe, Depth, Layout, Operation, Pixel, Strength};
 use histeqd_kernels::{GLOBAL8, GLOBAL16, TRAP};
 
 /// The size of 65536 16-bit LUT entries or counters, in bytes.
@@ -99,6 +98,14 @@ pub struct Span {
     pub byte_orders: ByteOrders,
 }
 
+impl Span {
+    /// Returns it as a batch of one picture of this layout, changed in place.
+    fn batch(self, layout: Layout) -> Batch {
+        let from = Pictures { at: self.at, pitch: 0 };
+        Batch { byte_orders: self.byte_orders, ..Batch::to_read(layout, 1, from) }
+    }
+}
+
 /// Mirrors `ByteOrders` in `kernels/common.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -162,50 +169,71 @@ impl Tables {
     }
 }
 
-/// The limits of a GPU.
-pub struct Limits {
-    multiprocessors: u32,
-    shared: u32,
-}
-
-impl Limits {
-    pub fn of(device: Device) -> Result<Self> {
-        Ok(Self { multiprocessors: device.multiprocessors()?, shared: device.shared_memory()? })
-    }
-
-    /// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges
-    /// make up all 65536 levels.
-    fn range16(&self, taken: u32) -> u32 {
-        let mut range = 65536;
-        while range * 2 > self.shared - taken {
-            range /= 2;
-        }
-        range
-    }
-}
-
 /// The kernels of one GPU.
-pub struct Kernels {
-    pub limits: Limits,
-    loaded: LoadedKernels,
-}
+pub struct Kernels(arrays::Kernels);
 
 impl Kernels {
     pub fn new(device: Device) -> Result<Self> {
-        Ok(Self { limits: Limits::of(device)?, loaded: LoadedKernels::new(device)? })
+        Ok(Self(arrays::Kernels::new(device)?))
+    }
+
+    fn loaded(&self) -> &LoadedKernels {
+        self.0.loaded()
+    }
+
+    /// Returns how CLAHE of such pictures goes through the kernels.
+    pub fn clahe_task(&self, layout: &Layout, clahe: &Clahe, operation: &Operation) -> ClaheTask {
+        ClaheTask::new(&self.0, layout, clahe, operation)
+    }
+
+    /// Returns the bytes of memory that CLAHE of a picture needs.
+    pub fn clahe_bytes(&self, task: &ClaheTask) -> u64 {
+        task.bytes(&self.0, 1)
+    }
+
+    /// Applies CLAHE to a picture, in place, with memory at `memory`.
+    ///
+    /// # Safety
+    /// Only this stream may use span and memory until it is done; the span must be readable in whole 16-byte words.
+    pub unsafe fn clahe(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        span: Span,
+        (task, memory): (&ClaheTask, Address),
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.clahe(stream, &span.batch(*layout), task, memory) }
+    }
+
+    /// Copies a channel of a span into a plane of its own, which gets the GPU's byte order.
+    ///
+    /// # Safety
+    /// Only this stream may use span and plane until it is done; the plane must have room for all pixels.
+    pub unsafe fn extract(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        span: Span,
+        (plane, channel): (Address, u32),
+    ) -> Result<()> {
+        let row = Layout { width: span.pixels as u32, height: 1, ..*layout };
+        let plane = Pictures { at: plane, pitch: 0 };
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.extract(stream, &span.batch(row), plane, Some(channel)) }
     }
 
     /// Returns a launch of blocks of `threads` threads that take pack after pack of a span, at most `blocks` blocks per multiprocessor.
     fn spread(&self, kind: Kind, depth: Depth, span: Span, (threads, blocks): (u32, u32)) -> Launch {
         let bytes = span.pixels * kind.channels() * depth.bytes() as u64;
         let pack = if kind.channels() == 3 { 48 } else { 16 };
-        let most = u64::from(blocks * self.limits.multiprocessors);
+        let most = u64::from(blocks * self.0.multiprocessors());
         line(bytes.div_ceil(pack * u64::from(threads)).min(most), threads)
     }
 
     /// Returns a launch of blocks that each hold a table of 16-bit levels in `shared` bytes.
     fn few(&self, kind: Kind, span: Span, shared: u32) -> Launch {
-        let blocks = span.pixels.div_ceil(PIXELS_A_TABLE).min(u64::from(self.limits.multiprocessors));
+        let blocks = span.pixels.div_ceil(PIXELS_A_TABLE).min(u64::from(self.0.multiprocessors()));
         Launch { shared, ..line(blocks, kind.threads()) }
     }
 
@@ -279,7 +307,7 @@ impl Kernels {
         let launch = self.spread(kind, Depth::Eight, span, (kind.threads(), blocks));
         let (Span { at, pixels, .. }, name) = (span, ("histogram8", kind.suffix()));
         // SAFETY: the arguments match the parameters of histogram8_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, next]) }
+        unsafe { self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, next]) }
     }
 
     /// # Safety
@@ -295,7 +323,7 @@ impl Kernels {
         let (Span { at, pixels, .. }, name) = (span, ("histogram8", "_large"));
         // SAFETY: the arguments match the parameters of histogram8_large; the rest is guaranteed by the caller.
         unsafe {
-            self.loaded.launch(
+            self.loaded().launch(
                 stream,
                 (&GLOBAL8, name),
                 launch,
@@ -344,7 +372,7 @@ impl Kernels {
             let name = ("apply8", "_large");
             // SAFETY: the arguments match the parameters of apply8_large; the rest is guaranteed by the caller.
             return unsafe {
-                self.loaded.launch(
+                self.loaded().launch(
                     stream,
                     (&GLOBAL8, name),
                     launch,
@@ -355,7 +383,7 @@ impl Kernels {
         let name = ("apply8", kind.suffix());
         // SAFETY: the arguments match the parameters of apply8_*; the rest is guaranteed by the caller.
         unsafe {
-            self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, strength])
+            self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, strength])
         }
     }
 
@@ -386,7 +414,7 @@ impl Kernels {
         let launch = self.spread(kind, Depth::Eight, span, spread);
         let (Span { at, pixels, .. }, name) = (span, ("map8", kind.suffix()));
         // SAFETY: the arguments match the parameters of map8_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, luts]) }
+        unsafe { self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, luts]) }
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].
@@ -402,14 +430,14 @@ impl Kernels {
     /// As [`Kernels::count`].
     unsafe fn histogram16(&self, stream: &Stream, kind: Kind, span: Span, counts: Address) -> Result<()> {
         let taken = if kind.channels() == 3 { 24 << 10 } else { 1 << 10 };
-        let range = self.limits.range16(taken);
+        let range = self.0.range16(taken);
         let few = self.few(kind, span, range * 2);
         let launch = Launch { grid: (few.grid.0, 65536 / range, kind.planes()), ..few };
         let Span { at, pixels, byte_orders } = span;
         let (name, from) = (("histogram16", kind.suffix()), selector(byte_orders.from));
         let arguments = arguments![at, pixels, from, counts, range];
         // SAFETY: the arguments match the parameters of histogram16_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
+        unsafe { self.loaded().launch(stream, (&GLOBAL16, name), launch, arguments) }
     }
 
     /// # Safety
@@ -419,7 +447,7 @@ impl Kernels {
         let (Tables { counts, luts, .. }, strength) = (*tables, strength.in_thousandths());
         // SAFETY: the arguments match the parameters of lut16; the rest is guaranteed by the caller.
         unsafe {
-            self.loaded.launch(stream, (&GLOBAL16, ("lut16", "")), launch, arguments![counts, strength, luts])
+            self.loaded().launch(stream, (&GLOBAL16, ("lut16", "")), launch, arguments![counts, strength, luts])
         }
     }
 
@@ -427,7 +455,7 @@ impl Kernels {
     /// As [`Kernels::apply`].
     unsafe fn apply16(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
         let taken = if kind.channels() == 3 { 24 << 10 } else { 0 };
-        let fits = self.limits.shared >= LEVELS16_BYTES + taken;
+        let fits = self.0.shared() >= LEVELS16_BYTES + taken;
         let (Span { at, pixels, byte_orders }, luts) = (span, tables.luts);
         let (name, launch) = if fits && kind.planes() == 1 && pixels > SHARED_LUT {
             ("apply16_shared", self.few(kind, span, LEVELS16_BYTES))
@@ -436,13 +464,13 @@ impl Kernels {
         };
         let (name, orders) = ((name, kind.suffix()), Selectors::new(byte_orders));
         // SAFETY: the arguments match the parameters of apply16_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments![at, pixels, orders, luts]) }
+        unsafe { self.loaded().launch(stream, (&GLOBAL16, name), launch, arguments![at, pixels, orders, luts]) }
     }
 
     /// Makes a kernel fail, and the whole context with it.
     pub fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
-        unsafe { self.loaded.launch(stream, (&TRAP, ("trap", "")), line(1, 1), &mut []) }
+        unsafe { self.loaded().launch(stream, (&TRAP, ("trap", "")), line(1, 1), &mut []) }
     }
 }
 
@@ -466,7 +494,7 @@ mod tests {
     #[test]
     fn the_driver_takes_what_is_compiled_for_its_gpu() {
         let Some(engine) = GpuEngine::open_or_skip() else { return };
-        let capability = engine.kernels.loaded.capability();
+        let capability = engine.kernels.loaded().capability();
         let refused = std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value == "1");
         for module in [GLOBAL8, GLOBAL16, PLANES, CLAHE8, CLAHE16, JPEG_SCAN] {
             let Some(cubin) = module.cubin(capability) else { continue };
