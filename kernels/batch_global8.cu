@@ -242,7 +242,7 @@ template <int CHANNELS, bool BY_CHANNEL> struct Whole8 {
         pack.vector[0] = word;
         copies.count(pack);
     }
-    template <typename Lut> __device__ __forceinline__ static uint4 mapped(const Lut& copies, const uint4& word, u32) {
+    __device__ __forceinline__ static uint4 mapped(const Copies& copies, const uint4& word, u32) {
         Pack<u8, CHANNELS> pack;
         pack.vector[0] = word;
         return map_pack<CHANNELS, BY_CHANNEL, u8>(pack, copies).vector[0];
@@ -267,13 +267,6 @@ struct Turns8 {
         const Planes planes(copies, index % 3);
 #pragma unroll
         for (int i = 0; i < 16; ++i) planes.of[i % 3].add_one(sample(word, i));
-    }
-    __device__ __forceinline__ static uint4 mapped(const u8* luts, const uint4& word, u32 index) {
-        const u8* of[3] = {luts + index % 3 * 256, luts + (index + 1) % 3 * 256, luts + (index + 2) % 3 * 256};
-        u32 to[16];
-#pragma unroll
-        for (int i = 0; i < 16; ++i) to[i] = of[i % 3][sample(word, i)];
-        return make_uint4(joined<u8>(to), joined<u8>(to + 4), joined<u8>(to + 8), joined<u8>(to + 12));
     }
     __device__ __forceinline__ static uint4 mapped(const Copies& copies, const uint4& word, u32 index) {
         const Planes planes(copies, index % 3);
@@ -386,113 +379,6 @@ __device__ __forceinline__ void equalize8(const Pictures& pictures, const Rule& 
         __syncthreads();  // before the table and what is kept are used again
     }
 }
-
-// What one launch of several does with a batch: it counts some pictures, and sends those that the launch before has counted through their LUTs,
-// while the L2 cache still holds them.
-struct Step {
-    // The first of those pictures, and how many.
-    u32 count_from, counted, map_from, mapped;
-    // Blocks that share a picture.
-    u32 parts;
-    // The histograms of each picture, zero before the first launch.
-    u32* counts;
-};
-
-template <int CHANNELS, bool BY_CHANNEL, typename Words, bool PLAIN>
-__device__ __forceinline__ void step8(const Pictures& pictures, const Rule& rule, const Step& s) {
-    typedef Copies8<CHANNELS, BY_CHANNEL> Copies;
-    typedef Pack<u8, CHANNELS> P;
-    constexpr u32 AT_ONCE = 4;
-    extern __shared__ uint4 memory[];
-    __shared__ u8 luts[Copies::ENTRIES];
-    const Copies copies(memory);
-    const bool counts = blockIdx.x < s.counted * s.parts;
-    const u32 number = blockIdx.x - (counts ? 0 : s.counted * s.parts), part = number % s.parts;
-    const u32 picture = (counts ? s.count_from : s.map_from) + number / s.parts;
-    const u8* source = pictures.source<u8>(picture);
-    u8* target = pictures.target<u8>(picture);
-    const Run<u8, CHANNELS> run(source, target, pictures.pixels);
-    const uint4* from = reinterpret_cast<const uint4*>(source + run.head * CHANNELS);
-    const u32 words = u32(run.packs) * P::VECTORS, step = s.parts * blockDim.x, first = part * blockDim.x + threadIdx.x;
-    u32* histograms = s.counts + u64(picture) * Copies::ENTRIES;
-    uint4 ahead[AT_ONCE];
-    auto load = [&](u32 i) {
-#pragma unroll
-        for (u32 k = 0; k < AT_ONCE; ++k) {
-            if (i + k * step < words) ahead[k] = counts ? from[i + k * step] : __ldcs(from + i + k * step);
-        }
-    };
-    load(first);
-    if (counts) {
-        copies.clear();
-        __syncthreads();
-        for (u32 i = first; i < words; i += AT_ONCE * step) {
-            uint4 here[AT_ONCE];
-#pragma unroll
-            for (u32 k = 0; k < AT_ONCE; ++k) here[k] = ahead[k];
-            load(i + AT_ONCE * step);
-#pragma unroll
-            for (u32 k = 0; k < AT_ONCE; ++k) {
-                if (i + k * step < words) Words::count(copies, here[k], (i + k * step) % 3);
-            }
-        }
-        if (part == 0 && threadIdx.x < run.singles()) {
-            const u8* pixel = source + run.single(threadIdx.x) * CHANNELS;
-            if (!has_alpha<CHANNELS>() || pixel[CHANNELS - 1]) {
-#pragma unroll
-                for (int plane = 0; plane < Copies::PLANES; ++plane) copies.count(plane, key<CHANNELS, BY_CHANNEL>(pixel, plane));
-            }
-        }
-        __syncthreads();
-        copies.add_to(histograms);
-        in_turn();
-        return;
-    }
-    in_turn();
-#pragma unroll 1
-    for (u32 entry = 0; entry < Copies::ENTRIES; entry += blockDim.x) {
-        const u32 at = entry + threadIdx.x;
-        const bool wanted = at < Copies::ENTRIES;
-        const u32 level = made_level8<BY_CHANNEL ? 2 : 1>(rule, wanted ? __ldcg(histograms + at) : 0, at / 256, wanted);
-        if (wanted) luts[at] = u8(level);
-    }
-    __syncthreads();
-    if (!PLAIN) {
-        copies.set(luts);
-        __syncthreads();
-    }
-    uint4* to = reinterpret_cast<uint4*>(target + run.head * CHANNELS);
-    for (u32 i = first; i < words; i += AT_ONCE * step) {
-        uint4 here[AT_ONCE];
-#pragma unroll
-        for (u32 k = 0; k < AT_ONCE; ++k) here[k] = ahead[k];
-        load(i + AT_ONCE * step);
-#pragma unroll
-        for (u32 k = 0; k < AT_ONCE; ++k) {
-            if (i + k * step >= words) break;
-            if (PLAIN) {
-                __stcs(to + i + k * step, Words::mapped(static_cast<const u8*>(luts), here[k], (i + k * step) % 3));
-            } else {
-                __stcs(to + i + k * step, Words::mapped(copies, here[k], (i + k * step) % 3));
-            }
-        }
-    }
-    if (part == 0 && threadIdx.x < run.singles()) {
-        const u64 at = run.single(threadIdx.x) * CHANNELS;
-        map_single<CHANNELS, BY_CHANNEL>(source + at, target + at, static_cast<const u8*>(luts));
-    }
-}
-#define STEP8(NAME, CHANNELS, BY_CHANNEL, WORDS, PLAIN, BLOCKS)                                                              \
-    extern "C" __global__ void __launch_bounds__(BLOCKS == 3 ? 384 : 512, BLOCKS) NAME(Pictures pictures, Rule rule, Step s) {                   \
-        step8<CHANNELS, BY_CHANNEL, WORDS, PLAIN>(pictures, rule, s);                                                        \
-    }
-struct GrayWords : Whole8<1, false> {};
-STEP8(step8_gray, 1, false, GrayWords, false, 3)
-STEP8(step8p_gray, 1, false, GrayWords, true, 3)
-STEP8(step8q_gray, 1, false, GrayWords, true, 2)
-STEP8(step8_rgb_channels, 3, true, Turns8, false, 2)
-STEP8(step8p_rgb_channels, 3, true, Turns8, true, 2)
-STEP8(step8q_rgb_channels, 3, true, Turns8, true, 3)
 
 #define GLOBAL8(NAME, CHANNELS, BY_CHANNEL)                                                                                  \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>()) batch_count8_##NAME(                             \

@@ -7,13 +7,12 @@
 #
 # NVRTC 11.8 is the last that compiles for compute capability 3.7. The PTX it writes declares version 7.8 of the language but
 # uses nothing newer than 6.0: with 6.0 in the header, all drivers from 384 on (the last for those GPUs is 470) accept it.
-# There are several files so that a GPU's driver loads only what a run needs. Cubins from compute capability 9.0 on are made of PTX of their own,
-# which lets kernels of a stream overlap.
+# There are several files so that a GPU's driver loads only what a run needs.
 set -eu
 cd "$(dirname "$0")"
 tools="${HISTEQD_KERNEL_TOOLS:-../target/kernel-tools}"
 # What the program and the Python module load.
-assembled='global8 global16 planes clahe8 clahe16 jpeg_scan batch_global8 batch_global16'
+assembled='global8 global16 planes clahe8 clahe16 jpeg_scan batch_global8'
 
 # install VENV PACKAGE…: creates a virtual environment with these packages, unless it is there already.
 install() {
@@ -41,28 +40,26 @@ assemble() {
     rm "$4.said"
 }
 
-# cubins PTX-FOLDER PTXAS ARCHITECTURE…: assembles the folder's PTX. An architecture is for the oldest of these ptxas that knows it, so that
+# cubins FOLDER PTXAS ARCHITECTURE…: assembles the folder's PTX. An architecture is for the oldest of these ptxas that knows it, so that
 # drivers as old accept what it makes. lib.rs lists the same architectures.
 cubins() {
     folder=$1 ptxas=$2
     shift 2
     for architecture in "$@"; do
-        mkdir "$made/new/$architecture"
+        mkdir "$folder/$architecture"
         for name in $assembled; do
-            assemble "$ptxas" "$architecture" "$folder/$name.ptx" "$made/new/$architecture/$name.cubin"
+            assemble "$ptxas" "$architecture" "$folder/$name.ptx" "$folder/$architecture/$name.cubin"
         done
     done
 }
 
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
-mkdir "$made/new" "$made/hopper"
-"$tools/cuda11/bin/python3" nvrtc.py compute_37 "$made/new"
-"$tools/cuda11/bin/python3" nvrtc.py compute_90 "$made/hopper"
-cubins "$made/new" "$ptxas11" sm_70 sm_80
-cubins "$made/hopper" "$ptxas11" sm_90
-cubins "$made/hopper" "$ptxas12" sm_100 sm_120
-cubins "$made/hopper" "$ptxas13" sm_110
+mkdir "$made/new"
+"$tools/cuda11/bin/python3" nvrtc.py "$made/new"
+cubins "$made/new" "$ptxas11" sm_70 sm_80 sm_90
+cubins "$made/new" "$ptxas12" sm_100 sm_120
+cubins "$made/new" "$ptxas13" sm_110
 
 if [ "${1:-}" != --check ]; then
     # Without names and times, so that equal code is in equal files.

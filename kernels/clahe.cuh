@@ -46,11 +46,11 @@ __device__ __forceinline__ u32 tile_level(u32 running, float scale, u32 top) {
     return min(u32(__float2int_rn(__fmul_rn(__uint2float_rn(running), scale))), top);
 }
 
-// Calls `count(sample)` for all samples in rows `from` to `to` of a tile, by the whole block. Rows are read in aligned 16-byte words whose
+// Calls `count(sample)` for all samples in rows `from` to `to` of a tile, by the `threads` threads of which this is number `thread`. Rows are read in aligned 16-byte words whose
 // ends may belong to neighbours or lie before or behind the plane: its memory must be readable in whole words. `order`: that of the bytes
 // there.
 template <typename S, typename Count>
-__device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 tile, u32 from, u32 to, Count count,
+__device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 tile, u32 from, u32 to, u32 thread, u32 threads, Count count,
                                            u32 order = NATIVE) {
     typedef Pack<S, 1> P;
     constexpr int AT_ONCE = 4, PER_WORD = 4 / sizeof(S);
@@ -61,8 +61,8 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
     const u32 skew = u32(reinterpret_cast<u64>(plane) % 16 / sizeof(S));
     const bool aligned = left % P::PIXELS == 0 && t.width % P::PIXELS == 0 && skew == 0;
     const u32 packs = max((inside + (aligned ? 1 : 2) * (P::PIXELS - 1)) / P::PIXELS, 1u);
-    u32 row = from + threadIdx.x / packs, column = threadIdx.x % packs;
-    const u32 rows_on = blockDim.x / packs, columns_on = blockDim.x % packs;
+    u32 row = from + thread / packs, column = thread % packs;
+    const u32 rows_on = threads / packs, columns_on = threads % packs;
     while (inside && row < to) {
         P here[AT_ONCE];
         // The samples of a pack that belong to the tile: from `low` (possibly negative) to just before `high`.
@@ -95,7 +95,7 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
         }
     }
     const u32 outside = t.tile_width - inside;
-    for (u32 i = threadIdx.x; i < outside * (to - from); i += blockDim.x) {
+    for (u32 i = thread; i < outside * (to - from); i += threads) {
         const u32 y = reflected(top + from + i / outside, t.height);
         const u32 x = reflected(left + inside + i % outside, t.width);
         count(converted<S>(plane[u64(y) * t.width + x], order));

@@ -37,7 +37,6 @@ extern "C" __global__ void __launch_bounds__(1024)
     __shared__ u32 scratch[WARP];
     __shared__ u32 ends[2];
     const LevelBits bits = {words};
-    in_turn();
     if (threadIdx.x == 0) ends[0] = 65535, ends[1] = 0;
     bits.clear();
     const u16* pixels = pictures.source<u16>(blockIdx.y);
@@ -102,7 +101,7 @@ struct TileLuts16 {
         bool spilled = false;
         counters.clear();
         for (u32 row = 0; row < t.tile_height; row += rows_at_once) {
-            visit_tile(plane, t, tile, row, min(row + rows_at_once, t.tile_height), [&](u32 level) {
+            visit_tile(plane, t, tile, row, min(row + rows_at_once, t.tile_height), threadIdx.x, blockDim.x, [&](u32 level) {
                 if (level < counted_here) {
                     counters.add_within(level, 1);
                 } else {
@@ -157,7 +156,6 @@ extern "C" __global__ void __launch_bounds__(1024)
     tiles16(Pictures pictures, u32 number, Tiling t, const Clipping* clippings, u32 capacity, u32* spill, u16* luts, u32* steep) {
     const TileLuts16 of_block = {capacity, spill + 65536ull * blockIdx.x};
     const u32 tiles = t.tiles_x * t.tiles_y;
-    in_turn();
     for (u32 i = blockIdx.x; i < tiles * number; i += gridDim.x) {
         const Clipping c = clippings[i / tiles];
         if (c.ranked) continue;
@@ -182,9 +180,9 @@ extern "C" __global__ void __launch_bounds__(256) ranks16(Pictures pictures, Til
     __shared__ u32 scratch[WARP];
     const LevelBits bits = {words};
     bits.clear();
-    in_turn();
     if (!clippings[blockIdx.y].ranked) return;
-    visit_tile(pictures.source<u16>(blockIdx.y), t, blockIdx.x, 0, t.tile_height, [bits](u32 level) { bits.mark(level); }, pictures.orders.from);
+    visit_tile(pictures.source<u16>(blockIdx.y), t, blockIdx.x, 0, t.tile_height, threadIdx.x, blockDim.x,
+               [bits](u32 level) { bits.mark(level); }, pictures.orders.from);
     __syncthreads();
     u32 word[EACH], sum = 0;
 #pragma unroll
@@ -231,7 +229,6 @@ extern "C" __global__ void __launch_bounds__(256, 3)
     rank_cells16(Pictures pictures, Tiling t, const Clipping* clippings, const u16* luts, u32 strength) {
     extern __shared__ uint4 rank_words[];
     const Cell cell(t, blockIdx.x, 1);
-    in_turn();
     const Clipping c = clippings[blockIdx.y];
     if (!c.ranked) return;
     luts += 65536 * u64(blockIdx.y) * t.tiles_x * t.tiles_y;
@@ -321,7 +318,6 @@ extern "C" __global__ void __launch_bounds__(1024, 1) cells16(
     Pictures pictures, Tiling t, const Clipping* clippings, const u16* luts, const u32* steep, u32 room, u32 strength) {
     extern __shared__ uint2 entries16[];
     const Cell cell(t, blockIdx.x, 1);
-    in_turn();
     const Clipping c = clippings[blockIdx.y];
     if (c.ranked) return;
     const u16* plane = pictures.source<u16>(blockIdx.y);
@@ -372,7 +368,6 @@ extern "C" __global__ void __launch_bounds__(1024, 1) cells16(
 // Grid: as for `interpolate`, z = pictures.
 extern "C" __global__ void __launch_bounds__(256, 8)
     direct16(Pictures pictures, Tiling t, const Clipping* clippings, const u16* luts, u32 strength) {
-    in_turn();
     if (clippings[blockIdx.z].ranked) return;
     luts += u64(blockIdx.z) * t.tiles_x * t.tiles_y * 65536;
     interpolate(pictures.source<u16>(blockIdx.z), pictures.target<u16>(blockIdx.z), pictures.orders, t, luts, strength);

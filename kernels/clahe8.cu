@@ -5,17 +5,16 @@
 
 // Makes one LUT per tile. Grid: x = tiles * parts; the blocks of a tile share its rows, and the last to finish makes the LUT; y = pictures.
 // `histograms` (256 counts per tile) and `arrived` (one per tile) are zero before and after, and needed only if there are several parts.
-template <u32 COPIES>
-__device__ __forceinline__ void tile_luts8(const Pictures& pictures, const Tiling& t, u32 parts, u32* histograms, u32* arrived, u8* luts) {
-    typedef Counters8<1, false, COPIES> Counters;
+extern "C" __global__ void __launch_bounds__(512)
+    tiles8(Pictures pictures, Tiling t, u32 parts, u32* histograms, u32* arrived, u8* luts) {
+    typedef Counters8<1, false> Counters;
     __shared__ __align__(16) u32 words[Counters::SIZE];
     __shared__ u32 scratch[WARP];
     const Counters counters = {words};
     counters.clear();
-    in_turn();
     const u32 tile = blockIdx.x / parts, part = blockIdx.x % parts;
     visit_tile(pictures.source<u8>(blockIdx.y), t, tile, u32(u64(t.tile_height) * part / parts), u32(u64(t.tile_height) * (part + 1) / parts),
-               [counters](u32 level) { counters.add(0, level); });
+               threadIdx.x, blockDim.x, [counters](u32 level) { counters.add(0, level); });
     __syncthreads();
 
     const u32 bin = threadIdx.x;
@@ -33,15 +32,35 @@ __device__ __forceinline__ void tile_luts8(const Pictures& pictures, const Tilin
     if (bin < 256) luts[256 * place + bin] = u8(tile_level(running + share.through(bin), t.lut_scale, 255));
 }
 
-extern "C" __global__ void __launch_bounds__(512)
-    tiles8(Pictures pictures, Tiling t, u32 parts, u32* histograms, u32* arrived, u8* luts) {
-    tile_luts8<32>(pictures, t, parts, histograms, arrived, luts);
-}
-
-// For small tiles, where clearing and adding up the counters takes as long as counting.
-extern "C" __global__ void __launch_bounds__(256)
-    small_tiles8(Pictures pictures, Tiling t, u32 parts, u32* histograms, u32* arrived, u8* luts) {
-    tile_luts8<8>(pictures, t, parts, histograms, arrived, luts);
+// The same for small tiles: each warp makes one, without waiting for others. Grid: x = as many blocks of 256 threads as tiles take, y = pictures.
+extern "C" __global__ void __launch_bounds__(256) small_tiles8(Pictures pictures, Tiling t, u8* luts) {
+    constexpr u32 COPIES = 4;
+    __shared__ uint4 words[256 / WARP][256];
+    const u32 lane = threadIdx.x % WARP, tiles = t.tiles_x * t.tiles_y, tile = blockIdx.x * (256 / WARP) + threadIdx.x / WARP;
+    if (tile >= tiles) return;
+    uint4* mine = words[threadIdx.x / WARP];
+#pragma unroll
+    for (u32 bin = lane; bin < 256; bin += WARP) mine[bin] = make_uint4(0, 0, 0, 0);
+    __syncwarp();
+    const SharedWords<COPIES * 4> counters(reinterpret_cast<u32*>(mine) + lane % COPIES);
+    visit_tile(pictures.source<u8>(blockIdx.y), t, tile, 0, t.tile_height, lane, WARP, [counters](u32 level) { counters.add_one(level); });
+    __syncwarp();
+    u32 kept[256 / WARP], excess = 0;
+#pragma unroll
+    for (u32 i = 0; i < 256 / WARP; ++i) {
+        const uint4 some = mine[i * WARP + lane];
+        const u32 n = some.x + some.y + some.z + some.w;
+        kept[i] = t.clip ? min(n, t.clip) : n, excess += n - kept[i];
+    }
+    const Redistribution share(warp_sum(excess), 0, 256);
+    luts += 256 * (u64(blockIdx.y) * tiles + tile);
+    u32 running = 0;
+#pragma unroll
+    for (u32 i = 0; i < 256 / WARP; ++i) {
+        const u32 bin = i * WARP + lane, here = running + warp_scan(kept[i]);
+        running = __shfl_sync(FULL_WARP, here, WARP - 1);
+        luts[bin] = u8(tile_level(here + share.through(bin), t.lut_scale, 255));
+    }
 }
 
 // The levels that a cell's four tiles make of each level, a byte each, in copies interleaved by lane so that fewer lanes access the same bank.
@@ -74,7 +93,6 @@ extern "C" __global__ void __launch_bounds__(256, 4) cells8(Pictures pictures, T
     __shared__ __align__(16) u32 words[Entries8::WORDS];
     const Entries8 table(words);
     const Cell cell(t, blockIdx.x, bands);
-    in_turn();
     const u32 level = threadIdx.y * WARP + threadIdx.x;
     luts += u64(blockIdx.y) * t.tiles_x * t.tiles_y * 256 + level;
     table.set(level, luts[u64(cell.tile[0]) * 256] | luts[u64(cell.tile[1]) * 256] << 8 | luts[u64(cell.tile[2]) * 256] << 16 |
@@ -91,7 +109,6 @@ extern "C" __global__ void __launch_bounds__(256, 4) cells8(Pictures pictures, T
 
 // Grid: as for `interpolate`, z = pictures.
 extern "C" __global__ void __launch_bounds__(256) direct8(Pictures pictures, Tiling t, const u8* luts, u32 strength) {
-    in_turn();
     luts += u64(blockIdx.z) * t.tiles_x * t.tiles_y * 256;
     interpolate(pictures.source<u8>(blockIdx.z), pictures.target<u8>(blockIdx.z), ByteOrders{}, t, luts, strength);
 }

@@ -168,15 +168,6 @@ __device__ __forceinline__ u64 threads_of_grid() { return u64(gridDim.x) * block
 // Returns the number of rounds in which every thread of the grid takes one pack.
 __device__ __forceinline__ u64 rounds_of_grid(u64 packs) { return (packs + threads_of_grid() - 1) / threads_of_grid(); }
 
-// Lets the stream's next kernel start, as far as there is room, and waits until the one before is done, if these were launched so that they may
-// overlap. What comes before this must not read or write what other kernels do.
-__device__ __forceinline__ void in_turn() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 template <typename T> __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
     for (int step = WARP / 2; step; step /= 2) value += __shfl_xor_sync(FULL_WARP, value, step);

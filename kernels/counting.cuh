@@ -22,13 +22,10 @@ __device__ __forceinline__ u32 key(const S* pixel, int plane, u32 from = NATIVE)
 
 // Depth 8: a block's counters in shared memory, in several copies interleaved by lane. With 32 copies, no two lanes of a warp ever access
 // the same bank, whatever the data; where shared memory has no room for that many, a few lanes may.
-template <int CHANNELS, bool BY_CHANNEL> __device__ constexpr u32 usual_copies() {
-    return BY_CHANNEL ? (CHANNELS == 3 ? 4 : 8) : CHANNELS == 3 ? 16 : 32;
-}
-
-template <int CHANNELS, bool BY_CHANNEL, u32 COPIES = usual_copies<CHANNELS, BY_CHANNEL>()> struct Counters8 {
+template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
     typedef Pack<u8, CHANNELS> P;
     static constexpr int PLANES = BY_CHANNEL ? 3 : 1;
+    static constexpr u32 COPIES = BY_CHANNEL ? (CHANNELS == 3 ? 4 : 8) : CHANNELS == 3 ? 16 : 32;
     static constexpr u32 SIZE = PLANES * 256 * COPIES;
 
     u32* words;

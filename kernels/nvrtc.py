@@ -1,12 +1,11 @@
-"""Compiles each .cu file beside this one to a PTX file in a folder: `nvrtc.py ARCHITECTURE FOLDER`. See build.sh."""
+"""Compiles each .cu file beside this one to a PTX file in a folder: `nvrtc.py FOLDER [option…]`. See build.sh."""
 import ctypes
 import pathlib
 import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-OPTIONS = ("--std=c++14", "--fmad=false")
-OLDEST = "compute_37"
+OPTIONS = ("--gpu-architecture=compute_37", "--std=c++14", "--fmad=false")
 
 
 def library():
@@ -18,8 +17,8 @@ def library():
     return ctypes.CDLL(str(next(folder.glob("libnvrtc.so.*"))))
 
 
-def compile_ptx(nvrtc, source, architecture):
-    """The PTX of one source file for GPUs from this architecture on."""
+def compile_ptx(nvrtc, source, options=()):
+    """The PTX of one source file."""
 
     def call(name, *arguments):
         code = getattr(nvrtc, name)(*arguments)
@@ -34,7 +33,7 @@ def compile_ptx(nvrtc, source, architecture):
         call(f"nvrtcGet{of}", program, buffer)
         return buffer.value.decode()
 
-    arguments = [o.encode() for o in (f"--gpu-architecture={architecture}", *OPTIONS, f"--include-path={HERE}")]
+    arguments = [o.encode() for o in (*OPTIONS, *options, f"--include-path={HERE}")]
     program = ctypes.c_void_p()
     call("nvrtcCreateProgram", ctypes.byref(program), source.read_bytes(), source.name.encode(), 0, None, None)
     failed = call("nvrtcCompileProgram", program, len(arguments), (ctypes.c_char_p * len(arguments))(*arguments))
@@ -43,11 +42,10 @@ def compile_ptx(nvrtc, source, architecture):
         print(log, file=sys.stderr)
     if failed:
         sys.exit(1)
-    ptx = text("PTX", program)
-    return re.sub(r"^\.version 7\.8$", ".version 6.0", ptx, count=1, flags=re.MULTILINE) if architecture == OLDEST else ptx
+    return re.sub(r"^\.version 7\.8$", ".version 6.0", text("PTX", program), count=1, flags=re.MULTILINE)
 
 
 if __name__ == "__main__":
-    architecture, folder, compiler = sys.argv[1], pathlib.Path(sys.argv[2]), library()
+    folder, compiler = pathlib.Path(sys.argv[1]), library()
     for path in sorted(HERE.glob("*.cu")):
-        (folder / path.with_suffix(".ptx").name).write_text(compile_ptx(compiler, path, architecture))
+        (folder / path.with_suffix(".ptx").name).write_text(compile_ptx(compiler, path, sys.argv[2:]))

@@ -47,7 +47,6 @@ __device__ __forceinline__ void exchange(const Pictures& pictures, S* plane, u64
     };
     constexpr int PER_WORD = 4 / sizeof(S);
     __shared__ uint4 stage[stage_vectors<CHANNELS>()];
-    in_turn();
     const S* pixels = pictures.source<S>(blockIdx.y);
     S* result = BACK ? pictures.target<S>(blockIdx.y) : const_cast<S*>(pixels);
     plane += blockIdx.y * plane_pitch;

@@ -49,7 +49,6 @@ impl Batch {
         })
     }
 
-
     /// Returns the bytes of a picture.
     pub(crate) fn bytes(&self) -> u64 {
         self.layout.bytes()

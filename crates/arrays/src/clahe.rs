@@ -66,7 +66,13 @@ impl Kernels {
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done; pictures of one channel must be readable in whole 16-byte words.
-    pub unsafe fn clahe(&self, stream: &cuda::Stream, batch: &Batch, task: &ClaheTask, at: Address) -> Result<()> {
+    pub unsafe fn clahe(
+        &self,
+        stream: &cuda::Stream,
+        batch: &Batch,
+        task: &ClaheTask,
+        at: Address,
+    ) -> Result<()> {
         let mut pieces = Pieces::default();
         let (old, new) = task.add_planes(batch.number, &mut pieces);
         let [old, new] = [old, new].map(|piece| Pictures { at: at + piece, pitch: task.plane });

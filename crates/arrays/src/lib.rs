@@ -15,13 +15,15 @@ mod kernels;
 mod planes;
 mod resident;
 mod rule;
+mod tables;
 mod tiles;
 mod workspace;
 
 pub use batch::{Batch, Mask, Pictures};
 pub use clahe::ClaheTask;
 pub use cuda::{Address, CudaError};
-pub use global::Planes;
 pub use gpu::{Error, Gpu, Stream};
 pub use kernels::Kernels;
+pub use rule::Rule;
+pub use tables::{PIXELS_A_TABLE, Planes};
 pub use tiles::{Route, Tiling};

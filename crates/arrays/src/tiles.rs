@@ -14,8 +14,11 @@ use crate::workspace::Pieces;
 /// Tiles of fewer pixels are interpolated directly from their LUTs, not cell by cell.
 const LEAST_CELL: [u64; 2] = [2048, 16_384];
 
-/// Tiles of at most so many pixels are counted by blocks with fewer counters.
+/// Tiles of at most so many pixels are counted by a warp each.
 const SMALL_TILE: u64 = 8192;
+
+/// How many of these a block counts.
+const TILES_A_BLOCK: u32 = 8;
 
 /// Tiles of fewer pixels may have ranks instead of LUTs, if blocks have so much shared memory.
 const RANKS: (u64, u32) = (1 << 16, 64 << 10);
@@ -102,11 +105,15 @@ impl Route {
     /// Returns the way of planes with these tiles.
     pub fn new(geometry: &Geometry, depth: Depth) -> Self {
         let (area, is_deep) = (geometry.area(), depth == Depth::Sixteen);
+        let is_small = !is_deep && area <= SMALL_TILE;
         Self {
             by_cells: area >= LEAST_CELL[usize::from(is_deep)],
             may_rank: is_deep && area < RANKS.0,
-            is_small: !is_deep && area <= SMALL_TILE,
-            most_parts: if is_deep { 1 } else { (geometry.tile_height as u64).min(area / 4096).max(1) },
+            is_small,
+            most_parts: match is_deep || is_small {
+                true => 1,
+                false => (geometry.tile_height as u64).min(area / 4096).max(1),
+            },
         }
     }
 
@@ -206,7 +213,8 @@ impl Tiles {
 
     fn memory(&self, kernels: &Kernels, number: u32) -> Memory {
         let number = u64::from(number);
-        let (is_deep, tiles, mut pieces) = (self.depth == Depth::Sixteen, number * self.tiles(), Pieces::default());
+        let (is_deep, tiles, mut pieces) =
+            (self.depth == Depth::Sixteen, number * self.tiles(), Pieces::default());
         let has_parts = !is_deep && self.parts(kernels, number) > 1;
         let counts = pieces.add(if has_parts { tiles * 1024 } else { 0 });
         let occurs = pieces.add(if is_deep { number * 2048 * 4 } else { 0 });
@@ -259,11 +267,17 @@ impl Kernels {
         let (pictures, t, strength) = (batch.argument(), tiles.tiling, strength.in_thousandths());
         let (counts, arrived, luts) = (at + memory.counts, at + memory.arrived, at + memory.luts);
         let parts = tiles.parts(self, batch.number.into()) as u32;
-        let (name, threads) = if tiles.route.is_small { ("small_tiles8", 256) } else { ("tiles8", 512) };
-        let grid = (tiles.tiling.tiles() * parts, batch.number, 1);
-        let launch = Launch { grid, block: (threads, 1, 1), shared: 0 };
-        let arguments = arguments![pictures, t, parts, counts, arrived, luts];
-        // SAFETY: the arguments match the parameters of tiles8; the rest is guaranteed by the caller.
+        let number = tiles.tiling.tiles();
+        let (name, blocks, threads) = match tiles.route.is_small {
+            true => ("small_tiles8", number.div_ceil(TILES_A_BLOCK), 32 * TILES_A_BLOCK),
+            false => ("tiles8", number * parts, 512),
+        };
+        let launch = Launch { grid: (blocks, batch.number, 1), block: (threads, 1, 1), shared: 0 };
+        let arguments = match tiles.route.is_small {
+            true => &mut arguments![pictures, t, luts][..],
+            false => arguments![pictures, t, parts, counts, arrived, luts],
+        };
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
         unsafe { self.loaded.launch(stream, (&CLAHE8, (name, "")), launch, arguments)? };
         if !tiles.route.by_cells {
             let (launch, arguments) = (t.columns(batch.number), arguments![pictures, t, luts, strength]);

@@ -8,27 +8,18 @@ pub use cuda::arguments;
 pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::driver::{Address, Device, Launch, LoadedKernels, Result, Stream};
-use arrays::{Batch, Pictures};
-use equalize::{ByteOrder, ByteOrders, Clahe, Depth, Layout, Operation, Pixel, Strength};
-use histeqd_kernels::{GLOBAL8, GLOBAL16, TRAP};
-
-/// The size of 65536 16-bit LUT entries or counters, in bytes.
-const LEVELS16_BYTES: u32 = 128 << 10;
-
-/// Pixels per block that holds such a table: enough to make filling it worthwhile.
-const PIXELS_A_TABLE: u64 = 5 << 16;
+use arrays::{Batch, PIXELS_A_TABLE, Pictures, Planes, Rule};
+use equalize::{ByteOrders, Clahe, Depth, Layout, Method, Operation, Pixel, Strength};
+use histeqd_kernels::{GLOBAL8, TRAP};
 
 /// The fewest pixels of a large gray plane: its tiles, handed out one by one, are then enough to keep the GPU busy to the end.
 const LARGE_PLANE: u64 = 24_000_000;
-
-/// The number of pixels above which a 16-bit LUT is copied into shared memory.
-const SHARED_LUT: u64 = 4 * PIXELS_A_TABLE;
 
 /// Returns the fewest pixels that go through the same kernels as a picture of this layout, as far as its size decides.
 pub const fn min_pixels_for_same_kernels(layout: &Layout) -> u64 {
     match layout.depth {
         Depth::Eight if matches!(layout.pixel, Pixel::Gray) && layout.pixels() >= LARGE_PLANE => LARGE_PLANE,
-        Depth::Sixteen if layout.pixels() > SHARED_LUT => SHARED_LUT + 1,
+        Depth::Sixteen if layout.pixels() > PIXELS_A_TABLE => PIXELS_A_TABLE + 1,
         _ => 1,
     }
 }
@@ -53,6 +44,15 @@ impl Kind {
             (Pixel::Rgb, true) => Self::RgbChannels,
             (Pixel::Rgba, false) => Self::RgbaLuma,
             (Pixel::Rgba, true) => Self::RgbaChannels,
+        }
+    }
+
+    const fn pixel(self) -> Pixel {
+        match self {
+            Self::Gray => Pixel::Gray,
+            Self::GrayAlpha => Pixel::GrayAlpha,
+            Self::RgbLuma | Self::RgbChannels => Pixel::Rgb,
+            Self::RgbaLuma | Self::RgbaChannels => Pixel::Rgba,
         }
     }
 
@@ -99,32 +99,15 @@ pub struct Span {
 }
 
 impl Span {
+    /// Returns it as a batch of one picture in one row, changed in place.
+    fn of(self, kind: Kind, depth: Depth) -> Batch {
+        self.batch(Layout { width: self.pixels as u32, height: 1, pixel: kind.pixel(), depth })
+    }
+
     /// Returns it as a batch of one picture of this layout, changed in place.
     fn batch(self, layout: Layout) -> Batch {
         let from = Pictures { at: self.at, pitch: 0 };
         Batch { byte_orders: self.byte_orders, ..Batch::to_read(layout, 1, from) }
-    }
-}
-
-/// Mirrors `ByteOrders` in `kernels/common.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Selectors {
-    from: u32,
-    to: u32,
-}
-
-impl Selectors {
-    const fn new(ByteOrders { from, to }: ByteOrders) -> Self {
-        Self { from: selector(from), to: selector(to) }
-    }
-}
-
-/// Returns the selector with which `__byte_perm` converts two samples from this byte order to the GPU's, or back.
-const fn selector(order: ByteOrder) -> u32 {
-    match order {
-        ByteOrder::Native => 0x3210,
-        ByteOrder::Swapped => 0x2301,
     }
 }
 
@@ -231,12 +214,6 @@ impl Kernels {
         line(bytes.div_ceil(pack * u64::from(threads)).min(most), threads)
     }
 
-    /// Returns a launch of blocks that each hold a table of 16-bit levels in `shared` bytes.
-    fn few(&self, kind: Kind, span: Span, shared: u32) -> Launch {
-        let blocks = span.pixels.div_ceil(PIXELS_A_TABLE).min(u64::from(self.0.multiprocessors()));
-        Launch { shared, ..line(blocks, kind.threads()) }
-    }
-
     /// Counts a span for equalization, adding to the counts of earlier spans. After the picture's `last` span, its pixels can go through
     /// [`Kernels::apply`] of the same strength.
     ///
@@ -307,7 +284,9 @@ impl Kernels {
         let launch = self.spread(kind, Depth::Eight, span, (kind.threads(), blocks));
         let (Span { at, pixels, .. }, name) = (span, ("histogram8", kind.suffix()));
         // SAFETY: the arguments match the parameters of histogram8_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, next]) }
+        unsafe {
+            self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, next])
+        }
     }
 
     /// # Safety
@@ -429,42 +408,26 @@ impl Kernels {
     /// # Safety
     /// As [`Kernels::count`].
     unsafe fn histogram16(&self, stream: &Stream, kind: Kind, span: Span, counts: Address) -> Result<()> {
-        let taken = if kind.channels() == 3 { 24 << 10 } else { 1 << 10 };
-        let range = self.0.range16(taken);
-        let few = self.few(kind, span, range * 2);
-        let launch = Launch { grid: (few.grid.0, 65536 / range, kind.planes()), ..few };
-        let Span { at, pixels, byte_orders } = span;
-        let (name, from) = (("histogram16", kind.suffix()), selector(byte_orders.from));
-        let arguments = arguments![at, pixels, from, counts, range];
-        // SAFETY: the arguments match the parameters of histogram16_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded().launch(stream, (&GLOBAL16, name), launch, arguments) }
+        let planes = Planes::Equalized { per_channel: kind.planes() > 1 };
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.count(stream, &span.of(kind, Depth::Sixteen), planes, None, counts) }
     }
 
     /// # Safety
     /// Only this stream may use the tables until it is done.
     unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables, strength: Strength) -> Result<()> {
-        let launch = Launch { grid: (64, kind.planes(), 1), ..line(64, 1024) };
-        let (Tables { counts, luts, .. }, strength) = (*tables, strength.in_thousandths());
-        // SAFETY: the arguments match the parameters of lut16; the rest is guaranteed by the caller.
-        unsafe {
-            self.loaded().launch(stream, (&GLOBAL16, ("lut16", "")), launch, arguments![counts, strength, luts])
-        }
+        let (&Tables { counts, luts, .. }, planes) = (tables, kind.planes() as usize);
+        let rule = Rule::new(Method::Global, strength, 0);
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.make_luts(stream, (counts, false), planes, planes, Depth::Sixteen, rule, luts) }
     }
 
     /// # Safety
     /// As [`Kernels::apply`].
     unsafe fn apply16(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
-        let taken = if kind.channels() == 3 { 24 << 10 } else { 0 };
-        let fits = self.0.shared() >= LEVELS16_BYTES + taken;
-        let (Span { at, pixels, byte_orders }, luts) = (span, tables.luts);
-        let (name, launch) = if fits && kind.planes() == 1 && pixels > SHARED_LUT {
-            ("apply16_shared", self.few(kind, span, LEVELS16_BYTES))
-        } else {
-            ("apply16", self.spread(kind, Depth::Sixteen, span, (kind.threads(), 2048 / kind.threads())))
-        };
-        let (name, orders) = ((name, kind.suffix()), Selectors::new(byte_orders));
-        // SAFETY: the arguments match the parameters of apply16_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded().launch(stream, (&GLOBAL16, name), launch, arguments![at, pixels, orders, luts]) }
+        let (batch, per_channel) = (span.of(kind, Depth::Sixteen), kind.planes() > 1);
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.map(stream, &batch, per_channel, tables.luts, 0) }
     }
 
     /// Makes a kernel fail, and the whole context with it.
