@@ -256,7 +256,7 @@ __device__ __forceinline__ void map16(const Pictures& pictures, u32 picture, con
     const u64 singles = run.singles();
     for (u64 k = thread_of_grid(); k < singles; k += step) {
         const u64 i = run.single(k);
-        map_single<CHANNELS, BY_CHANNEL>(from + i * CHANNELS, to + i * CHANNELS, luts);
+        map_single<CHANNELS, BY_CHANNEL>(from + i * CHANNELS, to + i * CHANNELS, luts, pictures.orders);
     }
 }
 

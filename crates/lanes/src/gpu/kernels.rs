@@ -241,7 +241,7 @@ impl Kernels {
                     }
                 }
                 Depth::Sixteen => {
-                    self.histogram16(stream, kind, span, tables.counts)?;
+                    self.count(stream, (kind, depth), span, tables.counts)?;
                     if last { self.lut16(stream, kind, tables, strength) } else { Ok(()) }
                 }
             }
@@ -259,13 +259,9 @@ impl Kernels {
         span: Span,
         counts: Address,
     ) -> Result<()> {
+        let planes = Planes::Equalized { per_channel: kind.planes() > 1 };
         // SAFETY: guaranteed by the caller.
-        unsafe {
-            match depth {
-                Depth::Eight => self.histogram8(stream, kind, span, (counts, 0)),
-                Depth::Sixteen => self.histogram16(stream, kind, span, counts),
-            }
-        }
+        unsafe { self.0.count(stream, &span.of(kind, depth), planes, None, counts) }
     }
 
     /// `next`: the address of counts to zero, or 0 for none.
@@ -327,7 +323,7 @@ impl Kernels {
         unsafe {
             match depth {
                 Depth::Eight => self.apply8(stream, kind, span, tables, strength),
-                Depth::Sixteen => self.apply16(stream, kind, span, tables),
+                Depth::Sixteen => self.map(stream, (kind, depth), span, tables),
             }
         }
     }
@@ -378,22 +374,7 @@ impl Kernels {
         tables: &Tables,
     ) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        unsafe {
-            match depth {
-                Depth::Eight => self.map8(stream, kind, span, tables.luts),
-                Depth::Sixteen => self.apply16(stream, kind, span, tables),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Kernels::apply`].
-    unsafe fn map8(&self, stream: &Stream, kind: Kind, span: Span, luts: Address) -> Result<()> {
-        let spread = if kind.channels() == 3 { (512, 2) } else { (256, 4) };
-        let launch = self.spread(kind, Depth::Eight, span, spread);
-        let (Span { at, pixels, .. }, name) = (span, ("map8", kind.suffix()));
-        // SAFETY: the arguments match the parameters of map8_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, luts]) }
+        unsafe { self.0.map(stream, &span.of(kind, depth), kind.planes() > 1, tables.luts, 0) }
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].
@@ -406,28 +387,12 @@ impl Kernels {
     }
 
     /// # Safety
-    /// As [`Kernels::count`].
-    unsafe fn histogram16(&self, stream: &Stream, kind: Kind, span: Span, counts: Address) -> Result<()> {
-        let planes = Planes::Equalized { per_channel: kind.planes() > 1 };
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.0.count(stream, &span.of(kind, Depth::Sixteen), planes, None, counts) }
-    }
-
-    /// # Safety
     /// Only this stream may use the tables until it is done.
     unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables, strength: Strength) -> Result<()> {
         let (&Tables { counts, luts, .. }, planes) = (tables, kind.planes() as usize);
         let rule = Rule::new(Method::Global, strength, 0);
         // SAFETY: guaranteed by the caller.
         unsafe { self.0.make_luts(stream, (counts, false), planes, planes, Depth::Sixteen, rule, luts) }
-    }
-
-    /// # Safety
-    /// As [`Kernels::apply`].
-    unsafe fn apply16(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
-        let (batch, per_channel) = (span.of(kind, Depth::Sixteen), kind.planes() > 1);
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.0.map(stream, &batch, per_channel, tables.luts, 0) }
     }
 
     /// Makes a kernel fail, and the whole context with it.
