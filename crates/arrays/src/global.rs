@@ -131,8 +131,7 @@ impl Stream {
                 self.gpu.kernels.make_luts(
                     self,
                     (held.at(counts), false),
-                    all,
-                    planes,
+                    (all, planes),
                     depth,
                     rule,
                     held.at(luts),
@@ -213,8 +212,7 @@ impl Stream {
                 self.gpu.kernels.make_luts(
                     self,
                     (counts + skipped * 8, true),
-                    number,
-                    number,
+                    (number, number),
                     depth,
                     rule,
                     to,

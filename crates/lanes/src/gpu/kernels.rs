@@ -392,7 +392,7 @@ impl Kernels {
         let (&Tables { counts, luts, .. }, planes) = (tables, kind.planes() as usize);
         let rule = Rule::new(Method::Global, strength, 0);
         // SAFETY: guaranteed by the caller.
-        unsafe { self.0.make_luts(stream, (counts, false), planes, planes, Depth::Sixteen, rule, luts) }
+        unsafe { self.0.make_luts(stream, (counts, false), (planes, planes), Depth::Sixteen, rule, luts) }
     }
 
     /// Makes a kernel fail, and the whole context with it.

@@ -185,8 +185,8 @@ impl Kernels {
             let arguments = arguments![at, starts, ends, counts, round];
             // SAFETY: the arguments match the parameters of jpeg_scan_round; the rest is guaranteed by the caller.
             unsafe {
-                self.loaded().launch(stream, (&JPEG_SCAN, ("jpeg_scan_round", "")), launch, arguments)?
-            };
+                self.loaded().launch(stream, (&JPEG_SCAN, ("jpeg_scan_round", "")), launch, arguments)?;
+            }
         }
         let arguments = arguments![at, starts, ends, counts, verdicts];
         let name = ("jpeg_scan_verdict", "");
