@@ -113,7 +113,7 @@ class Tuning:
     pixels16 = 5 << 16      # pixels per block that holds 65536 counters or LUT entries in shared memory
     shared_lut16 = (5 << 16) + 1  # the fewest pixels for which the LUT is copied to shared memory
     cells_band = 6          # blocks per cell
-    tile_blocks = 4         # blocks per multiprocessor for tile histograms
+    tile_blocks = 1         # blocks per multiprocessor for tile histograms
     small_tile = 8192
     cell_pixels = {8: 2048, 16: 16384}
 

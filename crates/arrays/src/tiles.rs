@@ -195,8 +195,9 @@ impl Tiles {
         self.tiling.tiles().into()
     }
 
+    /// Returns the blocks that share a tile of so many planes at depth 8: more only if there is not one for each multiprocessor.
     fn parts(&self, kernels: &Kernels, number: u64) -> u64 {
-        (u64::from(4 * kernels.multiprocessors()) / (number * self.tiles())).clamp(1, self.route.most_parts)
+        (u64::from(kernels.multiprocessors()) / (number * self.tiles())).clamp(1, self.route.most_parts)
     }
 
     /// Returns the blocks that make the LUTs of so many planes at depth 16.
