@@ -306,11 +306,11 @@ impl Stream {
         let held = Workspace::new(self, &pieces, 0)?;
         let sums = held.at(sums);
         let launch = Launch { grid: (64, planes as u32, 1), block: (1024, 1, 1), shared: 0 };
-        let run = |name, arguments: &mut [*mut std::ffi::c_void]| {
-            // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
-            unsafe { kernels.loaded.launch(self, (&GLOBAL16, (name, "")), launch, arguments) }
-        };
-        run("sums", arguments![counts, sums])?;
-        run("running", arguments![counts, sums, running])
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        unsafe {
+            kernels.loaded.launch(self, (&GLOBAL16, ("sums", "")), launch, arguments![counts, sums])?;
+            let arguments = arguments![counts, sums, running];
+            kernels.loaded.launch(self, (&GLOBAL16, ("running", "")), launch, arguments)
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! CLAHE of planes: the launches, and the memory that these need besides the planes.
 #![allow(unsafe_code)]
 
+use std::ffi::c_void;
+
 use cuda::{Address, Launch, Result, Stream, arguments};
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
@@ -301,38 +303,88 @@ impl Kernels {
         (tiles, strength): (&Tiles, Strength),
         (memory, at): (&Memory, Address),
     ) -> Result<()> {
-        let (pictures, t, strength) = (batch.argument(), tiles.tiling, strength.in_thousandths());
-        let [occurs, arrived, spill] = [memory.occurs, memory.arrived, memory.spill].map(|piece| at + piece);
-        let [clippings, steep, luts] = [memory.clippings, memory.steep, memory.luts].map(|piece| at + piece);
-        let (area, clip, levels) = (tiles.area, t.clip, tiles.levels);
-        let (number, may_rank) = (batch.number, u32::from(tiles.route.may_rank));
-        let run = |name, launch, arguments: &mut [*mut std::ffi::c_void]| {
-            // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
-            unsafe { self.loaded.launch(stream, (&CLAHE16, (name, "")), launch, arguments) }
-        };
-
-        let grid = self.spread(batch.layout.pixels(), number, 1 << 15, 2);
+        let (pictures, clip, levels, area) = (batch.argument(), tiles.tiling.clip, tiles.levels, tiles.area);
+        let [occurs, arrived, clippings] =
+            [memory.occurs, memory.arrived, memory.clippings].map(|piece| at + piece);
+        let may_rank = u32::from(tiles.route.may_rank);
+        let grid = self.spread(batch.layout.pixels(), batch.number, 1 << 15, 2);
         let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
         let found = arguments![pictures, clip, levels, area, may_rank, occurs, arrived, clippings];
-        run("clippings16", launch, found)?;
-        let by_cell = Launch { grid: (t.cells(), number, 1), block: (32, 8, 1), shared: 64 << 10 };
-        if tiles.route.may_rank {
-            let launch = Launch { grid: (tiles.tiling.tiles(), number, 1), block: (256, 1, 1), shared: 0 };
-            run("ranks16", launch, arguments![pictures, t, clippings, luts])?;
-            run("rank_cells16", by_cell, arguments![pictures, t, clippings, luts, strength])?;
+        let how = (tiles, strength.in_thousandths());
+        // SAFETY: the arguments match the parameters of clippings16; the rest is guaranteed by the caller.
+        unsafe {
+            self.launch16(stream, "clippings16", launch, found)?;
+            if tiles.route.may_rank {
+                self.by_ranks16(stream, batch, how, (memory, at))?;
+            }
+            if tiles.needs_luts() { self.by_luts16(stream, batch, how, (memory, at)) } else { Ok(()) }
         }
-        if !tiles.needs_luts() {
-            return Ok(());
+    }
+
+    /// Maps those planes for which ranks stand for LUTs.
+    ///
+    /// # Safety
+    /// As [`Kernels::clahe_of_planes`].
+    unsafe fn by_ranks16(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        (tiles, strength): (&Tiles, u32),
+        (memory, at): (&Memory, Address),
+    ) -> Result<()> {
+        let (pictures, t, number) = (batch.argument(), tiles.tiling, batch.number);
+        let (clippings, luts) = (at + memory.clippings, at + memory.luts);
+        let by_tile = Launch { grid: (t.tiles(), number, 1), block: (256, 1, 1), shared: 0 };
+        let by_cell = Launch { grid: (t.cells(), number, 1), block: (32, 8, 1), shared: RANKS.1 };
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        unsafe {
+            self.launch16(stream, "ranks16", by_tile, arguments![pictures, t, clippings, luts])?;
+            let mapped = arguments![pictures, t, clippings, luts, strength];
+            self.launch16(stream, "rank_cells16", by_cell, mapped)
         }
+    }
+
+    /// Maps the other planes.
+    ///
+    /// # Safety
+    /// As [`Kernels::clahe_of_planes`].
+    unsafe fn by_luts16(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        (tiles, strength): (&Tiles, u32),
+        (memory, at): (&Memory, Address),
+    ) -> Result<()> {
+        let (pictures, t, number) = (batch.argument(), tiles.tiling, batch.number);
+        let [spill, clippings, steep, luts] =
+            [memory.spill, memory.clippings, memory.steep, memory.luts].map(|piece| at + piece);
         let (blocks, capacity) = (tiles.blocks16(self, number.into()) as u32, self.range16(1 << 10));
         let launch = Launch { grid: (blocks, 1, 1), block: (1024, 1, 1), shared: capacity * 2 };
         let made = arguments![pictures, number, t, clippings, capacity, spill, luts, steep];
-        run("tiles16", launch, made)?;
-        if !tiles.route.by_cells {
-            return run("direct16", t.columns(number), arguments![pictures, t, clippings, luts, strength]);
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        unsafe {
+            self.launch16(stream, "tiles16", launch, made)?;
+            if !tiles.route.by_cells {
+                let mapped = arguments![pictures, t, clippings, luts, strength];
+                return self.launch16(stream, "direct16", t.columns(number), mapped);
+            }
+            let shared = self.shared - (1 << 10);
+            let launch = Launch { grid: (t.cells(), number, 1), block: (32, 32, 1), shared };
+            let mapped = arguments![pictures, t, clippings, luts, steep, shared, strength];
+            self.launch16(stream, "cells16", launch, mapped)
         }
-        let shared = self.shared - (1 << 10);
-        let launch = Launch { block: (32, 32, 1), shared, ..by_cell };
-        run("cells16", launch, arguments![pictures, t, clippings, luts, steep, shared, strength])
+    }
+
+    /// # Safety
+    /// As [`cuda::Function::launch`], for this kernel of [`CLAHE16`].
+    unsafe fn launch16(
+        &self,
+        stream: &Stream,
+        name: &'static str,
+        launch: Launch,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.loaded.launch(stream, (&CLAHE16, (name, "")), launch, arguments) }
     }
 }
