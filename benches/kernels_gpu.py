@@ -3,7 +3,7 @@
 a device-to-device copy and a bare read of the same data in the same run.
 
 Needs numpy and cupy (for memory and streams; launches go straight to the driver). Run it from the project's folder. What a launch
-looks like here (grid, block, shared memory) is what crates/lanes/src/gpu/kernels.rs does.
+looks like here (grid, block, shared memory) is what crates/arrays/src/tables.rs and tiles.rs do, and for 8 bit crates/lanes/src/gpu/kernels.rs.
 """
 import argparse
 import ctypes
@@ -52,11 +52,20 @@ class ByteOrders(ctypes.Structure):
     _fields_ = [("read", u32), ("written", u32)]
 
 
+class Pictures(ctypes.Structure):
+    """One picture, which is changed in place unless it goes elsewhere."""
+    _fields_ = [(n, u64) for n in "at to at_pitch to_pitch pixels".split()] + [("orders", ByteOrders)]
+
+
+class Rule(ctypes.Structure):
+    _fields_ = [(n, u32) for n in "method strength low high".split()] + [("reference", u64)]
+
+
 class Module:
     """A folder of kernels, each file loaded by the driver when one of its kernels is first used: the cubin for this GPU if there is one
     (as histeqd does) and `only_ptx` is not set, else the PTX."""
-    FILES = (("clahe_.*16", "clahe16"), ("clahe_.*8", "clahe8"), ("extract|insert", "planes"), (".*16_|lut16", "global16"),
-             (".*8_", "global8"))
+    FILES = (("(clippings|tiles|ranks|rank_cells|cells|direct)16", "clahe16"), ("(small_)?tiles8|cells8|direct8", "clahe8"),
+             ("extract|insert", "planes"), ("(count|luts|map)16", "global16"), (".*8_", "global8"))
 
     def __init__(self, folder, only_ptx=False):
         cupy.zeros(1)  # creates the context
@@ -76,6 +85,9 @@ class Module:
         if self.cubins:
             return gzip.decompress((self.cubins / f"{name}.cubin.gz").read_bytes())
         return gzip.decompress((self.folder / f"{name}.ptx.gz").read_bytes()) + b"\0"
+
+    def pictures(self, at, pixels, to=None):
+        return Pictures(at, at if to is None else to, 0, 0, pixels, self.orders)
 
     def launch(self, name, grid, block, arguments, stream, shared=0):
         key = (name, shared > 48 << 10)
@@ -99,12 +111,11 @@ class Tuning:
     large8 = 24_000_000     # the fewest pixels of a gray plane whose tiles are handed out one by one
     apply16 = (1024, 2)
     pixels16 = 5 << 16      # pixels per block that holds 65536 counters or LUT entries in shared memory
-    shared_lut16 = 5 << 18  # the fewest pixels for which the LUT is copied to shared memory
+    shared_lut16 = (5 << 16) + 1  # the fewest pixels for which the LUT is copied to shared memory
     cells_band = 6          # blocks per cell
     tile_blocks = 1         # blocks per multiprocessor for tile histograms
-    tile_threads = 512
-    cell_pixels = 2048
-    cell_tables = 400       # the most cells for which 16-bit LUTs are interleaved
+    small_tile = 8192
+    cell_pixels = {8: 2048, 16: 16384}
 
 
 def tuned(**values):
@@ -125,12 +136,17 @@ class Lane:
         self.handed_out = cupy.zeros(1, np.uint32)
         self.tile_counts = cupy.zeros(0, np.uint32)
         self.tile_luts = cupy.zeros(0, np.uint8)
-        self.tables = cupy.zeros(0, np.uint8)
+        self.found = cupy.zeros(0, np.uint32)
+        self.steep = cupy.zeros(0, np.uint32)
         self.plane = cupy.zeros(0, np.uint8)
+        self.copy = cupy.zeros(0, np.uint8)
 
     @property
     def orders(self):
         return ByteOrders(self.order, self.order)
+
+    def pictures(self, at, pixels, to=None):
+        return Pictures(at, at if to is None else to, 0, 0, pixels, self.orders)
 
     def launch(self, name, grid, block, *arguments, **options):
         self.module.launch(name, grid, block, arguments, self.stream.ptr, **options)
@@ -165,20 +181,21 @@ class Lane:
         planes = 3 if kind.endswith("channels") else 1
         size = 65536 // ranges
         grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
-        self.launch(f"histogram16_{kind}", (grid, ranges, planes), (512 if "rgb_" in kind else 1024,), u64(at), u64(pixels),
-                    u32(self.order), u64(self.counts.data.ptr), u32(size), shared=size * 2)
+        self.launch(f"count16_{kind}", (grid, ranges, planes), (512 if "rgb_" in kind else 1024,), self.pictures(at, pixels),
+                    u64(0), u64(0), u64(self.counts.data.ptr), u32(0), u32(size), shared=size * 2)
 
     def lut16(self, planes):
-        self.launch("lut16", (64, planes), (1024,), u64(self.counts.data.ptr), FULL_STRENGTH, u64(self.luts.data.ptr))
+        self.launch("luts16_of_counts", (16, planes), (1024,), u64(self.counts.data.ptr), Rule(0, 1000), u32(planes),
+                    u64(self.luts.data.ptr))
 
     def apply16(self, kind, at, pixels, channels):
-        arguments = u64(at), u64(pixels), self.orders, u64(self.luts.data.ptr)
+        arguments = self.pictures(at, pixels), u64(self.luts.data.ptr), u32(0)
         if pixels >= self.tuning.shared_lut16 and not kind.endswith("channels"):
             grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
-            self.launch(f"apply16_shared_{kind}", (grid,), (512 if "rgb_" in kind else 1024,), *arguments, shared=128 << 10)
+            self.launch(f"map16_shared_{kind}", (grid,), (512 if "rgb_" in kind else 1024,), *arguments, shared=128 << 10)
         else:
             grid, threads = self.blocks(pixels, 2 * channels, self.tuning.apply16)
-            self.launch(f"apply16_{kind}", (grid,), (threads,), *arguments)
+            self.launch(f"map16_{kind}", (grid,), (threads,), *arguments)
 
     def equalize(self, kind, at, pixels, channels, depth, chunks=1, ranges=1):
         cuts = [pixels * i // chunks for i in range(chunks + 1)]
@@ -204,48 +221,64 @@ class Lane:
             cupy.cuda.Device().synchronize()
         return getattr(self, name).data.ptr
 
-    def clahe(self, at, tiling, depth, direct=False, parts=None, capacity=65536, steps="both"):
-        t, tiles = tiling, tiling.tiles_x * tiling.tiles_y
-        luts = self.room("tile_luts", tiles * (256 if depth == 8 else 131072), np.uint8)
-        if depth == 8:
-            parts = parts or max(1, min(self.tuning.tile_blocks * self.sms // tiles, t.tile_height,
-                                        t.tile_width * t.tile_height // 4096))
+    def clahe(self, at, tiling, depth, **options):
+        """Equalizes a plane in place. `direct`: without cells; `parts`: blocks that share a tile; `capacity`: levels counted in shared memory;
+        `steps`: only the tiles, or only the cells."""
+        (self.clahe8 if depth == 8 else self.clahe16)(at, tiling, **options)
+
+    def clahe8(self, at, t, direct=False, parts=None, steps="both"):
+        tiles, area, pictures = t.tiles_x * t.tiles_y, t.tile_width * t.tile_height, self.pictures(at, t.width * t.height)
+        luts = self.room("tile_luts", tiles * 256, np.uint8)
+        if steps != "cells" and parts is None and area <= self.tuning.small_tile:
+            self.launch("small_tiles8", (-(-tiles // 8),), (256,), pictures, t, u64(luts))
+        elif steps != "cells":
+            parts = parts or max(1, min(self.tuning.tile_blocks * self.sms // tiles, t.tile_height, area // 4096))
             counts = self.room("tile_counts", tiles * 257, np.uint32)
-            if steps != "cells":
-                self.launch("clahe_tiles8", (tiles * parts,), (self.tuning.tile_threads,), u64(at), t, u32(parts), u64(counts),
-                            u64(counts + tiles * 1024), u64(luts))
-        else:
-            blocks = min(tiles, self.sms)
-            if steps != "cells":
-                spill = self.room("tile_counts", blocks * 65536, np.uint32)
-                self.launch("clahe_tiles16", (blocks,), (1024,), u64(at), t, u32(self.order), u32(0), u32(65536), u32(capacity),
-                            u64(spill), u64(luts), shared=capacity * 2)
+            self.launch("tiles8", (tiles * parts,), (512,), pictures, t, u32(parts), u64(counts), u64(counts + tiles * 1024), u64(luts))
         if steps == "tiles":
             return
-        if depth == 8 and not direct and t.tile_width * t.tile_height >= self.tuning.cell_pixels:
-            bands = max(1, min(self.tuning.cells_band, t.tile_width * t.tile_height // 8192))
-            cells = (t.tiles_x + 1) * (t.tiles_y + 1)
-            self.launch("clahe_cells8", (cells * bands,), (32, 8), u64(at), t, u64(luts), u32(bands))
+        if direct or area < self.tuning.cell_pixels[8]:
+            self.direct(8, t, pictures, u64(luts), FULL_STRENGTH)
         else:
-            kind, tables = "direct", luts
-            cells = (t.tiles_x + 1) * (t.tiles_y + 1)
-            if depth == 16 and not direct and cells <= self.tuning.cell_tables:
-                kind, tables = "cells", self.room("tables", cells * 65536 * 8, np.uint8)
-                self.launch("clahe_tables16", (32, t.tiles_x + 1, t.tiles_y + 1), (1024,), t, u64(luts), u64(tables))
-            orders = [self.orders] if depth == 16 else []
-            grid = -(-t.width // 32), min(-(-t.height // 128), 65535)
-            self.launch(f"clahe_{kind}{depth}", grid, (32, 8), u64(at), t, *orders, u64(tables))
+            bands = max(1, min(self.tuning.cells_band, area // 8192))
+            self.launch("cells8", ((t.tiles_x + 1) * (t.tiles_y + 1) * bands,), (32, 8), pictures, t, u64(luts), u32(bands), FULL_STRENGTH)
+
+    def clahe16(self, at, t, direct=False, capacity=65536):
+        tiles, cells, area = t.tiles_x * t.tiles_y, (t.tiles_x + 1) * (t.tiles_y + 1), t.tile_width * t.tile_height
+        size, blocks = t.width * t.height, min(tiles, self.sms)
+        luts, steep = self.room("tile_luts", tiles * 131072, np.uint8), self.room("steep", tiles, np.uint32)
+        found, spill = self.room("found", 2048 + 1 + 6, np.uint32), self.room("tile_counts", blocks * 65536, np.uint32)
+        clippings, ranked = u64(found + 2049 * 4), t.clip == 1 and area < 65536
+        copy = self.room("copy", size * 2 + 16, np.uint8)
+        runtime.memcpyAsync(copy, at, size * 2, 3, self.stream.ptr)
+        runtime.memsetAsync(found, 0, 2049 * 4, self.stream.ptr)
+        pictures, rest = self.pictures(copy, size, at), (clippings, u64(luts))
+        self.launch("clippings16", (max(1, min(size >> 15, 2 * self.sms)),), (1024,), pictures, u32(t.clip), u32(65536), u64(area),
+                    u32(ranked), u64(found), u64(found + 8192), clippings)
+        if ranked:
+            self.launch("ranks16", (tiles,), (256,), pictures, t, *rest)
+            self.launch("rank_cells16", (cells,), (32, 8), pictures, t, *rest, FULL_STRENGTH, shared=64 << 10)
+            return
+        self.launch("tiles16", (blocks,), (1024,), pictures, u32(1), t, clippings, u32(capacity), u64(spill), u64(luts), u64(steep),
+                    shared=capacity * 2)
+        if direct or area < self.tuning.cell_pixels[16]:
+            self.direct(16, t, pictures, *rest, FULL_STRENGTH)
+        else:
+            shared = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"] - 1024
+            self.launch("cells16", (cells,), (32, 32), pictures, t, *rest, u64(steep), u32(shared), FULL_STRENGTH, shared=shared)
+
+    def direct(self, depth, t, pictures, *rest):
+        self.launch(f"direct{depth}", (-(-t.width // 32), min(-(-t.height // 128), 65535)), (32, 8), pictures, t, *rest)
 
     def clahe_colour(self, name, at, pixels, channel, tiling, depth, **options):
         """Equalizes one channel, or luma, through a separate plane: extract, CLAHE, insert."""
         plane = self.room("plane", pixels * depth // 8 + 16, np.uint8)
-        grid = (min(-(-pixels // 4096), 4 * self.sms),)
+        grid = (max(1, min(-(-pixels // 8192), 4 * self.sms)),)
         for step in ("extract", "insert"):
             if step == "insert":
                 self.clahe(plane, tiling, depth, **options)
             strength = [FULL_STRENGTH] if step == "insert" else []
-            self.launch(f"{step}{depth}_{name}", grid, (512,), u64(at), u64(pixels), ByteOrders(NATIVE, NATIVE),
-                        u64(plane), u32(channel), *strength)
+            self.launch(f"{step}{depth}_{name}", grid, (512,), self.pictures(at, pixels), u64(plane), u64(0), u32(channel), *strength)
 
 
 def tiling(width, height, tiles_x, tiles_y, clip_limit, depth):
@@ -431,7 +464,7 @@ def check(options):
             want = reference_clahe(a, t)
             variants = [{"parts": 1}, {"parts": 3}, {"direct": True}] if depth == 8 else [{}, {"capacity": 1000}, {"direct": True}]
             for variant in variants:
-                lane.tuning = type("T", (Tuning,), {"cell_pixels": 1})
+                lane.tuning = tuned(cell_pixels={8: 1, 16: 1})
                 g = Guarded(a)
                 lane.clahe(g.at, t, depth, **variant)
                 verify(("clahe", depth, size, data, grid, clip, variant), g.result(), want)

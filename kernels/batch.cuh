@@ -13,6 +13,7 @@ struct Pictures {
     u64 from_pitch, to_pitch;
     // Pixels of a picture.
     u64 pixels;
+    ByteOrders orders;
 
     template <typename S> __device__ __forceinline__ const S* source(u32 number) const {
         return reinterpret_cast<const S*>(from + number * from_pitch);
@@ -43,63 +44,6 @@ template <typename S, int CHANNELS> struct Run {
         return number < head ? number : number + packs * Pack<S, CHANNELS>::PIXELS;
     }
 };
-
-// Returns the entry of a level in the LUT of a plane.
-template <typename S> __device__ __forceinline__ u32 looked_up(const S* luts, u32 plane, u32 level) { return luts[plane * levels<S>() + level]; }
-
-// Sends the samples of one pixel through LUTs, one for each plane.
-template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
-__device__ __forceinline__ void map_pixel(const u32 (&in)[CHANNELS], u32 (&out)[CHANNELS], Lut lut) {
-    if (has_alpha<CHANNELS>()) out[CHANNELS - 1] = in[CHANNELS - 1];
-    if (colours<CHANNELS>() == 1) {
-        out[0] = looked_up(lut, 0, in[0]);
-    } else if (BY_CHANNEL) {
-#pragma unroll
-        for (int c = 0; c < 3; ++c) out[c] = looked_up(lut, c, in[c]);
-    } else {
-        const u32 y = luma(in[0], in[CHANNELS > 1 ? 1 : 0], in[CHANNELS > 2 ? 2 : 0]);
-        const int step = int(looked_up(lut, 0, y)) - int(y);
-#pragma unroll
-        for (int c = 0; c < 3 && c < CHANNELS; ++c) out[c] = clamped<S>(int(in[c]) + step);
-    }
-}
-
-template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
-__device__ __forceinline__ void map_single(const S* from, S* to, Lut lut) {
-    u32 in[CHANNELS], out[CHANNELS];
-#pragma unroll
-    for (int c = 0; c < CHANNELS; ++c) in[c] = from[c];
-    map_pixel<CHANNELS, BY_CHANNEL, S>(in, out, lut);
-#pragma unroll
-    for (int c = 0; c < CHANNELS; ++c) to[c] = S(out[c]);
-}
-
-// Joins the samples of a word, each below the number of levels.
-template <typename S> __device__ __forceinline__ u32 joined(const u32* samples) {
-    if (sizeof(S) == 2) return __byte_perm(samples[0], samples[1], 0x5410);
-    return __byte_perm(__byte_perm(samples[0], samples[1], 0x0040), __byte_perm(samples[2], samples[3], 0x0040), 0x5410);
-}
-
-// Sends a pack whose samples are in pixel order through LUTs.
-template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
-__device__ __forceinline__ Pack<S, CHANNELS> map_pack(const Pack<S, CHANNELS>& from, Lut lut) {
-    typedef Pack<S, CHANNELS> P;
-    constexpr int PER_WORD = 4 / sizeof(S);
-    u32 sample[P::PIXELS * CHANNELS];
-#pragma unroll
-    for (int p = 0; p < P::PIXELS; ++p) {
-        u32 in[CHANNELS], out[CHANNELS];
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) in[c] = isolated<S>(from.word((p * CHANNELS + c) / PER_WORD), (p * CHANNELS + c) % PER_WORD);
-        map_pixel<CHANNELS, BY_CHANNEL, S>(in, out, lut);
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) sample[p * CHANNELS + c] = out[c];
-    }
-    P to;
-#pragma unroll
-    for (int w = 0; w < P::BYTES / 4; ++w) to.word(w) = joined<S>(sample + w * PER_WORD);
-    return to;
-}
 
 // How LUTs follow from counts.
 struct Rule {
@@ -142,17 +86,21 @@ template <typename Reached> __device__ __forceinline__ u32 lowest(u32 levels, Re
     return low;
 }
 
-// The same for 65536 levels, by a block of 1024 threads.
-struct ByBlock {
-    template <typename Reached> __device__ __forceinline__ u32 operator()(u32, Reached reached) const {
-        const u32 far = __syncthreads_count(!reached(threadIdx.x * 64 + 63));
-        const u32 from = min(far, 1023u) * 64;
-        return from + min(u32(__syncthreads_count(threadIdx.x < 63 && !reached(from + threadIdx.x % 64))), 63u);
-    }
+// A level, and the running sum of the counts there.
+struct Found {
+    u32 level;
+    u64 running;
 };
+
+// Finds the lowest level whose running sum is such that `reached` holds, by each thread.
 struct ByThread {
-    template <typename Reached> __device__ __forceinline__ u32 operator()(u32 levels, Reached reached) const {
-        return lowest(levels, reached);
+    const u64* running;
+    u32 levels;
+
+    template <typename Reached> __device__ __forceinline__ Found operator()(Reached reached) const {
+        const u64* sums = running;
+        const u32 level = lowest(levels, [=](u32 i) { return reached(sums[i]); });
+        return {level, running[level]};
     }
 };
 
@@ -167,19 +115,18 @@ struct Curve {
     // For MATCH: the running sums of the reference's counts.
     const u64* reference;
 
-    // `running`: the running sums of the plane's counts. `plane`: its number among those with a reference. `search`: finds a lowest level.
+    // `plane`: its number among those with a reference. `search`: finds the lowest level whose running sum has been reached.
     template <typename Search>
-    __device__ __forceinline__ Curve(const Rule& rule, const u64* running, u32 levels, u32 plane, Search search)
-        : method(rule.method), strength(rule.strength), levels(levels), low(0), high(0),
-          total(running[levels - 1]), reference(rule.reference + (rule.method == Rule::MATCH ? plane * levels : 0)) {
-        const u64 all = total;
-        first = running[search(levels, [=](u32 i) { return running[i] > 0; })];
+    __device__ __forceinline__ Curve(const Rule& rule, u64 total, u32 levels, u32 plane, Search search)
+        : method(rule.method), strength(rule.strength), levels(levels), low(0), high(0), total(total),
+          reference(rule.reference + (rule.method == Rule::MATCH ? plane * levels : 0)) {
+        first = search([](u64 running) { return running > 0; }).running;
         if (method == Rule::EQUALIZE) {
             if (total == first) method = IDENTITY;
         } else if (method == Rule::STRETCH) {
             const u64 dark = rule.low, bright = rule.high;
-            low = search(levels, [=](u32 i) { return !at_least(all, dark, running[i], ALL); });
-            high = search(levels, [=](u32 i) { return at_least(all, bright, all - running[i], ALL); });
+            low = search([=](u64 running) { return !at_least(total, dark, running, ALL); }).level;
+            high = search([=](u64 running) { return at_least(total, bright, total - running, ALL); }).level;
             if (total == 0 || low >= high) method = IDENTITY;
         } else if (total == 0 || reference[levels - 1] == 0) {
             method = IDENTITY;

@@ -54,22 +54,18 @@ extern "C" __global__ void __launch_bounds__(1024) batch_count_alpha8(
 // number among those with a reference. `wanted`: whether these threads make one, as at most the first `AT_ONCE` times 256 may. Called by all
 // threads of the block, at most 512.
 template <int AT_ONCE> __device__ __forceinline__ u32 made_level8(const Rule& rule, u64 count, u32 plane, bool wanted) {
-    __shared__ u64 of_warp[16], running[AT_ONCE * 256];
+    __shared__ u64 of_warp[16], sums[AT_ONCE * 256];
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    u64 sum = count;
-#pragma unroll
-    for (int step = 1; step < int(WARP); step *= 2) {
-        const u64 before = __shfl_up_sync(FULL_WARP, sum, step);
-        if (lane >= step) sum += before;
-    }
+    u64 sum = warp_scan(count);
     __syncthreads();  // what was shared for the planes before has been read
     if (lane == WARP - 1) of_warp[warp] = sum;
     __syncthreads();
     for (u32 other = warp / 8 * 8; other < warp; ++other) sum += of_warp[other];
-    if (wanted) running[threadIdx.x] = sum;
+    if (wanted) sums[threadIdx.x] = sum;
     __syncthreads();
     if (!wanted) return 0;
-    return Curve(rule, running + threadIdx.x / 256 * 256, 256, plane, ByThread()).level(threadIdx.x % 256, sum);
+    const u64* running = sums + threadIdx.x / 256 * 256;
+    return Curve(rule, running[255], 256, plane, ByThread{running, 256}).level(threadIdx.x % 256, sum);
 }
 
 // Makes a LUT of the counts of each plane. Grid: x = planes in all, of which `planes` follow one another in a picture. Block: 256.

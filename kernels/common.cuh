@@ -168,42 +168,42 @@ __device__ __forceinline__ u64 threads_of_grid() { return u64(gridDim.x) * block
 // Returns the number of rounds in which every thread of the grid takes one pack.
 __device__ __forceinline__ u64 rounds_of_grid(u64 packs) { return (packs + threads_of_grid() - 1) / threads_of_grid(); }
 
-__device__ __forceinline__ u32 warp_sum(u32 value) {
+template <typename T> __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
     for (int step = WARP / 2; step; step /= 2) value += __shfl_xor_sync(FULL_WARP, value, step);
     return value;
 }
 
 // Returns the sum of the values of this lane and all lanes before it.
-__device__ __forceinline__ u32 warp_scan(u32 value) {
+template <typename T> __device__ __forceinline__ T warp_scan(T value) {
     const u32 lane = threadIdx.x % WARP;
 #pragma unroll
     for (int step = 1; step < int(WARP); step *= 2) {
-        const u32 before = __shfl_up_sync(FULL_WARP, value, step);
+        const T before = __shfl_up_sync(FULL_WARP, value, step);
         if (lane >= step) value += before;
     }
     return value;
 }
 
-// Returns the sum over the block to every thread. `scratch`: 32 words that nothing else uses meanwhile. blockDim.x: whole warps.
-__device__ __forceinline__ u32 block_sum(u32 value, u32* scratch) {
+// Returns the sum over the block to every thread. `scratch`: 32 values that nothing else uses meanwhile. blockDim.x: whole warps.
+template <typename T> __device__ __forceinline__ T block_sum(T value, T* scratch) {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     __syncthreads();
     value = warp_sum(value);
     if (lane == 0) scratch[warp] = value;
     __syncthreads();
-    return warp_sum(lane < blockDim.x / WARP ? scratch[lane] : 0);
+    return warp_sum(lane < blockDim.x / WARP ? scratch[lane] : T(0));
 }
 
 // Returns the sum of the values of this thread and all threads before it. Otherwise like `block_sum`.
-__device__ __forceinline__ u32 block_scan(u32 value, u32* scratch) {
+template <typename T> __device__ __forceinline__ T block_scan(T value, T* scratch) {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     __syncthreads();
     value = warp_scan(value);
     if (lane == WARP - 1) scratch[warp] = value;
     __syncthreads();
-    const u32 warps_before = warp_scan(lane < blockDim.x / WARP ? scratch[lane] : 0);
-    return value + (warp ? __shfl_sync(FULL_WARP, warps_before, warp - 1) : __shfl_sync(FULL_WARP, 0, 0));
+    const T warps_before = warp_scan(lane < blockDim.x / WARP ? scratch[lane] : T(0));
+    return value + (warp ? __shfl_sync(FULL_WARP, warps_before, warp - 1) : __shfl_sync(FULL_WARP, T(0), 0));
 }
 
 // Returns whether this block is the last to arrive of those that share `arrived`; if so, it sees everything that the others wrote before,

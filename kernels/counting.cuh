@@ -54,13 +54,17 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
             for (int plane = 0; plane < PLANES; ++plane) add(plane, key<CHANNELS, BY_CHANNEL>(pixel, plane));
         }
     }
-    // The copies of a bin lie in consecutive banks: each thread starts at a different copy.
+    // Returns the count of a bin, whose copies lie in consecutive banks: each thread starts at a different copy.
+    __device__ __forceinline__ u32 count(u32 bin) const {
+        u32 sum = 0;
+#pragma unroll
+        for (u32 copy = 0; copy < COPIES; ++copy) sum += words[bin * COPIES + (copy + bin) % COPIES];
+        return sum;
+    }
     __device__ __forceinline__ void add_to(u32* histograms) const {
         __syncthreads();
         for (u32 bin = threadIdx.x; bin < PLANES * 256; bin += blockDim.x) {
-            u32 sum = 0;
-#pragma unroll
-            for (u32 copy = 0; copy < COPIES; ++copy) sum += words[bin * COPIES + (copy + bin) % COPIES];
+            const u32 sum = count(bin);
             if (sum) atomicAdd(histograms + bin, sum);
         }
     }
@@ -80,8 +84,12 @@ struct HalfCounters {
         __syncthreads();
     }
     __device__ __forceinline__ void add(u32 level, u32 times) const {
-        const u32 at = level - from;
-        if (at < range) atomicAdd(words + at / 2, at % 2 ? times << 16 : times);
+        if (level - from < range) add_within(level - from, times);
+    }
+    // Two counters a word: the address is twice the even number, and an odd one adds to the upper half.
+    __device__ __forceinline__ void add_within(u32 at, u32 times) const {
+        const u32 address = SharedWords<1>(words).address(2 * (at & ~1u)), amount = times + (at & 1) * (65535 * times);
+        asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(amount) : "memory");
     }
     // A pack with pixels of only one level is added at once, so that flat regions do not queue for one counter.
     template <int CHANNELS, bool BY_CHANNEL>

@@ -1,4 +1,4 @@
-// Global equalization, depth 8, in two kernels, so that a picture may come in chunks; and LUTs that are given. Blocks: `block_threads` at most, whole warps.
+// Global equalization, depth 8, in two kernels, so that a picture may come in chunks. Blocks: `block_threads` at most, whole warps.
 
 #include "counting.cuh"
 #include "levels.cuh"
@@ -50,7 +50,24 @@ __device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* his
     clear_next(next);
 }
 
-// Each block computes the LUTs while its first packs are being loaded.
+// Sends a raw pack through the LUTs; returns it raw.
+template <int CHANNELS, bool BY_CHANNEL>
+__device__ __forceinline__ Pack<u8, CHANNELS> mapped(Pack<u8, CHANNELS> pack, const u8* luts, uint4* stage) {
+    pack.in_order(stage);
+    pack = map_pack<CHANNELS, BY_CHANNEL, u8>(pack, luts);
+    pack.in_lines(stage);
+    return pack;
+}
+
+// Sends the pixels from `from` on, which are not in packs, through the LUTs, over the whole grid.
+template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void map_singles(u8* pixels, u64 from, u64 count, const u8* luts) {
+    for (u64 i = from + thread_of_grid(); i < count; i += threads_of_grid()) {
+        map_single<CHANNELS, BY_CHANNEL>(pixels + i * CHANNELS, pixels + i * CHANNELS, luts);
+    }
+}
+
+// Sends pixels through the LUTs, from the end to the beginning: the histogram has read the end last, so that is what the L2 cache still holds. Each
+// block computes the LUTs while its first packs are being loaded.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void apply8(u8* pixels, u64 count, const u32* histograms, u32 strength) {
     typedef Pack<u8, CHANNELS> P;
@@ -62,24 +79,14 @@ __device__ __forceinline__ void apply8(u8* pixels, u64 count, const u32* histogr
     P first;
     first.load(pixels, last, packs, true);
     make_luts<PLANES>(histograms, strength, luts);
-    equalized_pack<CHANNELS, BY_CHANNEL>(first, luts, stage).store(pixels, last, packs);
-    apply<CHANNELS, BY_CHANNEL, 1>(pixels, count, before, luts, stage);
-}
-
-// Sends pixels through LUTs that are there already, aligned to 16 bytes. The first packs are being loaded while each block reads the LUTs.
-template <int CHANNELS, bool BY_CHANNEL>
-__device__ __forceinline__ void map8(u8* pixels, u64 count, const u8* given) {
-    typedef Pack<u8, CHANNELS> P;
-    constexpr u32 LUTS = (BY_CHANNEL ? 3 : 1) * 256;
-    __shared__ __align__(16) u8 luts[LUTS];
-    __shared__ uint4 stage[stage_vectors<CHANNELS>()];
-    const u64 packs = whole_packs<u8, CHANNELS>(pixels, count), rounds = rounds_of_grid(packs);
-    const u64 before = rounds ? rounds - 1 : 0, last = before * threads_of_grid() + thread_of_grid();
-    P first;
-    first.load(pixels, last, packs, true);
-    share(given, luts, LUTS / sizeof(uint4));
-    equalized_pack<CHANNELS, BY_CHANNEL>(first, luts, stage).store(pixels, last, packs);
-    apply<CHANNELS, BY_CHANNEL, 1>(pixels, count, before, luts, stage);
+    mapped<CHANNELS, BY_CHANNEL>(first, luts, stage).store(pixels, last, packs);
+    map_singles<CHANNELS, BY_CHANNEL>(pixels, packs * P::PIXELS, count, luts);
+    for (u64 round = before; round > 0; --round) {
+        const u64 i = (round - 1) * threads_of_grid() + thread_of_grid();
+        P here;
+        here.load(pixels, i, packs, true);
+        mapped<CHANNELS, BY_CHANNEL>(here, luts, stage).store(pixels, i, packs);
+    }
 }
 
 // Large gray planes. Blocks with a fixed share each would not finish together, since some multiprocessors get at memory faster than others;
@@ -147,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2)
     clear_next(next);
 }
 
-// From the last tile to the first, like `apply`.
+// From the last tile to the first, like `apply8`.
 extern "C" __global__ void __launch_bounds__(1024, 1)
     apply8_large(u8* pixels, u64 count, const u32* histogram, u32 strength, u32* handed_out) {
     __shared__ u8 lut[256];
@@ -163,12 +170,12 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
 #pragma unroll
         for (int k = 0; k < Tile::PACKS; ++k) {
             const u64 place = Tile::place(tiles.count - 1 - i, k);
-            equalized_pack<1, false>(tile.pack[k], lut, static_cast<uint4*>(nullptr)).store(pixels, place, packs);
+            mapped<1, false>(tile.pack[k], lut, nullptr).store(pixels, place, packs);
         }
         i = tiles.take();
         if (i < tiles.count) tile.load(pixels, tiles.count - 1 - i, packs, true);
     }
-    apply_singles<1, false>(pixels, packs * Tile::P::PIXELS, count, lut);
+    map_singles<1, false>(pixels, packs * Tile::P::PIXELS, count, lut);
 }
 
 #define GLOBAL8(NAME, CHANNELS, BY_CHANNEL)                                                                                  \
@@ -179,10 +186,6 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>(), 1024 / block_threads<CHANNELS>())                \
         apply8_##NAME(u8* pixels, u64 count, const u32* histograms, u32 strength) {                                          \
         apply8<CHANNELS, BY_CHANNEL>(pixels, count, histograms, strength);                                                   \
-    }                                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>(), 1024 / block_threads<CHANNELS>())                \
-        map8_##NAME(u8* pixels, u64 count, const u8* luts) {                                                                 \
-        map8<CHANNELS, BY_CHANNEL>(pixels, count, luts);                                                                     \
     }
 GLOBAL8(gray, 1, false)
 GLOBAL8(gray_alpha, 2, false)

@@ -132,10 +132,10 @@ extern "C" __global__ void ladder_tile_luts(const u8* pixels, Tiling t, u8* luts
     __shared__ u32 copies[WARPS][BINS];
     __shared__ u32 scratch[WARP];
     const u32 level = threadIdx.x;
-    u32 count = count_tile(pixels, t, copies);
-    const u32 excess = block_sum(t.clip && count > t.clip ? count - t.clip : 0, scratch);
-    count = Redistribution(t.clip, excess, BINS).count(level, count);
-    const u8 entry = u8(tile_level(block_scan(count, scratch), t.lut_scale, BINS - 1));
+    const u32 count = count_tile(pixels, t, copies);
+    const u32 kept = t.clip ? min(count, t.clip) : count;
+    const Redistribution share(block_sum(count - kept, scratch), 0, BINS);
+    const u8 entry = u8(tile_level(block_scan(kept, scratch) + share.through(level), t.lut_scale, BINS - 1));
     luts[blockIdx.x * BINS + level] = entry;
     layers[level * gridDim.x + blockIdx.x] = entry;
 }
@@ -149,25 +149,27 @@ struct At {
     __device__ __forceinline__ u64 index(const Tiling& t) const { return u64(y) * t.width + x; }
 };
 
+// Returns the level between the entries of four tiles, which `entry` gives for a tile's number.
+template <typename Entry> __device__ __forceinline__ u8 interpolated(const At& at, const Tiling& t, Entry entry) {
+    const Between x(at.x, t.inverse_width, t.tiles_x), y(at.y, t.inverse_height, t.tiles_y);
+    const u32 upper = y.first * t.tiles_x, lower = y.second * t.tiles_x;
+    auto value = [&](u32 tile) { return wide<u8>(entry(tile), 0); };
+    return u8(ColumnWeights(x.a).between(value(upper + x.first), value(upper + x.second), value(lower + x.first), value(lower + x.second), y.a,
+                                         1.0f - y.a));
+}
+
 extern "C" __global__ void ladder_interpolate_global(const u8* pixels, u8* out, Tiling t, const u8* luts) {
     const At at;
     if (!at.within(t)) return;
-    const Between x(at.x, t.inverse_width, t.tiles_x), y(at.y, t.inverse_height, t.tiles_y);
-    const TileLuts<u8> tiles = {luts};
-    out[at.index(t)] = u8(tiles.level(t, x, y, pixels[at.index(t)]));
+    const u32 level = pixels[at.index(t)];
+    out[at.index(t)] = interpolated(at, t, [=](u32 tile) { return u32(luts[tile * BINS + level]); });
 }
 
 extern "C" __global__ void ladder_interpolate_texture(const u8* pixels, u8* out, Tiling t, u64 luts) {
     const At at;
     if (!at.within(t)) return;
-    const Between x(at.x, t.inverse_width, t.tiles_x), y(at.y, t.inverse_height, t.tiles_y);
     const u32 level = pixels[at.index(t)];
-    const u32 upper = y.first * t.tiles_x, lower = y.second * t.tiles_x;
-    const auto entry = [&](u32 tile) {
-        return __uint2float_rn(tex1Dfetch<u32>(luts, int(tile * BINS + level)));
-    };
-    out[at.index(t)] = u8(rounded(between(entry(upper + x.first), entry(upper + x.second), entry(lower + x.first),
-                                          entry(lower + x.second), x.a, 1.0f - x.a, y.a, 1.0f - y.a)));
+    out[at.index(t)] = interpolated(at, t, [=](u32 tile) { return tex1Dfetch<u32>(luts, int(tile * BINS + level)); });
 }
 
 // The texture unit interpolates between the tiles, in steps of 1/256: a layer holds the entries of all tiles for one level, and the middle

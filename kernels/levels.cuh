@@ -39,86 +39,62 @@ template <typename S> __device__ __forceinline__ u32 clamped(int value) {
     return u32(min(max(value, 0), int(levels<S>() - 1)));
 }
 
-// Sends one pixel through the LUTs: gray; each colour through its own LUT; or, for luma, all three colours by the same step, which changes
+// Returns the entry of a level in the LUT of a plane.
+template <typename S> __device__ __forceinline__ u32 looked_up(const S* luts, u32 plane, u32 level) { return luts[plane * levels<S>() + level]; }
+
+// Sends the samples of one pixel through LUTs, one for each plane: gray; each colour; or, for luma, all three colours by the same step, which changes
 // luma and keeps the chroma. Alpha is unchanged.
-template <int CHANNELS, bool BY_CHANNEL, typename S>
-__device__ __forceinline__ void equalized_pixel(const u32 (&in)[CHANNELS], u32 (&out)[CHANNELS], const S* lut) {
+template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
+__device__ __forceinline__ void map_pixel(const u32 (&in)[CHANNELS], u32 (&out)[CHANNELS], Lut lut) {
     if (has_alpha<CHANNELS>()) out[CHANNELS - 1] = in[CHANNELS - 1];
     if (colours<CHANNELS>() == 1) {
-        out[0] = lut[in[0]];
+        out[0] = looked_up(lut, 0, in[0]);
     } else if (BY_CHANNEL) {
 #pragma unroll
-        for (int c = 0; c < 3; ++c) out[c] = lut[c * levels<S>() + in[c]];
+        for (int c = 0; c < 3; ++c) out[c] = looked_up(lut, c, in[c]);
     } else {
-        const u32 y = luma(in[0], in[1], in[2]);
-        const int step = int(lut[y]) - int(y);
+        const u32 y = luma(in[0], in[CHANNELS > 1 ? 1 : 0], in[CHANNELS > 2 ? 2 : 0]);
+        const int step = int(looked_up(lut, 0, y)) - int(y);
 #pragma unroll
-        for (int c = 0; c < 3; ++c) out[c] = clamped<S>(int(in[c]) + step);
+        for (int c = 0; c < 3 && c < CHANNELS; ++c) out[c] = clamped<S>(int(in[c]) + step);
     }
 }
 
-// Sends a raw pack through the LUTs; returns it raw.
-template <int CHANNELS, bool BY_CHANNEL, typename S>
-__device__ __forceinline__ Pack<S, CHANNELS> equalized_pack(Pack<S, CHANNELS> from, const S* lut, uint4* stage,
-                                                            ByteOrders orders = {}) {
+template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
+__device__ __forceinline__ void map_single(const S* from, S* to, Lut lut, ByteOrders orders = {}) {
+    u32 in[CHANNELS], out[CHANNELS];
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) in[c] = converted<S>(from[c], orders.from);
+    map_pixel<CHANNELS, BY_CHANNEL, S>(in, out, lut);
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) to[c] = S(converted<S>(out[c], orders.to));
+}
+
+// Joins the samples of a word, each below the number of levels.
+template <typename S> __device__ __forceinline__ u32 joined(const u32* samples) {
+    if (sizeof(S) == 2) return __byte_perm(samples[0], samples[1], 0x5410);
+    return __byte_perm(__byte_perm(samples[0], samples[1], 0x0040), __byte_perm(samples[2], samples[3], 0x0040), 0x5410);
+}
+
+// Sends a pack whose samples are in pixel order through LUTs.
+template <int CHANNELS, bool BY_CHANNEL, typename S, typename Lut>
+__device__ __forceinline__ Pack<S, CHANNELS> map_pack(const Pack<S, CHANNELS>& from, Lut lut) {
     typedef Pack<S, CHANNELS> P;
-    from.in_order(stage, orders.from);
-    P to;
+    constexpr int PER_WORD = 4 / sizeof(S);
+    u32 sample[P::PIXELS * CHANNELS];
 #pragma unroll
     for (int p = 0; p < P::PIXELS; ++p) {
         u32 in[CHANNELS], out[CHANNELS];
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) in[c] = from.get(p * CHANNELS + c);
-        equalized_pixel<CHANNELS, BY_CHANNEL>(in, out, lut);
+        for (int c = 0; c < CHANNELS; ++c) in[c] = isolated<S>(from.word((p * CHANNELS + c) / PER_WORD), (p * CHANNELS + c) % PER_WORD);
+        map_pixel<CHANNELS, BY_CHANNEL, S>(in, out, lut);
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) to.put(p * CHANNELS + c, out[c]);
+        for (int c = 0; c < CHANNELS; ++c) sample[p * CHANNELS + c] = out[c];
     }
-    to.in_lines(stage, orders.to);
+    P to;
+#pragma unroll
+    for (int w = 0; w < P::BYTES / 4; ++w) to.word(w) = joined<S>(sample + w * PER_WORD);
     return to;
-}
-
-// Sends the pixels from `from` on, which are not in packs, through the LUTs, over the whole grid.
-template <int CHANNELS, bool BY_CHANNEL, typename S>
-__device__ __forceinline__ void apply_singles(S* pixels, u64 from, u64 count, const S* lut, ByteOrders orders = {}) {
-    for (u64 i = from + thread_of_grid(); i < count; i += threads_of_grid()) {
-        S* pixel = pixels + i * CHANNELS;
-        u32 in[CHANNELS], out[CHANNELS];
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) in[c] = converted<S>(pixel[c], orders.from);
-        equalized_pixel<CHANNELS, BY_CHANNEL>(in, out, lut);
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) pixel[c] = S(converted<S>(out[c], orders.to));
-    }
-}
-
-// Sends pixels through the LUTs in place, from the end to the beginning: the histogram has read the end last, so that is what the L2 cache
-// still holds. Covers the packs of the grid's first `rounds` and the pixels that are not in packs. `AT_ONCE`: loads in flight at a time.
-template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE, typename S>
-__device__ __forceinline__ void apply(S* pixels, u64 count, u64 rounds, const S* lut, uint4* stage, ByteOrders orders = {}) {
-    typedef Pack<S, CHANNELS> P;
-    const u64 packs = whole_packs<S, CHANNELS>(pixels, count);
-    const u64 stride = threads_of_grid();
-    apply_singles<CHANNELS, BY_CHANNEL>(pixels, packs * P::PIXELS, count, lut, orders);
-    for (u64 round = rounds; round > 0;) {
-        P here[AT_ONCE];
-        const u64 now = min(round, u64(AT_ONCE));
-        round -= now;
-        const u64 first = round * stride + thread_of_grid();
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; ++k) {
-            if (k < now) here[k].load(pixels, first + k * stride, packs, true);
-        }
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; ++k) {
-            if (k < now) equalized_pack<CHANNELS, BY_CHANNEL>(here[k], lut, stage, orders).store(pixels, first + k * stride, packs);
-        }
-    }
-}
-
-template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE, typename S>
-__device__ __forceinline__ void apply(S* pixels, u64 count, const S* lut, uint4* stage, ByteOrders orders = {}) {
-    const u64 rounds = rounds_of_grid(whole_packs<S, CHANNELS>(pixels, count));
-    apply<CHANNELS, BY_CHANNEL, AT_ONCE>(pixels, count, rounds, lut, stage, orders);
 }
 
 // Copies `words` 16-byte words from global to shared memory, by the whole block.

@@ -1,7 +1,7 @@
 //! Where pictures are.
 
 use cuda::Address;
-use equalize::{Layout, Pixel};
+use equalize::{ByteOrder, ByteOrders, Layout, Pixel};
 
 /// Pictures of one layout in device memory, each without gaps.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,8 @@ impl Pictures {
 pub struct Batch {
     /// The layout of each.
     pub layout: Layout,
+    /// The orders in which they are read and written.
+    pub byte_orders: ByteOrders,
     /// How many there are.
     pub number: u32,
     /// The pictures.
@@ -33,9 +35,9 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Returns pictures that are only read.
+    /// Returns pictures of the GPU's byte order that are only read, or changed in place.
     pub fn to_read(layout: Layout, number: u32, from: Pictures) -> Self {
-        Self { layout, number, from, to: from }
+        Self { layout, byte_orders: ByteOrders::NATIVE, number, from, to: from }
     }
 
     /// Returns the batch in parts of at most so many pictures, each with the number of its first.
@@ -45,11 +47,6 @@ impl Batch {
             let number = most.min(self.number - first);
             (first, Self { number, from: self.from.skip(first), to: self.to.skip(first), ..self })
         })
-    }
-
-    /// Returns the batch changed in place.
-    pub(crate) fn in_place(self) -> Self {
-        Self { from: self.to, ..self }
     }
 
     /// Returns the bytes of a picture.
@@ -65,6 +62,7 @@ impl Batch {
             from_pitch: self.from.pitch,
             to_pitch: self.to.pitch,
             pixels: self.layout.pixels(),
+            byte_orders: Selectors::new(self.byte_orders),
         }
     }
 
@@ -90,6 +88,29 @@ pub(crate) struct Argument {
     from_pitch: u64,
     to_pitch: u64,
     pixels: u64,
+    byte_orders: Selectors,
+}
+
+/// Mirrors `ByteOrders` in `kernels/common.cuh`: the selectors with which `__byte_perm` converts two samples from these byte orders to the GPU's, or
+/// back.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Selectors {
+    from: u32,
+    to: u32,
+}
+
+impl Selectors {
+    const fn new(ByteOrders { from, to }: ByteOrders) -> Self {
+        Self { from: selector(from), to: selector(to) }
+    }
+}
+
+const fn selector(order: ByteOrder) -> u32 {
+    match order {
+        ByteOrder::Native => 0x3210,
+        ByteOrder::Swapped => 0x2301,
+    }
 }
 
 /// Which pixels count: a byte for each, 0 for those that do not.

@@ -2,14 +2,14 @@
 #![allow(unsafe_code)]
 
 use cuda::{Address, Launch, Result, arguments};
-use equalize::{Colour, Depth, Method, Operation, Pixel};
-use histeqd_kernels::{BATCH_GLOBAL8, BATCH_GLOBAL16};
+use equalize::{Colour, Depth, Method, Operation};
+use histeqd_kernels::GLOBAL16;
 
 use crate::batch::{Batch, Mask};
 use crate::gpu::{Error, Stream};
-use crate::kernels::{blocks, kind, range16, threads};
 use crate::resident;
 use crate::rule::{Rule, colours};
+use crate::tables::Planes;
 use crate::workspace::{Pieces, Workspace};
 
 /// Bytes of a workspace that a call may take for a part of a batch; it needs some per picture.
@@ -17,34 +17,6 @@ const MOST: u64 = 256 << 20;
 
 /// The most pictures of a launch: a grid has at most 65,535 rows, and some kernels take one for each plane.
 const MOST_PICTURES: u64 = 65_535 / 3;
-
-/// The size of 65536 16-bit LUT entries or counters, in bytes.
-const LEVELS16_BYTES: u32 = 128 << 10;
-
-/// Pixels per block that holds such a table: enough to make filling it worthwhile.
-const PIXELS_A_TABLE: u64 = 5 << 16;
-
-/// Which planes are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planes {
-    /// Each channel, alpha included.
-    Channels,
-    /// Those that are equalized.
-    Equalized {
-        /// Whether each channel is one.
-        per_channel: bool,
-    },
-}
-
-impl Planes {
-    /// Returns how many there are.
-    pub const fn number(self, pixel: Pixel) -> usize {
-        match self {
-            Self::Channels => pixel.channels(),
-            Self::Equalized { per_channel } => colours(pixel, per_channel),
-        }
-    }
-}
 
 impl Stream {
     /// Enhances the contrast of pictures by any method. `reference`: for [`Method::Match`], the pictures whose counts are those of the reference.
@@ -85,7 +57,7 @@ impl Stream {
                 Some(reference) => {
                     let held = Workspace::new(self, &pieces, 0)?;
                     self.total(reference, operation.is_per_channel(), held.at(total))?;
-                    self.run_up((held.at(total), true), planes, depth, held.at(running))?;
+                    self.run_up(held.at(total), planes, depth, held.at(running))?;
                     Some(held)
                 }
                 None => None,
@@ -98,8 +70,30 @@ impl Stream {
             {
                 return Ok(self.equalize_resident(batch, operation.is_per_channel(), rule, &plan)?);
             }
+            if operation.method == Method::Global
+                && mask.is_none()
+                && self.gpu.kernels.are_made_by_blocks(batch, operation.is_per_channel())
+            {
+                return Ok(self.equalize_by_blocks(batch, operation)?);
+            }
             Ok(self.equalize_in_steps(batch, operation.is_per_channel(), rule, mask)?)
         }
+    }
+
+    /// Equalizes small pictures of depth 16.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`].
+    unsafe fn equalize_by_blocks(&self, batch: &Batch, operation: &Operation) -> Result<()> {
+        let each = batch.layout.depth.levels() as u64 * 4;
+        for (_, batch) in batch.parts((MOST / each).min(MOST_PICTURES)) {
+            let mut pieces = Pieces::default();
+            let spill = pieces.add(u64::from(batch.number) * each);
+            let held = Workspace::new(self, &pieces, u64::from(batch.number) * each)?;
+            // SAFETY: guaranteed by the caller; the workspace has room for the counts.
+            unsafe { self.gpu.kernels.equalize16(self, &batch, operation.strength, held.at(spill))? };
+        }
+        Ok(())
     }
 
     /// Counts, makes LUTs, and applies them.
@@ -126,10 +120,23 @@ impl Stream {
             let mask = mask.map(|mask| mask.skip(first));
             // SAFETY: guaranteed by the caller; the workspace has room for what is made.
             unsafe {
-                self.count(&batch, Planes::Equalized { per_channel }, mask, held.at(counts))?;
+                self.gpu.kernels.count(
+                    self,
+                    &batch,
+                    Planes::Equalized { per_channel },
+                    mask,
+                    held.at(counts),
+                )?;
                 let all = planes * batch.number as usize;
-                self.make_luts((held.at(counts), false), all, planes, depth, rule, held.at(luts))?;
-                self.map(&batch, per_channel, held.at(luts), entries as u32)?;
+                self.gpu.kernels.make_luts(
+                    self,
+                    (held.at(counts), false),
+                    (all, planes),
+                    depth,
+                    rule,
+                    held.at(luts),
+                )?;
+                self.gpu.kernels.map(self, &batch, per_channel, held.at(luts), entries as u32)?;
             }
         }
         Ok(())
@@ -160,12 +167,12 @@ impl Stream {
             let to = to + u64::from(first) * number_of_planes * u64::from(bins) * 8;
             let grid = (bins.div_ceil(256), batch.number * number_of_planes as u32, 1);
             let launch = Launch { grid, block: (256, 1, 1), shared: 0 };
-            let (counts, name) = (held.at(counts), ("batch_bins", ""));
-            // SAFETY: the arguments match the parameters of batch_bins; the rest is guaranteed by the caller.
+            let (counts, name) = (held.at(counts), ("bins", ""));
+            // SAFETY: the arguments match the parameters of bins; the rest is guaranteed by the caller.
             unsafe {
-                self.count(&batch, planes, mask.map(|mask| mask.skip(first)), counts)?;
+                self.gpu.kernels.count(self, &batch, planes, mask.map(|mask| mask.skip(first)), counts)?;
                 let arguments = arguments![counts, levels, bins, to];
-                self.gpu.kernels.loaded.launch(self, (&BATCH_GLOBAL16, name), launch, arguments)?;
+                self.gpu.kernels.loaded.launch(self, (&GLOBAL16, name), launch, arguments)?;
             }
         }
         Ok(())
@@ -198,11 +205,18 @@ impl Stream {
             // SAFETY: guaranteed by the caller; the workspace has room for what is made.
             unsafe {
                 if let Some(reference) = reference {
-                    self.run_up((reference + skipped * 8, true), number, depth, held.at(running))?;
+                    self.run_up(reference + skipped * 8, number, depth, held.at(running))?;
                 }
                 let rule = Rule::new(operation.method, operation.strength, held.at(running));
                 let to = to + skipped * depth.bytes() as u64;
-                self.make_luts((counts + skipped * 8, true), number, number, depth, rule, to)?;
+                self.gpu.kernels.make_luts(
+                    self,
+                    (counts + skipped * 8, true),
+                    (number, number),
+                    depth,
+                    rule,
+                    to,
+                )?;
             }
         }
         Ok(())
@@ -239,7 +253,7 @@ impl Stream {
         };
         for (_, batch) in batch.parts(MOST_PICTURES) {
             // SAFETY: guaranteed by the caller.
-            unsafe { self.map(&batch, per_channel, luts, 0)? };
+            unsafe { self.gpu.kernels.map(self, &batch, per_channel, luts, 0)? };
         }
         Ok(())
     }
@@ -257,133 +271,34 @@ impl Stream {
         let held = Workspace::new(self, &pieces, bytes)?;
         let counts = held.at(counts);
         let launch = Launch { grid: (size.div_ceil(256), 1, 1), block: (256, 1, 1), shared: 0 };
-        // SAFETY: the arguments match the parameters of batch_total; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of total; the rest is guaranteed by the caller.
         unsafe {
             for (first, part) in batch.parts(MOST_PICTURES) {
-                self.count(&part, planes, None, counts + u64::from(first) * u64::from(size) * 4)?;
+                self.gpu.kernels.count(
+                    self,
+                    &part,
+                    planes,
+                    None,
+                    counts + u64::from(first) * u64::from(size) * 4,
+                )?;
             }
             let arguments = arguments![counts, number, size, to];
-            self.gpu.kernels.loaded.launch(self, (&BATCH_GLOBAL16, ("batch_total", "")), launch, arguments)
+            self.gpu.kernels.loaded.launch(self, (&GLOBAL16, ("total", "")), launch, arguments)
         }
     }
 
-    /// Adds to the counts of each picture's planes, 32 bits each, which follow one another.
+    /// Makes the running sums of the counts of planes, 64 bits each.
     ///
     /// # Safety
     /// As [`Stream::equalize`].
-    unsafe fn count(&self, batch: &Batch, planes: Planes, mask: Option<Mask>, counts: Address) -> Result<()> {
-        let (layout, kernels) = (&batch.layout, &self.gpu.kernels);
-        let (mask_at, mask_pitch) = mask.map_or((0, 0), |mask| (mask.at, mask.pitch));
-        let pictures = Batch { to: batch.from, ..*batch }.argument();
-        let stride = (planes.number(layout.pixel) * layout.depth.levels()) as u32;
-        let per_channel = match planes {
-            Planes::Channels => true,
-            Planes::Equalized { per_channel } => per_channel,
-        };
-        let kind = kind(layout.pixel, per_channel);
-        let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
-        // SAFETY: the arguments match the parameters of batch_count*; the rest is guaranteed by the caller.
-        unsafe {
-            match layout.depth {
-                Depth::Eight => {
-                    // A few packs for each thread at least.
-                    let grid = kernels.spread(pixels, batch.number, 1 << 16, blocks(layout.pixel));
-                    let launch = Launch { grid, block: (threads, 1, 1), shared: 0 };
-                    let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride];
-                    kernels.loaded.launch(
-                        self,
-                        (&BATCH_GLOBAL8, ("batch_count8", kind)),
-                        launch,
-                        arguments,
-                    )?;
-                }
-                Depth::Sixteen => {
-                    let taken = if layout.pixel == Pixel::Rgb { 24 << 10 } else { 1 << 10 };
-                    let range = range16(kernels.shared, taken);
-                    let planes = colours(layout.pixel, per_channel) as u32;
-                    let (x, ..) = kernels.spread(pixels, batch.number * planes, PIXELS_A_TABLE, 1);
-                    let launch = Launch {
-                        grid: (x, 65_536 / range, batch.number * planes),
-                        block: (threads, 1, 1),
-                        shared: range * 2,
-                    };
-                    let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride, range];
-                    kernels.loaded.launch(
-                        self,
-                        (&BATCH_GLOBAL16, ("batch_count16", kind)),
-                        launch,
-                        arguments,
-                    )?;
-                }
-            }
-            if planes != Planes::Channels || !layout.pixel.has_alpha() {
-                return Ok(());
-            }
-            let channels = layout.pixel.channels() as u32;
-            let counts = counts + u64::from(channels - 1) * layout.depth.levels() as u64 * 4;
-            let grid = kernels.spread(pixels, batch.number, 1 << 14, 2);
-            let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
-            let arguments = arguments![pictures, channels, mask_at, mask_pitch, counts, stride];
-            let kernel = match layout.depth {
-                Depth::Eight => (&BATCH_GLOBAL8, ("batch_count_alpha8", "")),
-                Depth::Sixteen => (&BATCH_GLOBAL16, ("batch_count_alpha16", "")),
-            };
-            kernels.loaded.launch(self, kernel, launch, arguments)
-        }
-    }
-
-    /// Makes the LUTs of `all` planes, of which `planes` follow one another in a picture. `counts`: and whether they have 64 bits.
-    ///
-    /// # Safety
-    /// As [`Stream::equalize`].
-    unsafe fn make_luts(
-        &self,
-        (counts, wide): (Address, bool),
-        all: usize,
-        planes: usize,
-        depth: Depth,
-        rule: Rule,
-        luts: Address,
-    ) -> Result<()> {
-        let (kernels, planes) = (&self.gpu.kernels, planes as u32);
-        if depth == Depth::Eight {
-            let launch = Launch { grid: (all as u32, 1, 1), block: (256, 1, 1), shared: 0 };
-            let name = (if wide { "batch_luts_of_sums8" } else { "batch_luts8" }, "");
-            let arguments = arguments![counts, rule, planes, luts];
-            // SAFETY: the arguments match the parameters of batch_luts8; the rest is guaranteed by the caller.
-            return unsafe { kernels.loaded.launch(self, (&BATCH_GLOBAL8, name), launch, arguments) };
-        }
-        let mut pieces = Pieces::default();
-        let running = pieces.add(all as u64 * 65_536 * 8);
-        let held = Workspace::new(self, &pieces, 0)?;
-        let running = held.at(running);
-        let launch = Launch { grid: (64, all as u32, 1), block: (1024, 1, 1), shared: 0 };
-        // SAFETY: the arguments match the parameters of batch_luts16; the rest is guaranteed by the caller.
-        unsafe {
-            self.run_up((counts, wide), all, depth, running)?;
-            let arguments = arguments![running, rule, planes, luts];
-            kernels.loaded.launch(self, (&BATCH_GLOBAL16, ("batch_luts16", "")), launch, arguments)
-        }
-    }
-
-    /// Makes the running sums of the counts of planes. `counts`: and whether they have 64 bits, as they must at depth 8.
-    ///
-    /// # Safety
-    /// As [`Stream::equalize`].
-    unsafe fn run_up(
-        &self,
-        (counts, wide): (Address, bool),
-        planes: usize,
-        depth: Depth,
-        running: Address,
-    ) -> Result<()> {
+    unsafe fn run_up(&self, counts: Address, planes: usize, depth: Depth, running: Address) -> Result<()> {
         let kernels = &self.gpu.kernels;
         if depth == Depth::Eight {
             let launch = Launch { grid: (planes as u32, 1, 1), block: (256, 1, 1), shared: 0 };
-            let name = ("batch_running8", "");
-            // SAFETY: the arguments match the parameters of batch_running8; the rest is guaranteed by the caller.
+            let name = ("running8", "");
+            // SAFETY: the arguments match the parameters of running8; the rest is guaranteed by the caller.
             return unsafe {
-                kernels.loaded.launch(self, (&BATCH_GLOBAL16, name), launch, arguments![counts, running])
+                kernels.loaded.launch(self, (&GLOBAL16, name), launch, arguments![counts, running])
             };
         }
         let mut pieces = Pieces::default();
@@ -391,47 +306,11 @@ impl Stream {
         let held = Workspace::new(self, &pieces, 0)?;
         let sums = held.at(sums);
         let launch = Launch { grid: (64, planes as u32, 1), block: (1024, 1, 1), shared: 0 };
-        let (first, second) = match wide {
-            true => ("batch_sums_of_sums", "batch_running_of_sums"),
-            false => ("batch_sums", "batch_running"),
-        };
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
         unsafe {
-            kernels.loaded.launch(self, (&BATCH_GLOBAL16, (first, "")), launch, arguments![counts, sums])?;
+            kernels.loaded.launch(self, (&GLOBAL16, ("sums", "")), launch, arguments![counts, sums])?;
             let arguments = arguments![counts, sums, running];
-            kernels.loaded.launch(self, (&BATCH_GLOBAL16, (second, "")), launch, arguments)
-        }
-    }
-
-    /// Sends pictures through LUTs; those of two pictures are `stride` entries apart.
-    ///
-    /// # Safety
-    /// As [`Stream::equalize`].
-    unsafe fn map(&self, batch: &Batch, per_channel: bool, luts: Address, stride: u32) -> Result<()> {
-        let (layout, kernels) = (&batch.layout, &self.gpu.kernels);
-        let pictures = batch.argument();
-        let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
-        let kind = kind(layout.pixel, per_channel);
-        let taken = if layout.pixel == Pixel::Rgb { 24 << 10 } else { 0 };
-        let fits = kernels.shared >= LEVELS16_BYTES + taken && colours(layout.pixel, per_channel) == 1;
-        let arguments = arguments![pictures, luts, stride];
-        let (kernel, grid, shared) = match layout.depth {
-            Depth::Eight => {
-                let grid = kernels.spread(pixels, batch.number, 1 << 14, blocks(layout.pixel));
-                ((&BATCH_GLOBAL8, ("batch_map8", kind)), grid, 0)
-            }
-            Depth::Sixteen if fits && pixels > PIXELS_A_TABLE => {
-                let grid = kernels.spread(pixels, batch.number, PIXELS_A_TABLE, 1);
-                ((&BATCH_GLOBAL16, ("batch_map16_shared", kind)), grid, LEVELS16_BYTES)
-            }
-            Depth::Sixteen => {
-                let grid = kernels.spread(pixels, batch.number, 1 << 13, blocks(layout.pixel));
-                ((&BATCH_GLOBAL16, ("batch_map16", kind)), grid, 0)
-            }
-        };
-        // SAFETY: the arguments match the parameters of batch_map*; the rest is guaranteed by the caller.
-        unsafe {
-            kernels.loaded.launch(self, kernel, Launch { grid, block: (threads, 1, 1), shared }, arguments)
+            kernels.loaded.launch(self, (&GLOBAL16, ("running", "")), launch, arguments)
         }
     }
 }

@@ -4,7 +4,8 @@ use cuda::{Device, LoadedKernels, Result};
 use equalize::Pixel;
 
 /// The kernels of one GPU, and its limits.
-pub(crate) struct Kernels {
+#[derive(Debug)]
+pub struct Kernels {
     pub(crate) multiprocessors: u32,
     /// The most shared memory that a block can have, in bytes.
     pub(crate) shared: u32,
@@ -14,13 +15,42 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub(crate) fn new(device: Device) -> Result<Self> {
+    /// Returns the kernels of a GPU, of which none is loaded.
+    ///
+    /// # Errors
+    /// If the driver does not tell the GPU's limits.
+    pub fn new(device: Device) -> Result<Self> {
         Ok(Self {
             multiprocessors: device.multiprocessors()?,
             shared: device.shared_memory()?,
             has_grids: device.has_grids_and_pools()?.0,
             loaded: LoadedKernels::new(device)?,
         })
+    }
+
+    /// Returns the kernels by name.
+    pub fn loaded(&self) -> &LoadedKernels {
+        &self.loaded
+    }
+
+    /// Returns the number of multiprocessors.
+    pub fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    /// Returns the most shared memory that a block can have, in bytes.
+    pub fn shared(&self) -> u32 {
+        self.shared
+    }
+
+    /// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges make up
+    /// all 65536 levels.
+    pub fn range16(&self, taken: u32) -> u32 {
+        let mut range = 65_536;
+        while range * 2 > self.shared - taken {
+            range /= 2;
+        }
+        range
     }
 
     /// Returns a grid of blocks that share pictures and take `pixels_a_block` pixels each, or more if there would be more than `blocks` a
@@ -57,14 +87,4 @@ pub(crate) const fn threads(pixel: Pixel) -> u32 {
 /// Returns the blocks of so many threads that a multiprocessor holds.
 pub(crate) const fn blocks(pixel: Pixel) -> u32 {
     2048 / threads(pixel)
-}
-
-/// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges make up all
-/// 65536 levels.
-pub(crate) fn range16(shared: u32, taken: u32) -> u32 {
-    let mut range = 65_536;
-    while range * 2 > shared - taken {
-        range /= 2;
-    }
-    range
 }

@@ -5,18 +5,25 @@
 //! of this crate's own and goes back in the order of the stream.
 //!
 //! This is for processes that use CUDA anyway, such as a Python interpreter with PyTorch. The program never calls CUDA in its main process; its
-//! lanes are in the crate `histeqd-lanes`.
+//! lanes, in the crate `histeqd-lanes`, launch the same [`Kernels`] for batches of one picture, with memory of their own.
 
 mod batch;
 mod clahe;
 mod global;
 mod gpu;
 mod kernels;
+mod planes;
 mod resident;
 mod rule;
+mod tables;
+mod tiles;
 mod workspace;
 
 pub use batch::{Batch, Mask, Pictures};
+pub use clahe::ClaheTask;
 pub use cuda::{Address, CudaError};
-pub use global::Planes;
 pub use gpu::{Error, Gpu, Stream};
+pub use kernels::Kernels;
+pub use rule::Rule;
+pub use tables::{PIXELS_A_TABLE, Planes};
+pub use tiles::{Route, Tiling};

@@ -8,10 +8,10 @@ pub(crate) const fn colours(pixel: Pixel, per_channel: bool) -> usize {
     if per_channel && matches!(pixel, Pixel::Rgb | Pixel::Rgba) { 3 } else { 1 }
 }
 
-/// Mirrors `Rule` in `kernels/batch.cuh`.
+/// How LUTs follow from counts. Mirrors `Rule` in `kernels/batch.cuh`.
 #[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Rule {
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
     method: u32,
     strength: u32,
     low: u32,
@@ -20,8 +20,8 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// `reference`: the running sums of the reference's counts, if the method has one.
-    pub(crate) fn new(method: Method, strength: Strength, reference: Address) -> Self {
+    /// Returns the rule of a method. `reference`: the running sums of the reference's counts, if the method has one.
+    pub fn new(method: Method, strength: Strength, reference: Address) -> Self {
         let (method, low, high) = match method {
             Method::Stretch(stretch) => (1, stretch.low, stretch.high),
             Method::Match => (2, 0, 0),

@@ -21,6 +21,11 @@ impl Pieces {
         self.bytes += bytes.next_multiple_of(ALIGNMENT);
         at
     }
+
+    /// Returns how large they are together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 /// Memory that is freed, in the order of the stream, when this is dropped.

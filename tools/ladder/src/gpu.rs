@@ -9,9 +9,9 @@ use super::measure::{self, Result, rounds, wall};
 use super::picture::{CLAHE, TestPicture};
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
-use equalize::{ByteOrders, Depth, Layout, Strength};
+use equalize::{ByteOrders, Depth, Layout, Method, Operation, Strength};
 use lanes::gpu::driver::{self, Context, Device, Stream};
-use lanes::gpu::kernels::{ClaheMemory, Kernels, Kind, Span, Tables, Tiling};
+use lanes::gpu::kernels::{ClaheTask, Kernels, Kind, Span, Tables, Tiling};
 use lanes::{Engine, GpuInfo, Unit, open};
 
 /// Copies of the picture that kernels cycle through, so that it is read from device memory and not from the cache.
@@ -186,50 +186,40 @@ impl Own {
         }
     }
 
-    /// Returns how CLAHE divides a gray picture into tiles, as passed to kernels.
-    pub(super) fn tiling(&self, layout: &Layout, geometry: &Geometry) -> Tiling {
-        ClaheMemory::new(layout, geometry, &clipping(layout, geometry), &self.kernels.limits).tiling
-    }
-
     /// Allocates what CLAHE needs for gray pictures of one size.
-    pub(super) fn clahe_of(&self, layout: &Layout, geometry: &Geometry) -> Result<OwnClahe<'_>> {
-        let memory = ClaheMemory::new(layout, geometry, &clipping(layout, geometry), &self.kernels.limits);
-        let counts = Memory::new(Place::Device, memory.counts_bytes() as usize)?;
-        let luts = Memory::new(Place::Device, memory.luts_bytes() as usize)?;
-        Ok(OwnClahe { own: self, memory, counts, luts })
+    pub(super) fn clahe_of(&self, layout: &Layout) -> Result<OwnClahe<'_>> {
+        let operation = Operation::new(Method::Clahe(CLAHE));
+        let task = self.kernels.clahe_task(layout, &CLAHE, &operation);
+        let memory = Memory::new(Place::Device, self.kernels.clahe_bytes(&task) as usize)?;
+        Ok(OwnClahe { own: self, layout: *layout, task, memory })
     }
+}
+
+/// Returns how CLAHE divides a gray picture into tiles, as passed to kernels.
+pub(super) fn tiling(layout: &Layout, geometry: &Geometry) -> Tiling {
+    let clipping = Clipping::new(CLAHE.clip_limit, geometry.area(), layout.depth.levels());
+    Tiling::new(layout, geometry, clipping.most.unwrap_or(0) as u32)
 }
 
 /// histeqd's own CLAHE of gray pictures of one size.
 pub(super) struct OwnClahe<'o> {
     own: &'o Own,
-    memory: ClaheMemory,
-    counts: Memory,
-    luts: Memory,
+    layout: Layout,
+    task: ClaheTask,
+    memory: Memory,
 }
 
 impl OwnClahe<'_> {
-    /// Enqueues zeroing the counts, which the kernels expect before the first picture.
-    pub(super) fn prepare(&self, stream: &Stream) -> driver::Result<()> {
-        self.counts.zero(stream)
-    }
-
     /// Equalizes a picture in place.
     pub(super) fn run(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
-        let tiling = self.memory.tiling;
-        assert_eq!(pixels.bytes(), tiling.width as usize * tiling.height as usize);
-        let (counts, luts) = (self.counts.address(), self.luts.address());
-        // SAFETY: all live until the process ends and are as large as `memory` says; the picture's bytes are a multiple of 16.
-        unsafe { self.own.kernels.clahe(stream, span(Kind::Gray, pixels), &self.memory, counts, luts) }
+        assert_eq!(pixels.bytes() as u64, self.layout.bytes());
+        let how = (&self.task, self.memory.address());
+        // SAFETY: all live until the process ends and are as large as the task says; the picture's bytes are a multiple of 16.
+        unsafe { self.own.kernels.clahe(stream, &self.layout, span(Kind::Gray, pixels), how) }
     }
 }
 
 fn span(kind: Kind, pixels: Memory) -> Span {
     let bytes = if kind.planes() == 3 { 3 } else { 1 };
     Span { at: pixels.address(), pixels: pixels.bytes() as u64 / bytes, byte_orders: ByteOrders::NATIVE }
-}
-
-/// Returns what CLAHE does to the histograms of the tiles.
-fn clipping(layout: &Layout, geometry: &Geometry) -> Clipping {
-    Clipping::new(CLAHE.clip_limit, geometry.area(), layout.depth.levels())
 }

@@ -4,13 +4,9 @@
 
 use super::driver::{Address, Buffer, CudaError, Event, Result, Stream};
 use super::engine::GpuEngine;
-use super::kernels::{ClaheMemory, Kind, Span, Tables};
+use super::kernels::{ClaheTask, Kind, Span, Tables};
 use crate::lane::LaneError;
-use equalize::clahe::Geometry;
-use equalize::clip::{Clipping, LevelsInUse};
-use equalize::{
-    ByteOrder, ByteOrders, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Strength, lut,
-};
+use equalize::{ByteOrders, Colour, Depth, Layout, Method, Operation, lut};
 
 /// What a lane equalizes with, always on the same stream.
 pub(super) struct Equalizer<'e> {
@@ -28,9 +24,7 @@ pub(super) struct Equalizer<'e> {
 #[derive(Default)]
 struct Growing {
     plane: Buffer,
-    luts: Buffer,
-    /// Zero between pictures.
-    counts: Buffer,
+    clahe: Buffer,
 }
 
 /// How to equalize a picture, with all the memory that takes already allocated.
@@ -40,18 +34,8 @@ pub(super) struct Plan<'r> {
     kind: Kind,
     operation: Operation,
     reference: &'r [u64],
-    clahe: Option<ClahePlan>,
-}
-
-struct ClahePlan {
-    memory: ClaheMemory,
-    clip_limit: ClipLimit,
-    /// The levels of a plane.
-    levels: usize,
-    /// Where luma or a channel is extracted to; `None` if the picture is its own plane.
-    plane: Option<Address>,
-    counts: Address,
-    luts: Address,
+    /// How CLAHE goes, and the memory for that.
+    clahe: Option<(ClaheTask, Address)>,
 }
 
 impl Plan<'_> {
@@ -95,7 +79,6 @@ impl<'e> Equalizer<'e> {
     /// [`equalize::equalize_like`].
     pub(super) fn plan<'r>(
         &mut self,
-        stream: &Stream,
         layout: &Layout,
         byte_orders: ByteOrders,
         (operation, reference): (&Operation, &'r [u64]),
@@ -108,42 +91,16 @@ impl<'e> Equalizer<'e> {
         let clahe = match operation.method {
             Method::Global | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
-                let levels = operation.levels.number(layout.depth);
-                let geometry = Geometry::new(layout, &clahe).with_levels(levels);
-                let limits = &self.engine.kernels.limits;
-                let clipping = Clipping::new(clahe.clip_limit, geometry.area(), levels);
-                let memory = ClaheMemory::new(layout, &geometry, &clipping, limits);
-                // New levels are weakened towards the old ones when they are put back.
-                let is_plane = layout.pixel == Pixel::Gray && operation.strength == Strength::FULL;
-                let (plane, counts, luts) = self.room_for_clahe(stream, layout, &memory, taken, is_plane)?;
-                Some(ClahePlan { memory, clip_limit: clahe.clip_limit, levels, plane, counts, luts })
+                let kernels = &self.engine.kernels;
+                let task = kernels.clahe_task(layout, &clahe, operation);
+                let bytes = kernels.clahe_bytes(&task);
+                if taken + bytes > self.engine.lane_memory {
+                    return Err(LaneError::Full);
+                }
+                Some((task, grow(&mut self.memory.clahe, bytes)?))
             }
         };
         Ok(Plan { layout: *layout, byte_orders, kind, operation: *operation, reference, clahe })
-    }
-
-    /// Returns room for the plane, unless the picture is its own plane, for the counts and for the LUTs.
-    fn room_for_clahe(
-        &mut self,
-        stream: &Stream,
-        layout: &Layout,
-        memory: &ClaheMemory,
-        taken: u64,
-        is_plane: bool,
-    ) -> std::result::Result<(Option<Address>, Address, Address), LaneError> {
-        let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
-        if taken + plane_bytes + memory.luts_bytes() + memory.counts_bytes() > self.engine.lane_memory {
-            return Err(LaneError::Full);
-        }
-        let plane = if is_plane { None } else { Some(grow(&mut self.memory.plane, plane_bytes)?) };
-        let luts = grow(&mut self.memory.luts, memory.luts_bytes())?;
-        let counts_before = self.memory.counts.bytes();
-        let counts = grow(&mut self.memory.counts, memory.counts_bytes())?;
-        if self.memory.counts.bytes() != counts_before {
-            // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
-            unsafe { stream.zero(counts, self.memory.counts.bytes())? };
-        }
-        Ok((plane, counts, luts))
     }
 
     /// Equalizes the pixels at an address in place.
@@ -156,8 +113,8 @@ impl<'e> Equalizer<'e> {
         let span = Span { at, pixels: layout.pixels(), byte_orders: *byte_orders };
         // SAFETY: guaranteed by the caller.
         unsafe {
-            if let Some(clahe) = clahe {
-                return self.clahe(stream, plan, span, clahe);
+            if let Some((task, memory)) = clahe {
+                return self.engine.kernels.clahe(stream, layout, span, (task, *memory));
             }
             self.begin(stream, plan)?;
             self.count(stream, plan, span, true)?;
@@ -244,92 +201,6 @@ impl<'e> Equalizer<'e> {
             self.tables = self.tables.next();
         }
     }
-
-    /// # Safety
-    /// As [`Equalizer::equalize`].
-    unsafe fn clahe(&self, stream: &Stream, plan: &Plan<'_>, span: Span, clahe: &ClahePlan) -> Result<()> {
-        let (kernels, &Plan { ref layout, kind, operation, .. }) = (&self.engine.kernels, plan);
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            let Some(plane) = clahe.plane else {
-                return self.clahe_of_plane(stream, layout, span, clahe);
-            };
-            let native = Span { at: plane, byte_orders: ByteOrders::NATIVE, ..span };
-            let ByteOrders { from, to } = span.byte_orders;
-            let channels = channels(kind);
-            for (number, &channel) in channels.iter().enumerate() {
-                // Each insertion writes all channels.
-                let to = if number + 1 == channels.len() { to } else { from };
-                let span = Span { byte_orders: ByteOrders { from, to }, ..span };
-                kernels.extract(stream, layout, span, (plane, channel))?;
-                self.clahe_of_plane(stream, layout, native, clahe)?;
-                kernels.insert(stream, layout, span, (plane, channel), operation.strength)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// # Safety
-    /// As [`Equalizer::equalize`], for the pixels of a plane.
-    unsafe fn clahe_of_plane(
-        &self,
-        stream: &Stream,
-        layout: &Layout,
-        plane: Span,
-        clahe: &ClahePlan,
-    ) -> Result<()> {
-        let &ClahePlan { memory, clip_limit, levels, counts, luts, .. } = clahe;
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            let memory = if clip_limit.needs_levels(levels) {
-                let in_use = self.levels_in_use(stream, layout.depth, plane)?;
-                let Some(clipping) = Clipping::of_levels(in_use, memory.area()) else {
-                    return self.convert_plane(stream, layout, plane);
-                };
-                memory.with(&clipping)
-            } else {
-                memory
-            };
-            self.engine.kernels.clahe(stream, plane, &memory, counts, luts)
-        }
-    }
-
-    /// Converts a plane that keeps its levels from one byte order to the other.
-    ///
-    /// # Safety
-    /// As [`Equalizer::equalize`], for the pixels of a plane.
-    unsafe fn convert_plane(&self, stream: &Stream, layout: &Layout, plane: Span) -> Result<()> {
-        let ByteOrders { from, to } = plane.byte_orders;
-        if from == to {
-            return Ok(());
-        }
-        // Bytes are swapped alike in both directions.
-        let byte_orders = ByteOrders { from: ByteOrder::Swapped, to: ByteOrder::Native };
-        let layout = Layout { pixel: Pixel::Gray, ..*layout };
-        // SAFETY: a plane is gray, and guaranteed by the caller.
-        unsafe {
-            self.engine.kernels.extract(stream, &layout, Span { byte_orders, ..plane }, (plane.at, Some(0)))
-        }
-    }
-
-    /// Counts a plane, and waits for the levels that occur in it.
-    ///
-    /// # Safety
-    /// As [`Equalizer::equalize`], for the pixels of a plane.
-    unsafe fn levels_in_use(&self, stream: &Stream, depth: Depth, plane: Span) -> Result<LevelsInUse> {
-        let (kernels, what) = (&self.engine.kernels, (Kind::Gray, depth));
-        let mut counts = vec![0_u32; depth.levels()];
-        let at = self.tables.counts(0, depth);
-        // SAFETY: the counts are waited for; the rest is guaranteed by the caller.
-        unsafe {
-            kernels.clear(stream, 1, depth, &self.tables)?;
-            kernels.count(stream, what, plane, at)?;
-            stream.download(at, bytemuck::cast_slice_mut(&mut counts))?;
-        }
-        self.counted.record(stream)?;
-        self.counted.wait()?;
-        Ok(LevelsInUse::new(counts.iter().map(|&count| count > 0)))
-    }
 }
 
 /// Returns the words for what this operation does with pictures of this layout, if there is no kernel for it.
@@ -356,13 +227,4 @@ pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Addre
         *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(trouble)?;
     }
     Ok(buffer.address())
-}
-
-/// Returns the planes that CLAHE works on: luma (`None`), or channels by number.
-const fn channels(kind: Kind) -> &'static [Option<u32>] {
-    match kind {
-        Kind::Gray | Kind::GrayAlpha => &[Some(0)],
-        Kind::RgbLuma | Kind::RgbaLuma => &[None],
-        Kind::RgbChannels | Kind::RgbaChannels => &[Some(0), Some(1), Some(2)],
-    }
 }

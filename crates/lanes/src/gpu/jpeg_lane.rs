@@ -229,7 +229,6 @@ impl<'e> NvJpegLane<'e> {
     ) -> Result<(), LaneError> {
         let CompressedJpeg { layout, sampling, quality, .. } = picture.jpeg;
         let plan = self.equalizer.plan(
-            &self.stream,
             &layout,
             ByteOrders::NATIVE,
             (&picture.operation, &[]),

@@ -1,35 +1,25 @@
 //! The CUDA kernels: the modules embedded in this program, and a typed launch for each kernel. For the sources see `kernels/`.
 #![allow(unsafe_code)]
 
-mod clahe;
 mod jpeg_scan;
-mod planes;
 
-pub use clahe::{ClaheMemory, Route, Tiling};
+pub use arrays::{ClaheTask, Route, Tiling};
 pub use cuda::arguments;
 pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::driver::{Address, Device, Launch, LoadedKernels, Result, Stream};
-use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel, Strength};
-use histeqd_kernels::{GLOBAL8, GLOBAL16, TRAP};
-
-/// The size of 65536 16-bit LUT entries or counters, in bytes.
-const LEVELS16_BYTES: u32 = 128 << 10;
-
-/// Pixels per block that holds such a table: enough to make filling it worthwhile.
-const PIXELS_A_TABLE: u64 = 5 << 16;
+use arrays::{Batch, PIXELS_A_TABLE, Pictures, Planes, Rule};
+use equalize::{ByteOrders, Clahe, Depth, Layout, Method, Operation, Pixel, Strength};
+use histeqd_kernels::{GLOBAL8, TRAP};
 
 /// The fewest pixels of a large gray plane: its tiles, handed out one by one, are then enough to keep the GPU busy to the end.
 const LARGE_PLANE: u64 = 24_000_000;
-
-/// The number of pixels above which a 16-bit LUT is copied into shared memory.
-const SHARED_LUT: u64 = 4 * PIXELS_A_TABLE;
 
 /// Returns the fewest pixels that go through the same kernels as a picture of this layout, as far as its size decides.
 pub const fn min_pixels_for_same_kernels(layout: &Layout) -> u64 {
     match layout.depth {
         Depth::Eight if matches!(layout.pixel, Pixel::Gray) && layout.pixels() >= LARGE_PLANE => LARGE_PLANE,
-        Depth::Sixteen if layout.pixels() > SHARED_LUT => SHARED_LUT + 1,
+        Depth::Sixteen if layout.pixels() > PIXELS_A_TABLE => PIXELS_A_TABLE + 1,
         _ => 1,
     }
 }
@@ -54,6 +44,15 @@ impl Kind {
             (Pixel::Rgb, true) => Self::RgbChannels,
             (Pixel::Rgba, false) => Self::RgbaLuma,
             (Pixel::Rgba, true) => Self::RgbaChannels,
+        }
+    }
+
+    const fn pixel(self) -> Pixel {
+        match self {
+            Self::Gray => Pixel::Gray,
+            Self::GrayAlpha => Pixel::GrayAlpha,
+            Self::RgbLuma | Self::RgbChannels => Pixel::Rgb,
+            Self::RgbaLuma | Self::RgbaChannels => Pixel::Rgba,
         }
     }
 
@@ -99,25 +98,16 @@ pub struct Span {
     pub byte_orders: ByteOrders,
 }
 
-/// Mirrors `ByteOrders` in `kernels/common.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Selectors {
-    from: u32,
-    to: u32,
-}
-
-impl Selectors {
-    const fn new(ByteOrders { from, to }: ByteOrders) -> Self {
-        Self { from: selector(from), to: selector(to) }
+impl Span {
+    /// Returns it as a batch of one picture in one row, changed in place.
+    fn of(self, kind: Kind, depth: Depth) -> Batch {
+        self.batch(Layout { width: self.pixels as u32, height: 1, pixel: kind.pixel(), depth })
     }
-}
 
-/// Returns the selector with which `__byte_perm` converts two samples from this byte order to the GPU's, or back.
-const fn selector(order: ByteOrder) -> u32 {
-    match order {
-        ByteOrder::Native => 0x3210,
-        ByteOrder::Swapped => 0x2301,
+    /// Returns it as a batch of one picture of this layout, changed in place.
+    fn batch(self, layout: Layout) -> Batch {
+        let from = Pictures { at: self.at, pitch: 0 };
+        Batch { byte_orders: self.byte_orders, ..Batch::to_read(layout, 1, from) }
     }
 }
 
@@ -162,51 +152,66 @@ impl Tables {
     }
 }
 
-/// The limits of a GPU.
-pub struct Limits {
-    multiprocessors: u32,
-    shared: u32,
-}
-
-impl Limits {
-    pub fn of(device: Device) -> Result<Self> {
-        Ok(Self { multiprocessors: device.multiprocessors()?, shared: device.shared_memory()? })
-    }
-
-    /// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges
-    /// make up all 65536 levels.
-    fn range16(&self, taken: u32) -> u32 {
-        let mut range = 65536;
-        while range * 2 > self.shared - taken {
-            range /= 2;
-        }
-        range
-    }
-}
-
 /// The kernels of one GPU.
-pub struct Kernels {
-    pub limits: Limits,
-    loaded: LoadedKernels,
-}
+pub struct Kernels(arrays::Kernels);
 
 impl Kernels {
     pub fn new(device: Device) -> Result<Self> {
-        Ok(Self { limits: Limits::of(device)?, loaded: LoadedKernels::new(device)? })
+        Ok(Self(arrays::Kernels::new(device)?))
+    }
+
+    fn loaded(&self) -> &LoadedKernels {
+        self.0.loaded()
+    }
+
+    /// Returns how CLAHE of such pictures goes through the kernels.
+    pub fn clahe_task(&self, layout: &Layout, clahe: &Clahe, operation: &Operation) -> ClaheTask {
+        ClaheTask::new(&self.0, layout, clahe, operation)
+    }
+
+    /// Returns the bytes of memory that CLAHE of a picture needs.
+    pub fn clahe_bytes(&self, task: &ClaheTask) -> u64 {
+        task.bytes(&self.0, 1)
+    }
+
+    /// Applies CLAHE to a picture, in place, with memory at `memory`.
+    ///
+    /// # Safety
+    /// Only this stream may use span and memory until it is done; the span must be readable in whole 16-byte words.
+    pub unsafe fn clahe(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        span: Span,
+        (task, memory): (&ClaheTask, Address),
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.clahe(stream, &span.batch(*layout), task, memory) }
+    }
+
+    /// Copies a channel of a span into a plane of its own, which gets the GPU's byte order.
+    ///
+    /// # Safety
+    /// Only this stream may use span and plane until it is done; the plane must have room for all pixels.
+    pub unsafe fn extract(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        span: Span,
+        (plane, channel): (Address, u32),
+    ) -> Result<()> {
+        let row = Layout { width: span.pixels as u32, height: 1, ..*layout };
+        let plane = Pictures { at: plane, pitch: 0 };
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.extract(stream, &span.batch(row), plane, Some(channel)) }
     }
 
     /// Returns a launch of blocks of `threads` threads that take pack after pack of a span, at most `blocks` blocks per multiprocessor.
     fn spread(&self, kind: Kind, depth: Depth, span: Span, (threads, blocks): (u32, u32)) -> Launch {
         let bytes = span.pixels * kind.channels() * depth.bytes() as u64;
         let pack = if kind.channels() == 3 { 48 } else { 16 };
-        let most = u64::from(blocks * self.limits.multiprocessors);
+        let most = u64::from(blocks * self.0.multiprocessors());
         line(bytes.div_ceil(pack * u64::from(threads)).min(most), threads)
-    }
-
-    /// Returns a launch of blocks that each hold a table of 16-bit levels in `shared` bytes.
-    fn few(&self, kind: Kind, span: Span, shared: u32) -> Launch {
-        let blocks = span.pixels.div_ceil(PIXELS_A_TABLE).min(u64::from(self.limits.multiprocessors));
-        Launch { shared, ..line(blocks, kind.threads()) }
     }
 
     /// Counts a span for equalization, adding to the counts of earlier spans. After the picture's `last` span, its pixels can go through
@@ -236,7 +241,7 @@ impl Kernels {
                     }
                 }
                 Depth::Sixteen => {
-                    self.histogram16(stream, kind, span, tables.counts)?;
+                    self.count(stream, (kind, depth), span, tables.counts)?;
                     if last { self.lut16(stream, kind, tables, strength) } else { Ok(()) }
                 }
             }
@@ -254,13 +259,9 @@ impl Kernels {
         span: Span,
         counts: Address,
     ) -> Result<()> {
+        let planes = Planes::Equalized { per_channel: kind.planes() > 1 };
         // SAFETY: guaranteed by the caller.
-        unsafe {
-            match depth {
-                Depth::Eight => self.histogram8(stream, kind, span, (counts, 0)),
-                Depth::Sixteen => self.histogram16(stream, kind, span, counts),
-            }
-        }
+        unsafe { self.0.count(stream, &span.of(kind, depth), planes, None, counts) }
     }
 
     /// `next`: the address of counts to zero, or 0 for none.
@@ -279,7 +280,9 @@ impl Kernels {
         let launch = self.spread(kind, Depth::Eight, span, (kind.threads(), blocks));
         let (Span { at, pixels, .. }, name) = (span, ("histogram8", kind.suffix()));
         // SAFETY: the arguments match the parameters of histogram8_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, next]) }
+        unsafe {
+            self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, next])
+        }
     }
 
     /// # Safety
@@ -295,7 +298,7 @@ impl Kernels {
         let (Span { at, pixels, .. }, name) = (span, ("histogram8", "_large"));
         // SAFETY: the arguments match the parameters of histogram8_large; the rest is guaranteed by the caller.
         unsafe {
-            self.loaded.launch(
+            self.loaded().launch(
                 stream,
                 (&GLOBAL8, name),
                 launch,
@@ -320,7 +323,7 @@ impl Kernels {
         unsafe {
             match depth {
                 Depth::Eight => self.apply8(stream, kind, span, tables, strength),
-                Depth::Sixteen => self.apply16(stream, kind, span, tables),
+                Depth::Sixteen => self.map(stream, (kind, depth), span, tables),
             }
         }
     }
@@ -344,7 +347,7 @@ impl Kernels {
             let name = ("apply8", "_large");
             // SAFETY: the arguments match the parameters of apply8_large; the rest is guaranteed by the caller.
             return unsafe {
-                self.loaded.launch(
+                self.loaded().launch(
                     stream,
                     (&GLOBAL8, name),
                     launch,
@@ -355,7 +358,7 @@ impl Kernels {
         let name = ("apply8", kind.suffix());
         // SAFETY: the arguments match the parameters of apply8_*; the rest is guaranteed by the caller.
         unsafe {
-            self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, strength])
+            self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, strength])
         }
     }
 
@@ -371,22 +374,7 @@ impl Kernels {
         tables: &Tables,
     ) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        unsafe {
-            match depth {
-                Depth::Eight => self.map8(stream, kind, span, tables.luts),
-                Depth::Sixteen => self.apply16(stream, kind, span, tables),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Kernels::apply`].
-    unsafe fn map8(&self, stream: &Stream, kind: Kind, span: Span, luts: Address) -> Result<()> {
-        let spread = if kind.channels() == 3 { (512, 2) } else { (256, 4) };
-        let launch = self.spread(kind, Depth::Eight, span, spread);
-        let (Span { at, pixels, .. }, name) = (span, ("map8", kind.suffix()));
-        // SAFETY: the arguments match the parameters of map8_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, luts]) }
+        unsafe { self.0.map(stream, &span.of(kind, depth), kind.planes() > 1, tables.luts, 0) }
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].
@@ -399,50 +387,18 @@ impl Kernels {
     }
 
     /// # Safety
-    /// As [`Kernels::count`].
-    unsafe fn histogram16(&self, stream: &Stream, kind: Kind, span: Span, counts: Address) -> Result<()> {
-        let taken = if kind.channels() == 3 { 24 << 10 } else { 1 << 10 };
-        let range = self.limits.range16(taken);
-        let few = self.few(kind, span, range * 2);
-        let launch = Launch { grid: (few.grid.0, 65536 / range, kind.planes()), ..few };
-        let Span { at, pixels, byte_orders } = span;
-        let (name, from) = (("histogram16", kind.suffix()), selector(byte_orders.from));
-        let arguments = arguments![at, pixels, from, counts, range];
-        // SAFETY: the arguments match the parameters of histogram16_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
-    }
-
-    /// # Safety
     /// Only this stream may use the tables until it is done.
     unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables, strength: Strength) -> Result<()> {
-        let launch = Launch { grid: (64, kind.planes(), 1), ..line(64, 1024) };
-        let (Tables { counts, luts, .. }, strength) = (*tables, strength.in_thousandths());
-        // SAFETY: the arguments match the parameters of lut16; the rest is guaranteed by the caller.
-        unsafe {
-            self.loaded.launch(stream, (&GLOBAL16, ("lut16", "")), launch, arguments![counts, strength, luts])
-        }
-    }
-
-    /// # Safety
-    /// As [`Kernels::apply`].
-    unsafe fn apply16(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
-        let taken = if kind.channels() == 3 { 24 << 10 } else { 0 };
-        let fits = self.limits.shared >= LEVELS16_BYTES + taken;
-        let (Span { at, pixels, byte_orders }, luts) = (span, tables.luts);
-        let (name, launch) = if fits && kind.planes() == 1 && pixels > SHARED_LUT {
-            ("apply16_shared", self.few(kind, span, LEVELS16_BYTES))
-        } else {
-            ("apply16", self.spread(kind, Depth::Sixteen, span, (kind.threads(), 2048 / kind.threads())))
-        };
-        let (name, orders) = ((name, kind.suffix()), Selectors::new(byte_orders));
-        // SAFETY: the arguments match the parameters of apply16_*; the rest is guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments![at, pixels, orders, luts]) }
+        let (&Tables { counts, luts, .. }, planes) = (tables, kind.planes() as usize);
+        let rule = Rule::new(Method::Global, strength, 0);
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.make_luts(stream, (counts, false), (planes, planes), Depth::Sixteen, rule, luts) }
     }
 
     /// Makes a kernel fail, and the whole context with it.
     pub fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
-        unsafe { self.loaded.launch(stream, (&TRAP, ("trap", "")), line(1, 1), &mut []) }
+        unsafe { self.loaded().launch(stream, (&TRAP, ("trap", "")), line(1, 1), &mut []) }
     }
 }
 
@@ -466,7 +422,7 @@ mod tests {
     #[test]
     fn the_driver_takes_what_is_compiled_for_its_gpu() {
         let Some(engine) = GpuEngine::open_or_skip() else { return };
-        let capability = engine.kernels.loaded.capability();
+        let capability = engine.kernels.loaded().capability();
         let refused = std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value == "1");
         for module in [GLOBAL8, GLOBAL16, PLANES, CLAHE8, CLAHE16, JPEG_SCAN] {
             let Some(cubin) = module.cubin(capability) else { continue };

@@ -136,7 +136,7 @@ impl<'e> GpuLane<'e> {
         byte_orders: ByteOrders,
         what: (&Operation, &[u64]),
     ) -> Result<()> {
-        let plan = self.equalizer.plan(&self.work, layout, byte_orders, what, layout.bytes())?;
+        let plan = self.equalizer.plan(layout, byte_orders, what, layout.bytes())?;
         let at = grow(&mut self.picture, layout.bytes())?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
@@ -159,7 +159,7 @@ impl<'e> GpuLane<'e> {
         let room = if fits { layout.bytes() } else { self.ring_bytes() };
         let at = grow(&mut self.picture, room)?;
         let chunks = Chunk::all(layout, if fits { None } else { Some(room) });
-        let plan = self.equalizer.plan(&self.work, layout, byte_orders, what, room)?;
+        let plan = self.equalizer.plan(layout, byte_orders, what, room)?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the events order the streams.
         unsafe {
             self.equalizer.begin(&self.work, &plan)?;
@@ -282,7 +282,7 @@ impl<'e> GpuLane<'e> {
                             kernels.count(&self.work, (Kind::new(layout.pixel, true), depth), span, to)?;
                         }
                         colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
-                            kernels.extract(&self.work, layout, span, (plane, Some(channel as u32)))?;
+                            kernels.extract(&self.work, layout, span, (plane, channel as u32))?;
                             let alpha = Span { at: plane, byte_orders: ByteOrders::NATIVE, ..span };
                             kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
                         }
@@ -323,7 +323,7 @@ impl<'e> GpuLane<'e> {
             return Err(LaneError::Decline("its planes are not what was expected".to_owned()));
         }
         let what = (operation, &[][..]);
-        let plan = self.equalizer.plan(&self.work, &jpeg.layout, ByteOrders::NATIVE, what, end)?;
+        let plan = self.equalizer.plan(&jpeg.layout, ByteOrders::NATIVE, what, end)?;
         let at = grow(&mut self.picture, end)?;
         let on_device: Vec<Plane> =
             laid_out.into_iter().map(|plane| Plane { at: at + plane.at, ..plane }).collect();

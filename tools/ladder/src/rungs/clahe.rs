@@ -1,7 +1,7 @@
 //! Ways of equalizing the gray picture with CLAHE on the GPU.
 
 use crate::cuda::{Layers, Memory, Place, Texel, Texture, finish};
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, tiling};
 use crate::kernels::{TABLE_BYTES, TileLutsIn};
 use crate::measure::{Measured, Result, near_pixels};
 use crate::picture::{CLAHE, TestPicture};
@@ -21,7 +21,7 @@ fn tiles(tiling: &Tiling) -> usize {
 pub(super) fn host_luts(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let (geometry, stream) = (picture.geometry(), &gpu.stream);
     let clipping = Clipping::new(CLAHE.clip_limit, geometry.area(), picture.layout.depth.levels());
-    let tiling = gpu.own.tiling(&picture.layout, &geometry);
+    let tiling = tiling(&picture.layout, &geometry);
     let counts = Memory::new(Place::Device, tiles(&tiling) * TABLE_BYTES)?;
     let host_counts = Memory::new(Place::Pinned, counts.bytes())?;
     let luts = Memory::new(Place::Device, tiles(&tiling) * LUT_BYTES)?;
@@ -55,7 +55,7 @@ pub(super) fn host_luts(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
 
 /// One kernel makes the LUTs, which the interpolation reads through a texture.
 pub(super) fn texture(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
-    let luts = Luts::new(picture, gpu)?;
+    let luts = Luts::new(picture)?;
     let texture = TileLutsIn::Texture(Texture::line(luts.by_tile, Texel::Byte)?);
     let clahe = |i| {
         luts.make(gpu, i)?;
@@ -68,7 +68,7 @@ pub(super) fn texture(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
 
 /// The texture unit interpolates, with 9-bit weights, so the result is close but not identical.
 pub(super) fn filtered(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
-    let luts = Luts::new(picture, gpu)?;
+    let luts = Luts::new(picture)?;
     let grid = (luts.tiling.tiles_x as usize, luts.tiling.tiles_y as usize);
     let layers = Layers::new((grid.0, grid.1, LUT_BYTES))?;
     let texture = TileLutsIn::Layers(layers.texture);
@@ -84,8 +84,7 @@ pub(super) fn filtered(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
 
 /// With the kernels that a lane uses, in place.
 pub(super) fn own(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
-    let own = gpu.own.clahe_of(&picture.layout, &picture.geometry())?;
-    own.prepare(&gpu.stream)?;
+    let own = gpu.own.clahe_of(&picture.layout)?;
     let start = || {
         gpu.host_picture.copy_to(gpu.result(0), &gpu.stream)?;
         own.run(&gpu.stream, gpu.result(0))?;
@@ -105,8 +104,8 @@ struct Luts {
 }
 
 impl Luts {
-    fn new(picture: &TestPicture, gpu: &Gpu) -> Result<Self> {
-        let tiling = gpu.own.tiling(&picture.layout, &picture.geometry());
+    fn new(picture: &TestPicture) -> Result<Self> {
+        let tiling = tiling(&picture.layout, &picture.geometry());
         let memory = || Memory::new(Place::Device, tiles(&tiling) * LUT_BYTES);
         Ok(Self { tiling, by_tile: memory()?, by_level: memory()? })
     }

@@ -184,12 +184,14 @@ impl Kernels {
             let launch = shape((most.div_ceil(THREADS), pictures, 1));
             let arguments = arguments![at, starts, ends, counts, round];
             // SAFETY: the arguments match the parameters of jpeg_scan_round; the rest is guaranteed by the caller.
-            unsafe { self.loaded.launch(stream, (&JPEG_SCAN, ("jpeg_scan_round", "")), launch, arguments)? };
+            unsafe {
+                self.loaded().launch(stream, (&JPEG_SCAN, ("jpeg_scan_round", "")), launch, arguments)?;
+            }
         }
         let arguments = arguments![at, starts, ends, counts, verdicts];
         let name = ("jpeg_scan_verdict", "");
         // SAFETY: the arguments match the parameters of jpeg_scan_verdict; the rest is guaranteed by the caller.
-        unsafe { self.loaded.launch(stream, (&JPEG_SCAN, name), shape((pictures, 1, 1)), arguments) }
+        unsafe { self.loaded().launch(stream, (&JPEG_SCAN, name), shape((pictures, 1, 1)), arguments) }
     }
 }
 

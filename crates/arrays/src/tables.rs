@@ -1,0 +1,214 @@
+//! Counts of planes, LUTs that follow from them, and pictures sent through LUTs.
+#![allow(unsafe_code)]
+
+use cuda::{Address, Launch, Result, Stream, arguments};
+use equalize::{Depth, Pixel, Strength};
+use histeqd_kernels::{BATCH_GLOBAL8, GLOBAL16};
+
+use crate::batch::{Batch, Mask};
+use crate::kernels::{Kernels, blocks, kind, threads};
+use crate::rule::{Rule, colours};
+
+/// The size of 65536 16-bit LUT entries or counters, in bytes.
+const LEVELS16_BYTES: u32 = 128 << 10;
+
+/// Pixels per block that holds such a table: enough to make filling it worthwhile. LUTs are in shared memory only for pictures with more.
+pub const PIXELS_A_TABLE: u64 = 5 << 16;
+
+/// The most pixels of a picture that a block equalizes by itself.
+const MOST_OF_A_BLOCK: u64 = 1 << 19;
+
+/// Returns the shared memory that kernels with such a table take statically at most, in bytes.
+const fn stage_bytes(pixel: Pixel) -> u32 {
+    if matches!(pixel, Pixel::Rgb) { 25 << 10 } else { 1 << 10 }
+}
+
+/// Which planes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planes {
+    /// Each channel, alpha included.
+    Channels,
+    /// Those that are equalized.
+    Equalized {
+        /// Whether each channel is one.
+        per_channel: bool,
+    },
+}
+
+impl Planes {
+    /// Returns how many there are.
+    pub const fn number(self, pixel: Pixel) -> usize {
+        match self {
+            Self::Channels => pixel.channels(),
+            Self::Equalized { per_channel } => colours(pixel, per_channel),
+        }
+    }
+}
+
+impl Kernels {
+    /// Adds to the counts of each picture's planes, 32 bits each, which follow one another.
+    ///
+    /// # Safety
+    /// The memory must be as described, and for this stream alone until it is done.
+    pub unsafe fn count(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        planes: Planes,
+        mask: Option<Mask>,
+        counts: Address,
+    ) -> Result<()> {
+        let layout = &batch.layout;
+        let (mask_at, mask_pitch) = mask.map_or((0, 0), |mask| (mask.at, mask.pitch));
+        let pictures = Batch { to: batch.from, ..*batch }.argument();
+        let stride = (planes.number(layout.pixel) * layout.depth.levels()) as u32;
+        let per_channel = match planes {
+            Planes::Channels => true,
+            Planes::Equalized { per_channel } => per_channel,
+        };
+        let kind = kind(layout.pixel, per_channel);
+        let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
+        // SAFETY: the arguments match the parameters of count*; the rest is guaranteed by the caller.
+        unsafe {
+            match layout.depth {
+                Depth::Eight => {
+                    // A few packs for each thread at least.
+                    let grid = self.spread(pixels, batch.number, 1 << 16, blocks(layout.pixel));
+                    let launch = Launch { grid, block: (threads, 1, 1), shared: 0 };
+                    let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride];
+                    self.loaded.launch(
+                        stream,
+                        (&BATCH_GLOBAL8, ("batch_count8", kind)),
+                        launch,
+                        arguments,
+                    )?;
+                }
+                Depth::Sixteen => {
+                    let taken = stage_bytes(layout.pixel);
+                    let range = self.range16(taken);
+                    let planes = colours(layout.pixel, per_channel) as u32;
+                    let (x, ..) = self.spread(pixels, batch.number * planes, PIXELS_A_TABLE, 1);
+                    let launch = Launch {
+                        grid: (x, 65_536 / range, batch.number * planes),
+                        block: (threads, 1, 1),
+                        shared: range * 2,
+                    };
+                    let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride, range];
+                    self.loaded.launch(stream, (&GLOBAL16, ("count16", kind)), launch, arguments)?;
+                }
+            }
+            if planes != Planes::Channels || !layout.pixel.has_alpha() {
+                return Ok(());
+            }
+            let channels = layout.pixel.channels() as u32;
+            let counts = counts + u64::from(channels - 1) * layout.depth.levels() as u64 * 4;
+            let grid = self.spread(pixels, batch.number, 1 << 14, 2);
+            let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
+            let arguments = arguments![pictures, channels, mask_at, mask_pitch, counts, stride];
+            let kernel = match layout.depth {
+                Depth::Eight => (&BATCH_GLOBAL8, ("batch_count_alpha8", "")),
+                Depth::Sixteen => (&GLOBAL16, ("count_alpha16", "")),
+            };
+            self.loaded.launch(stream, kernel, launch, arguments)
+        }
+    }
+
+    /// Returns whether pictures are so small and so many that a block makes each by itself, if that is possible: see [`Kernels::equalize16`].
+    pub(crate) fn are_made_by_blocks(&self, batch: &Batch, per_channel: bool) -> bool {
+        batch.layout.depth == Depth::Sixteen
+            && colours(batch.layout.pixel, per_channel) == 1
+            && batch.layout.pixels() <= MOST_OF_A_BLOCK
+            && batch.number >= self.multiprocessors / 4
+            && self.shared >= LEVELS16_BYTES + stage_bytes(batch.layout.pixel)
+    }
+
+    /// Equalizes pictures of depth 16, each by a block. `spill`: 65536 counts for each, which are zero.
+    ///
+    /// # Safety
+    /// The memory must be as described, and for this stream alone until it is done.
+    pub(crate) unsafe fn equalize16(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        strength: Strength,
+        spill: Address,
+    ) -> Result<()> {
+        let (pictures, strength) = (batch.argument(), strength.in_thousandths());
+        let (block, grid) = ((threads(batch.layout.pixel), 1, 1), (1, batch.number, 1));
+        let launch = Launch { grid, block, shared: LEVELS16_BYTES };
+        let name = ("equalize16", kind(batch.layout.pixel, false));
+        // SAFETY: the arguments match the parameters of equalize16; the rest is guaranteed by the caller.
+        unsafe {
+            self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments![pictures, strength, spill])
+        }
+    }
+
+    /// Makes the LUTs of `all` planes, of which `planes` follow one another in a picture. `counts`: and whether they have 64 bits.
+    ///
+    /// # Safety
+    /// The memory must be as described, and for this stream alone until it is done.
+    pub unsafe fn make_luts(
+        &self,
+        stream: &Stream,
+        (counts, wide): (Address, bool),
+        (all, planes): (usize, usize),
+        depth: Depth,
+        rule: Rule,
+        luts: Address,
+    ) -> Result<()> {
+        let planes = planes as u32;
+        if depth == Depth::Eight {
+            let launch = Launch { grid: (all as u32, 1, 1), block: (256, 1, 1), shared: 0 };
+            let name = (if wide { "batch_luts_of_sums8" } else { "batch_luts8" }, "");
+            let arguments = arguments![counts, rule, planes, luts];
+            // SAFETY: the arguments match the parameters of luts8; the rest is guaranteed by the caller.
+            return unsafe { self.loaded.launch(stream, (&BATCH_GLOBAL8, name), launch, arguments) };
+        }
+        // Two blocks a multiprocessor, of which each makes as much as it takes then.
+        let blocks = (2 * self.multiprocessors / (all as u32).max(1)).clamp(1, 16);
+        let launch = Launch { grid: (blocks, all as u32, 1), block: (1024, 1, 1), shared: 0 };
+        let name = (if wide { "luts16_of_sums" } else { "luts16_of_counts" }, "");
+        let arguments = arguments![counts, rule, planes, luts];
+        // SAFETY: the arguments match the parameters of luts16; the rest is guaranteed by the caller.
+        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
+    }
+
+    /// Sends pictures through LUTs; those of two pictures are `stride` entries apart.
+    ///
+    /// # Safety
+    /// The memory must be as described, and for this stream alone until it is done.
+    pub unsafe fn map(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        per_channel: bool,
+        luts: Address,
+        stride: u32,
+    ) -> Result<()> {
+        let layout = &batch.layout;
+        let pictures = batch.argument();
+        let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
+        let kind = kind(layout.pixel, per_channel);
+        let taken = stage_bytes(layout.pixel);
+        let fits = self.shared >= LEVELS16_BYTES + taken && colours(layout.pixel, per_channel) == 1;
+        let arguments = arguments![pictures, luts, stride];
+        let (kernel, grid, shared) = match layout.depth {
+            Depth::Eight => {
+                let grid = self.spread(pixels, batch.number, 1 << 14, blocks(layout.pixel));
+                ((&BATCH_GLOBAL8, ("batch_map8", kind)), grid, 0)
+            }
+            Depth::Sixteen if fits && pixels > PIXELS_A_TABLE => {
+                let grid = self.spread(pixels, batch.number, PIXELS_A_TABLE, 1);
+                ((&GLOBAL16, ("map16_shared", kind)), grid, LEVELS16_BYTES)
+            }
+            Depth::Sixteen => {
+                let grid = self.spread(pixels, batch.number, 1 << 13, blocks(layout.pixel));
+                ((&GLOBAL16, ("map16", kind)), grid, 0)
+            }
+        };
+        // SAFETY: the arguments match the parameters of map*; the rest is guaranteed by the caller.
+        unsafe {
+            self.loaded.launch(stream, kernel, Launch { grid, block: (threads, 1, 1), shared }, arguments)
+        }
+    }
+}

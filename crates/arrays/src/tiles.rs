@@ -1,0 +1,390 @@
+//! CLAHE of planes: the launches, and the memory that these need besides the planes.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+
+use cuda::{Address, Launch, Result, Stream, arguments};
+use equalize::clahe::Geometry;
+use equalize::clip::Clipping;
+use equalize::{ClipLimit, Depth, Layout, Strength};
+use histeqd_kernels::{CLAHE8, CLAHE16};
+
+use crate::batch::Batch;
+use crate::kernels::Kernels;
+use crate::workspace::Pieces;
+
+/// Tiles of fewer pixels are interpolated directly from their LUTs, not cell by cell.
+const LEAST_CELL: [u64; 2] = [2048, 16_384];
+
+/// Tiles of at most so many pixels are counted by a warp each.
+const SMALL_TILE: u64 = 8192;
+
+/// How many of these a block counts.
+const TILES_A_BLOCK: u32 = 8;
+
+/// Tiles of fewer pixels may have ranks instead of LUTs, if blocks have so much shared memory.
+const RANKS: (u64, u32) = (1 << 16, 64 << 10);
+
+/// A clip limit that depends on the levels of a picture. `AUTO` in the kernels.
+const AUTO: u32 = u32::MAX;
+
+/// The size of a `Clipping` in `kernels/clahe16.cu`.
+const CLIPPING_BYTES: u64 = 6 * 4;
+
+/// The size of 65536 counts, in bytes.
+const COUNTS16_BYTES: u64 = 65_536 * 4;
+
+/// The most pixels that blocks count at 16 bit without a look at their counters: `HalfCounters::BETWEEN`.
+const BETWEEN: u32 = 65_535 - 8191;
+
+/// Mirrors `Tiling` in `kernels/clahe.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Tiling {
+    /// Columns of the plane.
+    pub width: u32,
+    /// Rows of the plane.
+    pub height: u32,
+    /// Tiles in a row.
+    pub tiles_x: u32,
+    /// Tiles in a column.
+    pub tiles_y: u32,
+    /// Columns of a tile.
+    pub tile_width: u32,
+    /// Rows of a tile.
+    pub tile_height: u32,
+    clip: u32,
+    lut_scale: f32,
+    inverse_width: f32,
+    inverse_height: f32,
+}
+
+impl Tiling {
+    /// Returns the tiles of a plane, in which no bin may have more than `clip` counts; 0 for no limit.
+    pub fn new(layout: &Layout, geometry: &Geometry, clip: u32) -> Self {
+        Self {
+            width: layout.width,
+            height: layout.height,
+            tiles_x: geometry.columns as u32,
+            tiles_y: geometry.rows as u32,
+            tile_width: geometry.tile_width as u32,
+            tile_height: geometry.tile_height as u32,
+            clip,
+            lut_scale: geometry.scale,
+            inverse_width: 1.0 / geometry.tile_width as f32,
+            inverse_height: 1.0 / geometry.tile_height as f32,
+        }
+    }
+
+    const fn tiles(&self) -> u32 {
+        self.tiles_x * self.tiles_y
+    }
+
+    const fn cells(&self) -> u32 {
+        (self.tiles_x + 1) * (self.tiles_y + 1)
+    }
+
+    /// Returns the grid of kernels in which a block takes 32 columns and 128 rows, for `number` pictures.
+    fn columns(&self, number: u32) -> Launch {
+        let grid = (self.width.div_ceil(32), self.height.div_ceil(128).min(65_535), number);
+        Launch { grid, block: (32, 8, 1), shared: 0 }
+    }
+}
+
+/// How a plane goes through the kernels, as far as its tiles decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Whether pixels are interpolated cell by cell, between the centres of four tiles; otherwise each one looks for its own four.
+    by_cells: bool,
+    /// Whether ranks may stand for LUTs.
+    may_rank: bool,
+    is_small: bool,
+    /// The most blocks that may share the counting of a tile.
+    most_parts: u64,
+}
+
+impl Route {
+    /// Returns the way of planes with these tiles.
+    pub fn new(geometry: &Geometry, depth: Depth) -> Self {
+        let (area, is_deep) = (geometry.area(), depth == Depth::Sixteen);
+        let is_small = !is_deep && area <= SMALL_TILE;
+        Self {
+            by_cells: area >= LEAST_CELL[usize::from(is_deep)],
+            may_rank: is_deep && area < RANKS.0,
+            is_small,
+            most_parts: match is_deep || is_small {
+                true => 1,
+                false => (geometry.tile_height as u64).min(area / 4096).max(1),
+            },
+        }
+    }
+
+    /// Returns whether the kernels are the same, except for how many blocks share a tile if any do.
+    pub fn is_like(self, other: Self) -> bool {
+        let Self { most_parts, .. } = other;
+        (self.most_parts > 1) == (most_parts > 1) && Self { most_parts, ..self } == other
+    }
+}
+
+/// How planes of one layout go through the kernels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tiles {
+    tiling: Tiling,
+    route: Route,
+    depth: Depth,
+    /// Of a plane.
+    levels: u32,
+    area: u64,
+}
+
+/// Where the memory for a batch begins.
+struct Memory {
+    /// Depth 8: 256 counts for each tile, and how many blocks have counted it. Zero before.
+    counts: u64,
+    /// Depth 16: bits of the levels that occur in each picture. They, how many blocks have looked for them, and the counts of each block that have no
+    /// room in shared memory, are zero before.
+    occurs: u64,
+    arrived: u64,
+    spill: u64,
+    zeroed: u64,
+    clippings: u64,
+    steep: u64,
+    luts: u64,
+    bytes: u64,
+}
+
+impl Tiles {
+    pub(crate) fn new(
+        kernels: &Kernels,
+        layout: &Layout,
+        geometry: &Geometry,
+        (limit, levels): (ClipLimit, usize),
+    ) -> Self {
+        let (depth, area) = (layout.depth, geometry.area());
+        let clip = if limit.needs_levels(levels) {
+            AUTO
+        } else {
+            let most = Clipping::new(limit, area, levels).most;
+            most.map_or(0, |most| u32::try_from(most).unwrap_or(AUTO).min(AUTO - 1))
+        };
+        let route = Route::new(geometry, depth);
+        let may_rank = route.may_rank && matches!(clip, AUTO | 1) && kernels.shared() > RANKS.1;
+        Self {
+            tiling: Tiling::new(layout, geometry, clip),
+            route: Route { may_rank, ..route },
+            depth,
+            levels: levels as u32,
+            area,
+        }
+    }
+
+    /// Returns whether results must not replace the planes that they are made of: cells of depth 16 may be gone through more than once.
+    pub(crate) fn go_elsewhere(&self) -> bool {
+        self.depth == Depth::Sixteen && self.route.by_cells && self.needs_luts()
+    }
+
+    /// Returns the bytes of memory that so many planes need.
+    pub(crate) fn bytes(&self, kernels: &Kernels, number: u32) -> u64 {
+        self.memory(kernels, number).bytes
+    }
+
+    /// Returns whether ranks stand for the LUTs of some planes only, or none.
+    fn needs_luts(&self) -> bool {
+        !self.route.may_rank || self.tiling.clip == AUTO
+    }
+
+    fn tiles(&self) -> u64 {
+        self.tiling.tiles().into()
+    }
+
+    /// Returns the blocks that share a tile of so many planes at depth 8: more only if there is not one for each multiprocessor.
+    fn parts(&self, kernels: &Kernels, number: u64) -> u64 {
+        (u64::from(kernels.multiprocessors()) / (number * self.tiles())).clamp(1, self.route.most_parts)
+    }
+
+    /// Returns the blocks that make the LUTs of so many planes at depth 16.
+    fn blocks16(&self, kernels: &Kernels, number: u64) -> u64 {
+        (self.tiles() * number).min(u64::from(kernels.multiprocessors()))
+    }
+
+    /// Returns whether counters in shared memory may be too few or too narrow for a tile.
+    fn spills(&self, kernels: &Kernels) -> bool {
+        let Tiling { tile_width, tile_height, .. } = self.tiling;
+        let rows_at_once = (BETWEEN / tile_width).max(1);
+        tile_height > rows_at_once || tile_width > BETWEEN || kernels.range16(1 << 10) < 65_536
+    }
+
+    fn memory(&self, kernels: &Kernels, number: u32) -> Memory {
+        let number = u64::from(number);
+        let (is_deep, tiles, mut pieces) =
+            (self.depth == Depth::Sixteen, number * self.tiles(), Pieces::default());
+        let has_parts = !is_deep && self.parts(kernels, number) > 1;
+        let counts = pieces.add(if has_parts { tiles * 1024 } else { 0 });
+        let occurs = pieces.add(if is_deep { number * 2048 * 4 } else { 0 });
+        let arrived = pieces.add(if is_deep { number } else { tiles } * 4);
+        let spills = is_deep && self.spills(kernels);
+        let spill = pieces.add(if spills { self.blocks16(kernels, number) * COUNTS16_BYTES } else { 0 });
+        let zeroed = if is_deep || has_parts { pieces.bytes() } else { 0 };
+        let clippings = pieces.add(if is_deep { number * CLIPPING_BYTES } else { 0 });
+        let steep = pieces.add(if is_deep { tiles * 4 } else { 0 });
+        let luts = pieces.add(tiles * if is_deep { 65_536 * 2 } else { 256 });
+        Memory { counts, occurs, arrived, spill, zeroed, clippings, steep, luts, bytes: pieces.bytes() }
+    }
+}
+
+impl Kernels {
+    /// Applies CLAHE to planes, with memory at `at`.
+    ///
+    /// # Safety
+    /// The memory must be as described, and for this stream alone until it is done, and the planes readable in whole 16-byte words. Results must go
+    /// elsewhere if [`Tiles::go_elsewhere`].
+    pub(crate) unsafe fn clahe_of_planes(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        (tiles, strength): (&Tiles, Strength),
+        at: Address,
+    ) -> Result<()> {
+        let memory = tiles.memory(self, batch.number);
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            if memory.zeroed > 0 {
+                stream.zero(at, memory.zeroed)?;
+            }
+            match tiles.depth {
+                Depth::Eight => self.clahe8(stream, batch, (tiles, strength), (&memory, at)),
+                Depth::Sixteen => self.clahe16(stream, batch, (tiles, strength), (&memory, at)),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Kernels::clahe_of_planes`].
+    unsafe fn clahe8(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        (tiles, strength): (&Tiles, Strength),
+        (memory, at): (&Memory, Address),
+    ) -> Result<()> {
+        let (pictures, t, strength) = (batch.argument(), tiles.tiling, strength.in_thousandths());
+        let (counts, arrived, luts) = (at + memory.counts, at + memory.arrived, at + memory.luts);
+        let parts = tiles.parts(self, batch.number.into()) as u32;
+        let number = tiles.tiling.tiles();
+        let (name, blocks, threads) = match tiles.route.is_small {
+            true => ("small_tiles8", number.div_ceil(TILES_A_BLOCK), 32 * TILES_A_BLOCK),
+            false => ("tiles8", number * parts, 512),
+        };
+        let launch = Launch { grid: (blocks, batch.number, 1), block: (threads, 1, 1), shared: 0 };
+        let arguments = match tiles.route.is_small {
+            true => &mut arguments![pictures, t, luts][..],
+            false => arguments![pictures, t, parts, counts, arrived, luts],
+        };
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        unsafe { self.loaded.launch(stream, (&CLAHE8, (name, "")), launch, arguments)? };
+        if !tiles.route.by_cells {
+            let (launch, arguments) = (t.columns(batch.number), arguments![pictures, t, luts, strength]);
+            // SAFETY: the arguments match the parameters of direct8; the rest is guaranteed by the caller.
+            return unsafe { self.loaded.launch(stream, (&CLAHE8, ("direct8", "")), launch, arguments) };
+        }
+        let bands = (tiles.area / 8192).clamp(1, 6) as u32;
+        let launch = Launch { grid: (t.cells() * bands, batch.number, 1), block: (32, 8, 1), shared: 0 };
+        let arguments = arguments![pictures, t, luts, bands, strength];
+        // SAFETY: the arguments match the parameters of cells8; the rest is guaranteed by the caller.
+        unsafe { self.loaded.launch(stream, (&CLAHE8, ("cells8", "")), launch, arguments) }
+    }
+
+    /// # Safety
+    /// As [`Kernels::clahe_of_planes`].
+    unsafe fn clahe16(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        (tiles, strength): (&Tiles, Strength),
+        (memory, at): (&Memory, Address),
+    ) -> Result<()> {
+        let (pictures, clip, levels, area) = (batch.argument(), tiles.tiling.clip, tiles.levels, tiles.area);
+        let [occurs, arrived, clippings] =
+            [memory.occurs, memory.arrived, memory.clippings].map(|piece| at + piece);
+        let may_rank = u32::from(tiles.route.may_rank);
+        let grid = self.spread(batch.layout.pixels(), batch.number, 1 << 15, 2);
+        let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
+        let found = arguments![pictures, clip, levels, area, may_rank, occurs, arrived, clippings];
+        let how = (tiles, strength.in_thousandths());
+        // SAFETY: the arguments match the parameters of clippings16; the rest is guaranteed by the caller.
+        unsafe {
+            self.launch16(stream, "clippings16", launch, found)?;
+            if tiles.route.may_rank {
+                self.by_ranks16(stream, batch, how, (memory, at))?;
+            }
+            if tiles.needs_luts() { self.by_luts16(stream, batch, how, (memory, at)) } else { Ok(()) }
+        }
+    }
+
+    /// Maps those planes for which ranks stand for LUTs.
+    ///
+    /// # Safety
+    /// As [`Kernels::clahe_of_planes`].
+    unsafe fn by_ranks16(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        (tiles, strength): (&Tiles, u32),
+        (memory, at): (&Memory, Address),
+    ) -> Result<()> {
+        let (pictures, t, number) = (batch.argument(), tiles.tiling, batch.number);
+        let (clippings, luts) = (at + memory.clippings, at + memory.luts);
+        let by_tile = Launch { grid: (t.tiles(), number, 1), block: (256, 1, 1), shared: 0 };
+        let by_cell = Launch { grid: (t.cells(), number, 1), block: (32, 8, 1), shared: RANKS.1 };
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        unsafe {
+            self.launch16(stream, "ranks16", by_tile, arguments![pictures, t, clippings, luts])?;
+            let mapped = arguments![pictures, t, clippings, luts, strength];
+            self.launch16(stream, "rank_cells16", by_cell, mapped)
+        }
+    }
+
+    /// Maps the other planes.
+    ///
+    /// # Safety
+    /// As [`Kernels::clahe_of_planes`].
+    unsafe fn by_luts16(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        (tiles, strength): (&Tiles, u32),
+        (memory, at): (&Memory, Address),
+    ) -> Result<()> {
+        let (pictures, t, number) = (batch.argument(), tiles.tiling, batch.number);
+        let [spill, clippings, steep, luts] =
+            [memory.spill, memory.clippings, memory.steep, memory.luts].map(|piece| at + piece);
+        let (blocks, capacity) = (tiles.blocks16(self, number.into()) as u32, self.range16(1 << 10));
+        let launch = Launch { grid: (blocks, 1, 1), block: (1024, 1, 1), shared: capacity * 2 };
+        let made = arguments![pictures, number, t, clippings, capacity, spill, luts, steep];
+        // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
+        unsafe {
+            self.launch16(stream, "tiles16", launch, made)?;
+            if !tiles.route.by_cells {
+                let mapped = arguments![pictures, t, clippings, luts, strength];
+                return self.launch16(stream, "direct16", t.columns(number), mapped);
+            }
+            let shared = self.shared - (1 << 10);
+            let launch = Launch { grid: (t.cells(), number, 1), block: (32, 32, 1), shared };
+            let mapped = arguments![pictures, t, clippings, luts, steep, shared, strength];
+            self.launch16(stream, "cells16", launch, mapped)
+        }
+    }
+
+    /// # Safety
+    /// As [`cuda::Function::launch`], for this kernel of [`CLAHE16`].
+    unsafe fn launch16(
+        &self,
+        stream: &Stream,
+        name: &'static str,
+        launch: Launch,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.loaded.launch(stream, (&CLAHE16, (name, "")), launch, arguments) }
+    }
+}
