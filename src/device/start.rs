@@ -164,7 +164,10 @@ impl<'scope> Starter<'scope, '_> {
             return;
         }
         pool.want(always.unwrap_or_else(|| outlook.first(expected.len())));
-        let early = self.early(&expected, pool.has_compressed() && pool.wanted().engines > 0);
+        let mut early = self.early(&expected, pool.has_compressed() && pool.wanted().engines > 0);
+        if let Err(error) = self.ahead(&expected, &mut early) {
+            return events.note(error.to_string(), false);
+        }
         let verbose = settings.report.style == Style::Verbose;
         let found = match devices.finder.gpus() {
             Ok(found) => found,
@@ -235,6 +238,29 @@ impl<'scope> Starter<'scope, '_> {
         }
     }
 
+    /// Has the early workers for pixels join before it is known which GPUs there are: where there are many, that takes CUDA a second. Those of a
+    /// service wait for it, because they are started again by what it says.
+    fn ahead(&self, expected: &[u32], early: &mut EarlyWorkers) -> Result<(), Error> {
+        let slots = Slots { pixels: self.slots_each(expected.len()), codestreams: 0 };
+        let all = expected.iter().map(|&gpu| for_pixels(Unit::Gpu(gpu)));
+        for args in all.filter(|_| !self.keeps_ready()) {
+            if early.has(&args) {
+                let id = self.worker(&args, slots, Start::Now, &[], early, self.required.clone())?;
+                early.note_joined(&args, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the slots for pixels of each of so many GPUs: every decoder and encoder may hold one, and each lane one that it works on and one
+    /// that is queued behind it.
+    fn slots_each(&self, gpus: usize) -> usize {
+        let Context { settings, machine, .. } = self.context;
+        // GPUs that do not all start may have to do with one.
+        let sharing = machine.pool.wanted().lanes.clamp(1, gpus.max(1));
+        2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1
+    }
+
     /// Starts the GPUs' workers and, if that is wanted and nvJPEG can be used, those for JPEGs.
     fn with_decoders(&self, units: &[Unit], found: &[GpuInfo], early: EarlyWorkers) -> Result<(), Error> {
         let jpeg = self.context.settings.jpeg;
@@ -246,10 +272,7 @@ impl<'scope> Starter<'scope, '_> {
     /// Adds the workers of these units.
     fn workers(&self, units: &mut Units<'_>) -> Result<(), Error> {
         let Context { settings, machine: Machine { pool, .. }, .. } = self.context;
-        // GPUs that do not all start may have to do with one.
-        let sharing = pool.wanted().lanes.clamp(1, units.all.len().max(1));
-        // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
-        let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1;
+        let slots = self.slots_each(units.all.len());
         for (number, &unit) in units.all.iter().enumerate() {
             if units.decode {
                 self.decoders(number, unit, units)?;
@@ -260,7 +283,16 @@ impl<'scope> Starter<'scope, '_> {
             let is_kept_ready = self.keeps_ready() && number < pool.wanted().lanes;
             let start = if is_kept_ready { Start::Now } else { Start::Lanes(number) };
             let slots = Slots { pixels: slots, codestreams };
-            let id = self.worker(&for_pixels(unit), slots, start, units, self.required.clone())?;
+            let args = for_pixels(unit);
+            let id = match units.early.joined(&args) {
+                Some(id) => {
+                    pool.add(id, codestreams, Kind::Codestream);
+                    id
+                }
+                None => {
+                    self.worker(&args, slots, start, units.found, &mut units.early, self.required.clone())?
+                }
+            };
             if units.encode {
                 pool.encodes(id);
             }
@@ -276,7 +308,8 @@ impl<'scope> Starter<'scope, '_> {
         for n in 0..ENGINES_EACH {
             let start =
                 if self.keeps_ready() { Start::Now } else { Start::Engines(n * units.all.len() + number) };
-            self.worker(&for_jpegs(unit, n), Slots::default(), start, units, required())?;
+            let args = for_jpegs(unit, n);
+            self.worker(&args, Slots::default(), start, units.found, &mut units.early, required())?;
         }
         Ok(())
     }
@@ -286,14 +319,15 @@ impl<'scope> Starter<'scope, '_> {
         args: &WorkerArgs,
         slots: Slots,
         start: Start,
-        units: &mut Units<'_>,
+        found: &[GpuInfo],
+        early: &mut EarlyWorkers,
         required: RequiredDevices,
     ) -> Result<DeviceId, Error> {
         let devices = &self.context.machine.devices;
         devices.have_workers.store(true, Ordering::Relaxed);
-        let early = units.early.take(args);
+        let early = early.take(args);
         let start = if early.is_some() { Start::Now } else { start };
-        let args = WorkerArgs { uuid: uuid(args.unit, units.found), ..args.clone() };
+        let args = WorkerArgs { uuid: uuid(args.unit, found), ..args.clone() };
         let (id, device) = WorkerDevice::new(args, slots, start, early, required, &self.context);
         devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
         device.supervise_in(self.scope).map_err(Error::thread)?;
