@@ -10,6 +10,7 @@
 
 use super::cores::{Cores, SMALL_CHANGE};
 use super::range::Range;
+use super::reader::resize;
 use super::samples::drop_last;
 use super::{CodecError, LevelCount, pixels_of};
 use equalize::{Layout, Pixel};
@@ -22,6 +23,7 @@ pub(crate) mod kind;
 mod mapping;
 mod means;
 mod survey;
+mod tables;
 mod to_levels;
 mod to_samples;
 mod without_data;
@@ -32,7 +34,6 @@ pub(super) use form::{Alpha, Form, NoData};
 use hidden::Hidden;
 pub(super) use kind::Kind;
 use kind::Value;
-#[cfg(feature = "zarr")]
 pub(super) use kind::with_values;
 use mapping::Mapping;
 pub(super) use means::{Boxes, Cut, Pixels};
@@ -82,6 +83,8 @@ pub(super) struct Purpose {
 pub(super) struct Mapped {
     form: Form,
     mapping: Mapping,
+    /// The sample of each level, in native byte order; none if that many do not pay.
+    samples: Vec<u8>,
     hidden: Hidden,
     /// The samples behind the colours.
     behind: Vec<u8>,
@@ -122,6 +125,7 @@ pub(super) fn decode<R: Rows>(
     let mut mapped = Mapped {
         form,
         mapping,
+        samples: Vec::new(),
         hidden: Hidden::default(),
         behind: Vec::new(),
         is_masked,
@@ -129,6 +133,9 @@ pub(super) fn decode<R: Rows>(
         has_own_range: form.ends.is_none() && purpose.range.is_none(),
         inner_range,
     };
+    if mapped.restores {
+        mapped.samples = mapped.samples_of_levels(layout.pixels())?;
+    }
     let slot = pixels_of(&layout, slot);
     let hides = mapped.fill(rows, purpose.gray, &layout, slot, cores)?;
     if is_masked && !hides {
@@ -150,13 +157,35 @@ impl Mapped {
     /// Returns the sample that a level stands for.
     #[inline(always)]
     fn sample<V: Value>(&self, level: u16) -> V {
+        match self.samples.get(usize::from(level) * size_of::<V>()..) {
+            Some(samples) if samples.len() >= size_of::<V>() => {
+                bytemuck::pod_read_unaligned(&samples[..size_of::<V>()])
+            }
+            _ => self.nearest(level),
+        }
+    }
+
+    fn nearest<V: Value>(&self, level: u16) -> V {
         let top = self.form.top();
         V::nearest(self.mapping.value(if self.form.inverted { top - level } else { level }))
     }
 
+    /// Returns the samples of all levels, if that many pay for so many pixels.
+    fn samples_of_levels(&self, pixels: u64) -> Result<Vec<u8>, CodecError> {
+        fn fill<V: Value>(mapped: &Mapped, samples: &mut [u8]) {
+            for (level, sample) in samples.chunks_exact_mut(size_of::<V>()).enumerate() {
+                sample.copy_from_slice(bytemuck::bytes_of(&mapped.nearest::<V>(level as u16)));
+            }
+        }
+        let mut samples = Vec::new();
+        resize(&mut samples, tables::bytes_of_samples(&self.form, pixels))?;
+        with_values!(self.form.kind, fill(self, &mut samples));
+        Ok(samples)
+    }
+
     /// Returns the bytes of heap in use.
     pub(super) fn heap_bytes(&self) -> u64 {
-        self.hidden.bytes() + self.behind.len() as u64
+        self.hidden.bytes() + (self.behind.len() + self.samples.len()) as u64
     }
 
     /// Returns whether there is a channel that is neither colour nor alpha.

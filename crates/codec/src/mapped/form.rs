@@ -1,6 +1,7 @@
 //! How the pixels of a file lie whose samples are no levels, and which of their values are none.
 
 use super::kind::{Kind, Value};
+use super::tables;
 use crate::levels::beyond;
 use crate::{CodecError, LevelCount};
 use equalize::{Layout, Levels, Pixel};
@@ -46,6 +47,13 @@ impl NoData {
     fn are_several(self) -> bool {
         self.least < self.greatest
     }
+}
+
+/// Returns the value of a sample that has this share of itself.
+#[inline(always)]
+pub(super) fn of_share<V: Value>(sample: &[u8], share: f64) -> f64 {
+    let value = bytemuck::pod_read_unaligned::<V>(sample).value();
+    if share == 0.0 { value } else { value / share }
 }
 
 /// The pixels of a file whose samples are no levels.
@@ -145,13 +153,14 @@ impl Form {
     /// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
     #[inline(always)]
     pub(super) fn colours_of<V: Value>(&self, pixel: &[u8]) -> impl Iterator<Item = f64> {
-        let share = match self.alpha {
-            Some(Alpha::Premultiplied) => self.alpha_of::<V>(pixel) / V::OPAQUE,
-            _ => 1.0,
-        };
-        let colours = pixel.chunks_exact(size_of::<V>()).take(self.colours);
-        let values = colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value());
-        values.map(move |value| if share == 0.0 { value } else { value / share })
+        let share = self.share_of::<V>(pixel);
+        pixel.chunks_exact(size_of::<V>()).take(self.colours).map(move |sample| of_share::<V>(sample, share))
+    }
+
+    /// Returns the share of themselves that a pixel's colours have.
+    #[inline(always)]
+    pub(super) fn share_of<V: Value>(&self, pixel: &[u8]) -> f64 {
+        if self.alpha == Some(Alpha::Premultiplied) { self.alpha_of::<V>(pixel) / V::OPAQUE } else { 1.0 }
     }
 
     /// Returns the value of a pixel's alpha.
@@ -207,7 +216,8 @@ impl Form {
     /// Returns the most bytes of heap in use until the picture is encoded, if it has this many pixels.
     pub(crate) fn kept_bytes(&self, pixels: u64) -> u64 {
         let behind = pixels.saturating_mul((self.behind() * self.kind.bytes()) as u64);
-        behind.saturating_add(self.hidden_bytes(pixels))
+        let samples = tables::bytes_of_samples(self, pixels) as u64;
+        behind.saturating_add(self.hidden_bytes(pixels)).saturating_add(samples)
     }
 
     /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before,

@@ -58,13 +58,17 @@ impl Piece<'_> {
 
 fn range_of<V: Value>(mapped: &Mapped, pixels: &[u8], layout: &Layout) -> Option<(f64, f64)> {
     let (level, colours) = (size_of::<V::Level>(), layout.pixel.colour_channels());
-    let visible = pixels
-        .chunks_exact(layout.pixel_bytes())
-        .filter(|pixel| !layout.pixel.has_alpha() || !is_hidden(pixel, level));
-    let levels = visible.flat_map(|pixel| pixel.chunks_exact(level).take(colours));
-    let levels = levels.map(|sample| bytemuck::pod_read_unaligned::<V::Level>(sample).level() as u16);
-    let (least, greatest) =
-        levels.fold((u16::MAX, 0), |(least, greatest), level| (least.min(level), greatest.max(level)));
+    let join = |(least, greatest): (u16, u16), sample: &[u8]| {
+        let level = bytemuck::pod_read_unaligned::<V::Level>(sample).level() as u16;
+        (least.min(level), greatest.max(level))
+    };
+    let none = (u16::MAX, 0);
+    let (least, greatest) = if layout.pixel.has_alpha() {
+        let visible = pixels.chunks_exact(layout.pixel_bytes()).filter(|pixel| !is_hidden(pixel, level));
+        visible.flat_map(|pixel| pixel.chunks_exact(level).take(colours)).fold(none, join)
+    } else {
+        pixels.chunks_exact(level).fold(none, join)
+    };
     let [one, other] = [least, greatest].map(|level| mapped.sample::<V>(level).value());
     (least <= greatest).then(|| (one.min(other), one.max(other)))
 }
