@@ -3,6 +3,7 @@
 use super::form::Form;
 use super::kind::{Kind, Value, with_values};
 use super::mapping::Mapping;
+use equalize::Level;
 
 /// A table pays where there are so many pixels for each of its entries.
 const PIXELS_EACH: u64 = 4;
@@ -51,6 +52,18 @@ impl FoundTable {
             u16::from_ne_bytes([sample[0], sample[1]]).into()
         };
         self.0[bits]
+    }
+
+    /// Makes the levels of pixels that are one sample each, and counts them all; returns whether any is refused.
+    pub(super) fn fill<V: Value>(&self, samples: &[u8], levels: &mut [u8]) -> bool {
+        let mut is_refused = false;
+        let levels = levels.chunks_exact_mut(size_of::<V::Level>());
+        for (sample, level) in samples.chunks_exact(size_of::<V>()).zip(levels) {
+            let found = self.of::<V>(sample);
+            is_refused |= found.is_refused;
+            level.copy_from_slice(bytemuck::bytes_of(&V::Level::from_level(found.level.into())));
+        }
+        is_refused
     }
 }
 
@@ -106,14 +119,14 @@ mod tests {
     }
 
     /// Returns levels, and the samples that are made of them.
-    fn there_and_back(form: Form, samples: &[u8], height: usize) -> (Mapped, Vec<u8>, Vec<u8>) {
-        let purpose = Purpose {
-            range: Some(Range::new(-3.0, 700.0).unwrap()),
-            gray: false,
-            restores: true,
-            levels: LevelCount::Full,
-            reduces: false,
-        };
+    fn there_and_back(
+        form: Form,
+        range: Option<Range>,
+        samples: &[u8],
+        height: usize,
+    ) -> (Mapped, Vec<u8>, Vec<u8>) {
+        let purpose =
+            Purpose { range, gray: false, restores: true, levels: LevelCount::Full, reduces: false };
         let size = (WIDTH as u32, height as u32);
         let mut slot = vec![0; 4 * WIDTH * height];
         let decoded = mapped::decode(&Samples(samples), form, size, purpose, &mut slot, &Cores::none());
@@ -129,6 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_looked_up_is_what_is_computed() {
+        let range = Some(Range::new(-3.0, 700.0).unwrap());
         let kinds =
             [Kind::Signed8, Kind::Unsigned8, Kind::Signed16, Kind::Unsigned16, Kind::Float16, Kind::Float32];
         for (kind, inverted) in kinds.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
@@ -144,15 +158,29 @@ mod tests {
             // Each row hides a pixel, so that each has a mask.
             let five = kind.sample(5.0).unwrap();
             samples.chunks_exact_mut(row).for_each(|row| row[..five.len()].copy_from_slice(&five));
-            let (mapped, levels, back) = there_and_back(form, &samples, HEIGHT);
+            let (mapped, levels, back) = there_and_back(form, range, &samples, HEIGHT);
             assert!(!mapped.samples.is_empty(), "{kind:?}: samples are looked up");
             let of_row = levels.len() / HEIGHT;
             for (at, samples) in samples.chunks_exact(row).enumerate().step_by(16) {
-                let (alone, levels_alone, back_alone) = there_and_back(form, samples, 1);
+                let (alone, levels_alone, back_alone) = there_and_back(form, range, samples, 1);
                 assert!(alone.samples.is_empty());
                 assert_eq!(levels[at * of_row..][..of_row], levels_alone, "{kind:?}, row {at}");
                 assert_eq!(back[at * row..][..row], back_alone, "{kind:?}, row {at}");
             }
         }
+    }
+
+    #[test]
+    fn rows_of_which_nothing_counts_do_not_stretch_the_range() {
+        let row: Vec<f32> = (0..WIDTH).map(|at| if at == 0 { f32::NAN } else { at as f32 }).collect();
+        let missing = [f32::NAN; WIDTH];
+        let picture = [&missing[..], &row, &missing].concat();
+        let (of_all, of_one) = (bytemuck::cast_slice(&picture), bytemuck::cast_slice(&row));
+        let form = Form::of(Kind::Float32);
+        let (_, levels, back) = there_and_back(form, None, of_all, 3);
+        let (_, levels_alone, back_alone) = there_and_back(form, None, of_one, 1);
+        let of_row = levels_alone.len();
+        assert_eq!(levels[of_row..2 * of_row], levels_alone);
+        assert_eq!(back[4 * WIDTH..8 * WIDTH], back_alone);
     }
 }

@@ -163,7 +163,10 @@ fn look_up_or_run<V: Value>(
     levels: &mut [u8],
     hidden: &mut Hidden,
 ) -> Option<f64> {
+    let are_single = with.pixel == Pixel::Gray && with.form.pixel_bytes() == size_of::<V>();
     match &with.table {
+        // What is refused is looked for again.
+        Some(table) if are_single && !table.fill::<V>(samples, levels) => None,
         Some(table) => run::<V>(with, samples, levels, hidden, |sample, _| table.of::<V>(sample)),
         None => run::<V>(with, samples, levels, hidden, |sample, share| {
             Found::of(with.form, with.mapping, of_share::<V>(sample, share))

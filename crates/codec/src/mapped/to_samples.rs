@@ -76,6 +76,14 @@ fn range_of<V: Value>(mapped: &Mapped, pixels: &[u8], layout: &Layout) -> Option
 fn make_samples<V: Value>(piece: &Piece<'_>, into: &mut Vec<u8>) {
     let Piece { mapped, pixel, levels, behind, mut place } = *piece;
     let (colours, level) = (pixel.colour_channels(), size_of::<V::Level>());
+    if colours == pixel.channels() && mapped.form.behind() == 0 {
+        into.resize(levels.len() / level * size_of::<V>(), 0);
+        for (level, sample) in levels.chunks_exact(level).zip(into.chunks_exact_mut(size_of::<V>())) {
+            let level = bytemuck::pod_read_unaligned::<V::Level>(level).level() as u16;
+            sample.copy_from_slice(bytemuck::bytes_of(&mapped.sample::<V>(level)));
+        }
+        return;
+    }
     let mut behind = behind.chunks_exact((mapped.form.behind() * size_of::<V>()).max(1));
     into.clear();
     for levels in levels.chunks_exact(pixel.channels() * level) {
