@@ -234,7 +234,7 @@ impl<'scope> Starter<'scope, '_> {
                 let number_each = (0..ENGINES_EACH).flat_map(|n| units.clone().map(move |unit| (unit, n)));
                 EarlyWorkers::start(number_each.take(wanted.engines).map(|(unit, n)| for_jpegs(unit, n)))
             }
-            false => EarlyWorkers::start(units.take(wanted.lanes).map(for_pixels)),
+            false => EarlyWorkers::start(units.take(wanted.lanes).map(|unit| self.for_pixels(unit))),
         }
     }
 
@@ -242,7 +242,7 @@ impl<'scope> Starter<'scope, '_> {
     /// service wait for it, because they are started again by what it says.
     fn ahead(&self, expected: &[u32], early: &mut EarlyWorkers) -> Result<(), Error> {
         let slots = Slots { pixels: self.slots_each(expected.len()), codestreams: 0 };
-        let all = expected.iter().map(|&gpu| for_pixels(Unit::Gpu(gpu)));
+        let all = expected.iter().map(|&gpu| self.for_pixels(Unit::Gpu(gpu)));
         for args in all.filter(|_| !self.keeps_ready()) {
             if early.has(&args) {
                 let id = self.worker(&args, slots, Start::Now, &[], early, self.required.clone())?;
@@ -269,6 +269,12 @@ impl<'scope> Starter<'scope, '_> {
         self.workers(&mut Units { all: units, found, early, encode: with_jpegs, decode: with_jpegs })
     }
 
+    /// Returns how the worker for pixels of a unit is started.
+    fn for_pixels(&self, unit: Unit) -> WorkerArgs {
+        let prepares = self.keeps_ready() && self.context.settings.jpeg != JpegChoice::Cpu;
+        WorkerArgs { unit, lanes: GPU_LANES, uuid: None, jpeg: None, prepares }
+    }
+
     /// Adds the workers of these units.
     fn workers(&self, units: &mut Units<'_>) -> Result<(), Error> {
         let Context { settings, machine: Machine { pool, .. }, .. } = self.context;
@@ -283,7 +289,7 @@ impl<'scope> Starter<'scope, '_> {
             let is_kept_ready = self.keeps_ready() && number < pool.wanted().lanes;
             let start = if is_kept_ready { Start::Now } else { Start::Lanes(number) };
             let slots = Slots { pixels: slots, codestreams };
-            let args = for_pixels(unit);
+            let args = self.for_pixels(unit);
             let id = match units.early.joined(&args) {
                 Some(id) => {
                     pool.add(id, codestreams, Kind::Codestream);
@@ -347,14 +353,9 @@ struct Units<'u> {
     decode: bool,
 }
 
-/// Returns how the worker for pixels of a unit is started.
-fn for_pixels(unit: Unit) -> WorkerArgs {
-    WorkerArgs { unit, lanes: GPU_LANES, uuid: None, jpeg: None }
-}
-
 /// Returns how the worker for JPEGs with this number of a unit is started.
 fn for_jpegs(unit: Unit, number: usize) -> WorkerArgs {
-    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(number as u32) }
+    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(number as u32), prepares: false }
 }
 
 /// Returns the UUID of a unit, if it is a GPU that was found.

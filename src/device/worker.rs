@@ -61,6 +61,8 @@ pub struct WorkerArgs {
     pub uuid: Option<String>,
     /// For a worker that only recodes JPEGs (decodes, equalizes and encodes them): a number that tells such workers of a unit apart.
     pub jpeg: Option<u32>,
+    /// Whether a worker for pixels makes what encodes JPEGs before it is ready, so that the first picture does not wait for it.
+    pub prepares: bool,
 }
 
 /// A worker process as the main process sees it.
@@ -122,6 +124,7 @@ impl WorkerArgs {
         let mut line = vec!["worker", kind, &number, "--lanes", &lanes, "--life", &life];
         line.extend(self.uuid.iter().flat_map(|uuid| ["--uuid", uuid]));
         line.extend(self.jpeg.map(|_| "--jpeg"));
+        line.extend(self.prepares.then_some("--prepare"));
         line.into_iter().map(str::to_owned).collect()
     }
 }
@@ -192,7 +195,7 @@ fn end_with_parent() -> io::Result<()> {
 }
 
 fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
-    let (lanes, jpeg) = (args.lanes, args.jpeg.is_some());
+    let (lanes, jpeg, prepares) = (args.lanes, args.jpeg.is_some(), args.prepares);
     let (sender, receiver) = crossbeam_channel::unbounded();
     let (codestreams, lent_codestreams) = crossbeam_channel::unbounded();
     let jpegs = Waiting::default();
@@ -203,7 +206,7 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn 
         for number in 0..lanes {
             let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
             start_lane(channel, scope, format!("lane-{number}"), move || match jpeg {
-                false => context.run_lane(&receiver, &made),
+                false => context.run_lane(&receiver, &made, prepares),
                 true => context.run_jpeg_lane(jpegs, &made),
             });
         }

@@ -308,13 +308,7 @@ impl<'e> GpuLane<'e> {
         jpeg: &CompressedJpeg,
         operation: &Operation,
     ) -> Result<usize> {
-        let (header, encoder) = match &mut self.state {
-            Some(state) => state,
-            none => {
-                let jpeg = self.engine.nvjpeg().map_err(LaneError::Decline)?;
-                none.insert((Header::new(jpeg)?, Encoder::new(jpeg, &self.work)?))
-            }
-        };
+        let (header, encoder) = encoder(&mut self.state, self.engine, &self.work)?;
         let (laid_out, end) = header.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
         if end > self.engine.lane_memory {
             return Err(LaneError::Full);
@@ -389,6 +383,21 @@ fn must_be_countable(layout: &Layout) -> Result<()> {
         return Err(LaneError::Decline("it has more pixels than are counted on a GPU".to_owned()));
     }
     Ok(())
+}
+
+/// Returns what encodes JPEGs on this stream; it is made if there is none yet.
+fn encoder<'s>(
+    state: &'s mut Option<(Header, Encoder)>,
+    engine: &GpuEngine,
+    stream: &Stream,
+) -> Result<&'s mut (Header, Encoder)> {
+    match state {
+        Some(state) => Ok(state),
+        none => {
+            let jpeg = engine.nvjpeg().map_err(LaneError::Decline)?;
+            Ok(none.insert((Header::new(jpeg)?, Encoder::new(jpeg, stream)?)))
+        }
+    }
 }
 
 impl Lane for GpuLane<'_> {
@@ -473,6 +482,13 @@ impl Lane for GpuLane<'_> {
         let luma = &mut slot[..jpeg.layout.bytes() as usize];
         self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation, &[])?;
         Ok(Recoded::Declined(reason))
+    }
+
+    fn prepare_to_encode(&mut self) -> std::result::Result<(), EngineError> {
+        match encoder(&mut self.state, self.engine, &self.work) {
+            Err(LaneError::Device(error)) => Err(error),
+            Ok(_) | Err(LaneError::Decline(_) | LaneError::Full) => Ok(()),
+        }
     }
 
     fn trap(&mut self) -> std::result::Result<(), EngineError> {
