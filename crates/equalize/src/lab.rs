@@ -48,6 +48,19 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
     of_light: std::array::from_fn(|light| rounded(255.0 * sample(light as f64 / LIGHTS as f64))),
 });
 
+/// [`Tables`] in as few bytes as their entries take, as kernels of GPUs have them: `LabTables` in `kernels/colours.cuh`.
+static PACKED: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let Tables { light, root, y, root_of_y, of_light } = &*TABLES;
+    let wide = [&light[..], root, y, root_of_y].concat();
+    let wide = wide.into_iter().flat_map(|entry| (entry as u16).to_ne_bytes());
+    wide.chain(of_light.map(|sample| sample as u8)).collect()
+});
+
+/// Returns the tables of [`crate::Colour::Lab`], as kernels of GPUs take them.
+pub fn lab_tables() -> &'static [u8] {
+    &PACKED
+}
+
 fn rounded(value: f64) -> i32 {
     value.round_ties_even() as i32
 }
