@@ -225,8 +225,7 @@ fn compare_recoloured(
     seed: u64,
 ) {
     for &operation in operations {
-        let able: Vec<_> =
-            layouts.iter().copied().filter(|layout| operation.can_equalize(layout)).collect();
+        let able: Vec<_> = layouts.iter().copied().filter(|layout| operation.can_equalize(layout)).collect();
         compare_in(byte_orders, engine, &able, &[operation], &[Data::Natural, Data::Random], seed);
     }
 }

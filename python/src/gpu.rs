@@ -6,10 +6,10 @@ use equalize::{Depth, Layout};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::{PyOperation, colour_of};
 use crate::dlpack::{Borrowed, Exported};
 use crate::failure::{failed, unchecked};
 use crate::views::pixel;
+use crate::{PyOperation, colour_of};
 
 /// A tensor as pictures: number, height, width, channels.
 struct Shaped {

@@ -21,38 +21,48 @@ const LIGHTS: usize = 1 << 12;
 /// Entries of [`Tables::root`], of which those above 2040, which is 1, are not used.
 const ROOTS: usize = 1 << 11;
 
+/// A table of 16-bit entries for bytes, as two: of their lower and their upper bytes. Bytes are looked up many at a time.
+type Halves = [[u8; 256]; 2];
+
 /// What depends on one value.
 struct Tables {
     /// Linear light of a sample, in units of 1/2040.
-    light: [i32; 256],
+    light: Halves,
     /// The root that L*a*b* takes of X, Y and Z, in units of 1/32768.
     root: [i32; ROOTS],
     /// Y of a lightness, and its root, both in units of 1/16384.
-    y: [i32; 256],
-    root_of_y: [i32; 256],
+    y: Halves,
+    root_of_y: Halves,
     /// The sample of linear light, which is in units of 1/4096.
     of_light: [i32; LIGHTS],
 }
 
 /// No entry is near enough to a half for another processor's last bit to matter, but for roots, which are first rounded to 32 bits as in OpenCV.
 static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
-    light: std::array::from_fn(|sample| rounded(2040.0 * light(f64::from(sample as f32 / 255.0)))),
+    light: halves(|sample| 2040.0 * light(f64::from(sample as f32 / 255.0))),
     root: std::array::from_fn(|x| rounded(32768.0 * f64::from(root(x as f64 / 2040.0) as f32))),
-    y: std::array::from_fn(|lightness| match lightness as f64 * 100.0 / 255.0 {
-        low if low <= 8.0 => rounded(16384.0 * low * 27.0 / 24389.0),
-        high => rounded(16384.0 * ((high + 16.0) / 116.0).powi(3)),
+    y: halves(|lightness| match lightness as f64 * 100.0 / 255.0 {
+        low if low <= 8.0 => 16384.0 * low * 27.0 / 24389.0,
+        high => 16384.0 * ((high + 16.0) / 116.0).powi(3),
     }),
-    root_of_y: std::array::from_fn(|lightness| {
-        rounded(16384.0 * (lightness as f64 * 100.0 / 255.0 + 16.0) / 116.0)
-    }),
+    root_of_y: halves(|lightness| 16384.0 * (lightness as f64 * 100.0 / 255.0 + 16.0) / 116.0),
     of_light: std::array::from_fn(|light| rounded(255.0 * sample(light as f64 / LIGHTS as f64))),
 });
+
+/// Returns the table of what is nearest to the values of this function, which are from 0 to 32767.
+fn halves(value: impl Fn(usize) -> f64) -> Halves {
+    [0, 1].map(|half| std::array::from_fn(|at| rounded(value(at)).to_le_bytes()[half]))
+}
 
 /// [`Tables`] in as few bytes as their entries take, as kernels of GPUs have them: `LabTables` in `kernels/colours.cuh`.
 static PACKED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let Tables { light, root, y, root_of_y, of_light } = &*TABLES;
-    let wide = [&light[..], root, y, root_of_y].concat();
-    let wide = wide.into_iter().flat_map(|entry| (entry as u16).to_ne_bytes());
+    let whole = |[low, high]: &Halves| {
+        low.iter().zip(high).map(|(&low, &high)| u16::from_le_bytes([low, high])).collect()
+    };
+    let root = root.iter().map(|&entry| entry as u16).collect();
+    let wide: [Vec<u16>; 4] = [whole(light), root, whole(y), whole(root_of_y)];
+    let wide = wide.concat().into_iter().flat_map(u16::to_ne_bytes);
     wide.chain(of_light.map(|sample| sample as u8)).collect()
 });
 
@@ -119,13 +129,15 @@ fn write_portable<const C: usize>(samples: &mut [u8], lightness: &[u8], tables: 
             roots(&lights, TO_XYZ[2], tables),
         ];
         let mut xyz = [[0; STEP]; 3];
-        for (at, &lightness) in lightness.iter().enumerate() {
+        let own = &mut [0; STEP];
+        own[..lightness.len()].copy_from_slice(lightness);
+        let (ys, roots_of_y) = (entries(own, &tables.y), entries(own, &tables.root_of_y));
+        for at in 0..STEP {
             let a = level(500 * (of_x[at] - of_y[at]) + (128 << 15));
             let b = level(200 * (of_y[at] - of_z[at]) + (128 << 15));
-            let root_of_y = tables.root_of_y[usize::from(lightness)];
-            xyz[0][at] = of_root(root_of_y + ((5 * i32::from(a) * 53_687 + 128) >> 13) - 4194);
-            xyz[1][at] = tables.y[usize::from(lightness)];
-            xyz[2][at] = of_root(root_of_y - ((i32::from(b) * 41_943 + 16) >> 9) + 10_484);
+            xyz[0][at] = of_root(roots_of_y[at] + ((5 * i32::from(a) * 53_687 + 128) >> 13) - 4194);
+            xyz[1][at] = ys[at];
+            xyz[2][at] = of_root(roots_of_y[at] - ((i32::from(b) * 41_943 + 16) >> 9) + 10_484);
         }
         let colours = [
             colours(&xyz, TO_LIGHT[0], tables),
@@ -141,13 +153,25 @@ fn write_portable<const C: usize>(samples: &mut [u8], lightness: &[u8], tables: 
 /// Returns the linear light of each colour.
 #[inline(always)]
 fn lights<const C: usize>(pixels: &[[u8; C]], tables: &Tables) -> [[i32; STEP]; 3] {
-    let mut lights = [[0; STEP]; 3];
-    for (channel, lights) in lights.iter_mut().enumerate() {
-        for (light, pixel) in lights.iter_mut().zip(pixels) {
-            *light = tables.light[usize::from(pixel[channel])];
-        }
+    let mut samples = [[0; STEP]; 3];
+    for (at, pixel) in pixels.iter().enumerate() {
+        (samples[0][at], samples[1][at], samples[2][at]) = (pixel[0], pixel[1], pixel[2]);
     }
-    lights
+    let [red, green, blue] = &samples;
+    [entries(red, &tables.light), entries(green, &tables.light), entries(blue, &tables.light)]
+}
+
+/// Returns the entries of bytes.
+#[inline(always)]
+fn entries(bytes: &[u8; STEP], [low, high]: &Halves) -> [i32; STEP] {
+    let (mut lows, mut highs, mut entries) = (*bytes, *bytes, [0; STEP]);
+    simd::map(&mut lows, low);
+    simd::map(&mut highs, high);
+    for ((entry, low), high) in entries.iter_mut().zip(lows).zip(highs) {
+        // They are known to have 15 bits, so that they are multiplied as such.
+        *entry = (i32::from(low) | i32::from(high) << 8) & 0x7fff;
+    }
+    entries
 }
 
 /// Returns the roots of X, Y or Z, which is one of the rows of [`TO_XYZ`].

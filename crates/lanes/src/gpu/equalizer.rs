@@ -97,7 +97,9 @@ impl<'e> Equalizer<'e> {
     ) -> std::result::Result<Plan<'r>, LaneError> {
         let has_fewer = operation.levels.are_fewer(layout.depth);
         if matches!(operation.method, Method::Clahe(_)) && layout.depth == Depth::Eight && has_fewer {
-            return Err(LaneError::Decline("CLAHE of 8-bit pictures with fewer levels has no kernel".to_owned()));
+            return Err(LaneError::Decline(
+                "CLAHE of 8-bit pictures with fewer levels has no kernel".to_owned(),
+            ));
         }
         let kind = Kind::new(layout.pixel, operation.is_per_channel());
         let relight = Relight::new(operation, layout, self.tables.lab);
