@@ -8,7 +8,6 @@ use histeqd_kernels::COLOURS;
 use crate::batch::{Batch, Mask, Pictures};
 use crate::gpu;
 use crate::kernels::Kernels;
-use crate::tables::Planes;
 use crate::workspace::{Pieces, Workspace};
 
 /// Threads of a block of the kernels with LUTs, and blocks of a multiprocessor. `THREADS` in the kernels.
@@ -47,14 +46,6 @@ impl Relight {
         match self {
             Self::Hue { highest } => (highest, 0),
             Self::Lab { tables } => (0, tables),
-        }
-    }
-
-    /// Returns what is counted.
-    pub fn planes(self) -> Planes {
-        match self {
-            Self::Hue { .. } => Planes::Equalized { per_channel: false },
-            Self::Lab { tables } => Planes::Lightness { tables },
         }
     }
 }

@@ -57,8 +57,8 @@ impl Stream {
                 Some(reference) => {
                     let held = Workspace::new(self, &pieces, 0)?;
                     let relighting = Relighting::new(self, operation, &reference.layout)?;
-                    let counted = counted((operation.is_per_channel(), relighting.how));
-                    self.total(reference, counted, held.at(total))?;
+                    let planes = Planes::equalized((operation.is_per_channel(), relighting.how));
+                    self.total(reference, planes, held.at(total))?;
                     self.run_up(held.at(total), planes, depth, held.at(running))?;
                     Some(held)
                 }
@@ -125,7 +125,7 @@ impl Stream {
             let mask = mask.map(|mask| mask.skip(first));
             // SAFETY: guaranteed by the caller; the workspace has room for what is made.
             unsafe {
-                self.gpu.kernels.count(self, &batch, counted(how), mask, held.at(counts))?;
+                self.gpu.kernels.count(self, &batch, Planes::equalized(how), mask, held.at(counts))?;
                 let all = planes * batch.number as usize;
                 self.gpu.kernels.make_luts(
                     self,
@@ -160,7 +160,7 @@ impl Stream {
         let operation = Operation { colour: colour.unwrap_or_default(), ..Operation::new(Method::Global) };
         let relighting = Relighting::new(self, &operation, &batch.layout)?;
         let how = (operation.is_per_channel(), relighting.how);
-        let planes = colour.map_or(Planes::Channels, |_| counted(how));
+        let planes = colour.map_or(Planes::Channels, |_| Planes::equalized(how));
         let levels = batch.layout.depth.levels() as u32;
         let number_of_planes = planes.number(batch.layout.pixel) as u64;
         let each = number_of_planes * u64::from(levels) * 4;
@@ -318,9 +318,4 @@ impl Stream {
             kernels.loaded.launch(self, (&GLOBAL16, ("running", "")), launch, arguments)
         }
     }
-}
-
-/// Returns what is counted to equalize channels or luma, or what colours follow.
-fn counted((per_channel, relight): (bool, Option<Relight>)) -> Planes {
-    relight.map_or(Planes::Equalized { per_channel }, Relight::planes)
 }

@@ -42,6 +42,14 @@ pub enum Planes {
 }
 
 impl Planes {
+    /// Returns those that are equalized: channels or luma, or what the colours follow.
+    pub fn equalized((per_channel, relight): (bool, Option<Relight>)) -> Self {
+        match relight {
+            Some(Relight::Lab { tables }) => Self::Lightness { tables },
+            Some(Relight::Hue { .. }) | None => Self::Equalized { per_channel },
+        }
+    }
+
     /// Returns how many there are.
     pub const fn number(self, pixel: Pixel) -> usize {
         match self {

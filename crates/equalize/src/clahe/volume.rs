@@ -12,7 +12,7 @@ use super::plane::{PaddedPlane, Rows, Shape};
 use super::tiles::{Axis, Between, Geometry, Run, reflect, tiles_used};
 use crate::clip::{Clipping, LevelsInUse};
 use crate::colour::Plane;
-use crate::executor::{Executor, Pool, Sequential, Team};
+use crate::executor::{Executor, Pool, Team};
 use crate::layout::{Depth, Layout};
 use crate::portable::{Corners, blend_boxes};
 use crate::sample::Sample;
@@ -185,50 +185,43 @@ impl Volume {
     ///
     /// # Panics
     /// If there are not [`Volume::rows`] rows of [`Volume::row_counts`] counts.
-    pub fn tables<C: AsRef<[u32]> + Sync>(&self, rows: &[C]) -> BoxTables {
-        self.tables_on(rows, &Team::new(&Sequential, 0))
-    }
-
-    fn tables_on<C: AsRef<[u32]> + Sync, E: Executor>(&self, rows: &[C], team: &Team<'_, E>) -> BoxTables {
+    pub fn tables<C: AsRef<[u32]>>(&self, rows: &[C]) -> BoxTables {
         assert_eq!(rows.len(), self.rows(), "all rows of boxes");
         match self.layout.depth {
-            Depth::Eight => BoxTables::Eight(self.tables_of(rows, team)),
-            Depth::Sixteen => BoxTables::Sixteen(self.tables_of(rows, team)),
+            Depth::Eight => BoxTables::Eight(self.tables_of(rows)),
+            Depth::Sixteen => BoxTables::Sixteen(self.tables_of(rows)),
         }
     }
 
-    fn tables_of<S: Sample, C: AsRef<[u32]> + Sync, E: Executor>(
-        &self,
-        rows: &[C],
-        team: &Team<'_, E>,
-    ) -> Tables<S> {
-        let clippings = self.clippings(|plane, occurs| {
-            let of_plane = rows.chunks_exact(self.plane.rows).skip(plane).step_by(self.planes().len());
-            for counts in of_plane.flatten().flat_map(|row| row.as_ref().chunks_exact(S::LEVELS)) {
-                occurs.iter_mut().zip(counts).for_each(|(occurs, &count)| *occurs |= count > 0);
-            }
-        });
+    fn tables_of<S: Sample, C: AsRef<[u32]>>(&self, rows: &[C]) -> Tables<S> {
+        let planes = 0..self.planes().len();
+        let clippings: Vec<_> = planes
+            .map(|plane| self.clipping(|occurs| self.mark_counted::<S, C>(plane, rows, occurs)))
+            .collect();
         let mut luts = vec![S::zeroed(); self.rows() * self.row_counts()];
-        let of_rows = luts.chunks_exact_mut(self.row_counts()).zip(rows).enumerate().collect();
-        team.for_each(of_rows, |(row, (luts, counts)): (usize, (&mut [S], &C))| {
+        for (row, (luts, counts)) in luts.chunks_exact_mut(self.row_counts()).zip(rows).enumerate() {
             self.fill_row(row, counts.as_ref(), &clippings, luts);
-        });
+        }
         Tables { luts, changes: clippings.iter().map(Option::is_some).collect() }
     }
 
-    /// Returns what is done to the boxes of each plane; nothing if the plane stays as it is. `mark`: sets for the plane of this number which of all
-    /// levels occur.
-    fn clippings(&self, mark: impl Fn(usize, &mut [bool])) -> Vec<Option<Clipping>> {
+    /// Returns what is done to the boxes of a plane; nothing if the plane stays as it is. `mark` sets which of all levels occur there.
+    fn clipping(&self, mark: impl FnOnce(&mut [bool])) -> Option<Clipping> {
         let (limit, levels) = (self.clahe.clip_limit, self.operation.levels.number(self.layout.depth));
-        let of_plane = |plane| {
-            if !limit.needs_levels(levels) {
-                return Some(Clipping::new(limit, self.area(), levels));
-            }
-            let mut occurs = vec![false; levels];
-            mark(plane, &mut occurs);
-            Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
-        };
-        (0..self.planes().len()).map(of_plane).collect()
+        if !limit.needs_levels(levels) {
+            return Some(Clipping::new(limit, self.area(), levels));
+        }
+        let mut occurs = vec![false; levels];
+        mark(&mut occurs);
+        Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
+    }
+
+    /// Marks the levels of a plane that occur in the counts of all boxes.
+    fn mark_counted<S: Sample, C: AsRef<[u32]>>(&self, plane: usize, rows: &[C], occurs: &mut [bool]) {
+        let of_plane = rows.chunks_exact(self.plane.rows).skip(plane).step_by(self.planes().len());
+        for counts in of_plane.flatten().flat_map(|row| row.as_ref().chunks_exact(S::LEVELS)) {
+            occurs.iter_mut().zip(counts).for_each(|(occurs, &count)| *occurs |= count > 0);
+        }
     }
 
     /// Makes the LUTs of a row of boxes of its counts.
@@ -255,7 +248,9 @@ impl Volume {
             .enumerate()
             .map(|(page, all)| (self.page(page), all))
             .collect();
-        let clippings = self.clippings(|plane, occurs| self.mark(plane, &pages, occurs));
+        let planes = 0..self.planes().len();
+        let clippings: Vec<_> =
+            planes.map(|plane| self.clipping(|occurs| self.mark(plane, &pages, occurs))).collect();
         let mut luts = vec![S::zeroed(); self.rows() * self.row_counts()];
         let of_threads = Pool::<Vec<u32>>::default();
         let of_rows = luts.chunks_exact_mut(self.row_counts()).enumerate().collect();

@@ -284,8 +284,9 @@ impl Kernels {
         span: Span,
         counts: Address,
     ) -> Result<()> {
+        let planes = Planes::equalized((false, Some(relight)));
         // SAFETY: guaranteed by the caller.
-        unsafe { self.0.count(stream, &span.of(kind, depth), relight.planes(), None, counts) }
+        unsafe { self.0.count(stream, &span.of(kind, depth), planes, None, counts) }
     }
 
     /// `next`: the address of counts to zero, or 0 for none.
