@@ -57,8 +57,8 @@ impl Stream {
                 Some(reference) => {
                     let held = Workspace::new(self, &pieces, 0)?;
                     let relighting = Relighting::new(self, operation, &reference.layout)?;
-                    let planes = Planes::equalized((operation.is_per_channel(), relighting.how));
-                    self.total(reference, planes, held.at(total))?;
+                    let counted = Planes::equalized((operation.is_per_channel(), relighting.how));
+                    self.total(reference, counted, held.at(total))?;
                     self.run_up(held.at(total), planes, depth, held.at(running))?;
                     Some(held)
                 }
