@@ -189,7 +189,7 @@ impl Own {
     /// Allocates what CLAHE needs for gray pictures of one size.
     pub(super) fn clahe_of(&self, layout: &Layout) -> Result<OwnClahe<'_>> {
         let operation = Operation::new(Method::Clahe(CLAHE));
-        let task = self.kernels.clahe_task(layout, &CLAHE, &operation);
+        let task = self.kernels.clahe_task(layout, &CLAHE, (&operation, None));
         let memory = Memory::new(Place::Device, self.kernels.clahe_bytes(&task) as usize)?;
         Ok(OwnClahe { own: self, layout: *layout, task, memory })
     }

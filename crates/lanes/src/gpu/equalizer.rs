@@ -4,9 +4,9 @@
 
 use super::driver::{Address, Buffer, CudaError, Event, Result, Stream};
 use super::engine::GpuEngine;
-use super::kernels::{ClaheTask, Kind, Span, Tables};
+use super::kernels::{ClaheTask, Kind, Relight, Span, Tables};
 use crate::lane::LaneError;
-use equalize::{ByteOrders, Colour, Depth, Layout, Method, Operation, lut};
+use equalize::{ByteOrders, Depth, Layout, Method, Operation, lut};
 
 /// What a lane equalizes with, always on the same stream.
 pub(super) struct Equalizer<'e> {
@@ -32,6 +32,8 @@ pub(super) struct Plan<'r> {
     layout: Layout,
     byte_orders: ByteOrders,
     kind: Kind,
+    /// How colours follow, if not as the kind says.
+    relight: Option<Relight>,
     operation: Operation,
     reference: &'r [u64],
     /// How CLAHE goes, and the memory for that.
@@ -44,6 +46,11 @@ impl Plan<'_> {
         self.operation.method == Method::Global && !self.operation.levels.are_fewer(self.layout.depth)
     }
 
+    /// Returns whether the kernels that count, or those that apply LUTs, make them too.
+    fn is_fused(&self) -> bool {
+        self.is_left_to_kernels() && self.relight.is_none()
+    }
+
     fn what(&self) -> (Kind, Depth) {
         (self.kind, self.layout.depth)
     }
@@ -51,12 +58,16 @@ impl Plan<'_> {
 
 impl<'e> Equalizer<'e> {
     pub(super) fn new(engine: &'e GpuEngine, stream: &Stream) -> Result<Self> {
-        let tables = Buffer::new(Tables::BYTES)?;
-        // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
-        unsafe { stream.zero(tables.address(), Tables::BYTES)? };
+        let lab = equalize::lab_tables();
+        let tables = Buffer::new(Tables::BYTES + lab.len() as u64)?;
+        let at = Tables::new(tables.address());
+        // SAFETY: the memory was just allocated, and the tables for L*a*b* stay as they are; the stream, on which all kernels run, does this first.
+        unsafe {
+            stream.zero(tables.address(), Tables::BYTES)?;
+            stream.upload(lab, at.lab)?;
+        }
         let memory = Growing::default();
         let counted = Event::new()?;
-        let at = Tables::new(tables.address());
         Ok(Self { engine, tables: at, _tables: tables, memory, counted, luts: Vec::new() })
     }
 
@@ -84,15 +95,19 @@ impl<'e> Equalizer<'e> {
         (operation, reference): (&Operation, &'r [u64]),
         taken: u64,
     ) -> std::result::Result<Plan<'r>, LaneError> {
-        if let Some(what) = without_kernel(layout, operation) {
-            return Err(LaneError::Decline(format!("{what} has no kernel")));
+        let has_fewer = operation.levels.are_fewer(layout.depth);
+        if matches!(operation.method, Method::Clahe(_)) && layout.depth == Depth::Eight && has_fewer {
+            return Err(LaneError::Decline(
+                "CLAHE of 8-bit pictures with fewer levels has no kernel".to_owned(),
+            ));
         }
         let kind = Kind::new(layout.pixel, operation.is_per_channel());
+        let relight = Relight::new(operation, layout, self.tables.lab);
         let clahe = match operation.method {
             Method::Global | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
                 let kernels = &self.engine.kernels;
-                let task = kernels.clahe_task(layout, &clahe, operation);
+                let task = kernels.clahe_task(layout, &clahe, (operation, relight));
                 let bytes = kernels.clahe_bytes(&task);
                 if taken + bytes > self.engine.lane_memory {
                     return Err(LaneError::Full);
@@ -100,7 +115,7 @@ impl<'e> Equalizer<'e> {
                 Some((task, grow(&mut self.memory.clahe, bytes)?))
             }
         };
-        Ok(Plan { layout: *layout, byte_orders, kind, operation: *operation, reference, clahe })
+        Ok(Plan { layout: *layout, byte_orders, kind, relight, operation: *operation, reference, clahe })
     }
 
     /// Equalizes the pixels at an address in place.
@@ -129,7 +144,7 @@ impl<'e> Equalizer<'e> {
     /// # Safety
     /// Only this stream may use the tables until it is done.
     pub(super) unsafe fn begin(&self, stream: &Stream, plan: &Plan<'_>) -> Result<()> {
-        if plan.is_left_to_kernels() && plan.layout.depth == Depth::Eight {
+        if plan.is_fused() && plan.layout.depth == Depth::Eight {
             return Ok(());
         }
         // SAFETY: guaranteed by the caller.
@@ -152,11 +167,19 @@ impl<'e> Equalizer<'e> {
         let (kernels, strength) = (&self.engine.kernels, plan.operation.strength);
         // SAFETY: guaranteed by the caller.
         unsafe {
-            if plan.is_left_to_kernels() {
+            if plan.is_fused() {
                 return kernels.count_for_luts(stream, plan.what(), span, &self.tables, last, strength);
             }
-            kernels.count(stream, plan.what(), span, self.tables.counts(0, plan.layout.depth))?;
-            if last { self.make_luts(stream, plan) } else { Ok(()) }
+            let counts = self.tables.counts(0, plan.layout.depth);
+            match plan.relight {
+                Some(relight) => kernels.count_for_colours(stream, plan.what(), relight, span, counts)?,
+                None => kernels.count(stream, plan.what(), span, counts)?,
+            }
+            match plan.is_left_to_kernels() {
+                _ if !last => Ok(()),
+                true => kernels.make_luts(stream, plan.what(), &self.tables, strength),
+                false => self.make_luts(stream, plan),
+            }
         }
     }
 
@@ -188,32 +211,18 @@ impl<'e> Equalizer<'e> {
         let (kernels, strength) = (&self.engine.kernels, plan.operation.strength);
         // SAFETY: guaranteed by the caller.
         unsafe {
-            match plan.is_left_to_kernels() {
+            match plan.is_fused() {
                 true => kernels.apply(stream, plan.what(), span, &self.tables, strength),
-                false => kernels.map(stream, plan.what(), span, &self.tables),
+                false => kernels.map(stream, plan.what(), plan.relight, span, &self.tables),
             }
         }
     }
 
     /// Moves on to the tables for the next picture, once all of this one has been enqueued.
     pub(super) fn end(&mut self, plan: &Plan<'_>) {
-        if plan.is_left_to_kernels() && plan.layout.depth == Depth::Eight {
+        if plan.is_fused() && plan.layout.depth == Depth::Eight {
             self.tables = self.tables.next();
         }
-    }
-}
-
-/// Returns the words for what this operation does with pictures of this layout, if there is no kernel for it.
-pub(super) fn without_kernel(layout: &Layout, operation: &Operation) -> Option<&'static str> {
-    match operation.method {
-        _ if operation.colour == Colour::Hue && layout.pixel.colour_channels() > 1 => {
-            Some("a new luma that keeps the hue")
-        }
-        _ if operation.colour == Colour::Lab && layout.pixel.colour_channels() > 1 => Some("L*a*b*"),
-        Method::Clahe(_) if layout.depth == Depth::Eight && operation.levels.are_fewer(layout.depth) => {
-            Some("CLAHE of 8-bit pictures with fewer levels")
-        }
-        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod jpeg_scan;
 
-pub use arrays::{ClaheTask, Route, Tiling};
+pub use arrays::{ClaheTask, Relight, Route, Tiling};
 pub use cuda::arguments;
 pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 
@@ -122,15 +122,18 @@ pub struct Tables {
     pub luts: Address,
     /// The number of tiles of a large plane that have been handed out; 0 between kernels.
     handed_out: Address,
+    /// [`equalize::lab_tables`], once they are there.
+    pub lab: Address,
 }
 
 impl Tables {
     const COUNTS8_BYTES: u64 = 3 * 256 * 4;
     const COUNTS_BYTES: u64 = 5 * 65536 * 4;
     const LUTS_BYTES: u64 = 3 * 65536 * 2;
-    const HANDED_OUT_BYTES: u64 = 4;
+    /// With what the alignment of the next takes.
+    const HANDED_OUT_BYTES: u64 = 16;
 
-    /// The size of all tables in bytes; they must begin zeroed.
+    /// The size of all tables but the last in bytes; they must begin zeroed.
     pub const BYTES: u64 =
         2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::HANDED_OUT_BYTES;
 
@@ -138,7 +141,7 @@ impl Tables {
         let counts8 = [at, at + Self::COUNTS8_BYTES];
         let counts = counts8[1] + Self::COUNTS8_BYTES;
         let luts = counts + Self::COUNTS_BYTES;
-        Self { counts8, counts, luts, handed_out: luts + Self::LUTS_BYTES }
+        Self { counts8, counts, luts, handed_out: luts + Self::LUTS_BYTES, lab: at + Self::BYTES }
     }
 
     /// Returns the tables for the next picture, once this one's last pixels have been counted for equalization at depth 8.
@@ -165,8 +168,13 @@ impl Kernels {
     }
 
     /// Returns how CLAHE of such pictures goes through the kernels.
-    pub fn clahe_task(&self, layout: &Layout, clahe: &Clahe, operation: &Operation) -> ClaheTask {
-        ClaheTask::new(&self.0, layout, clahe, operation)
+    pub fn clahe_task(
+        &self,
+        layout: &Layout,
+        clahe: &Clahe,
+        how: (&Operation, Option<Relight>),
+    ) -> ClaheTask {
+        ClaheTask::new(&self.0, layout, clahe, how)
     }
 
     /// Returns the bytes of memory that CLAHE of a picture needs.
@@ -242,7 +250,7 @@ impl Kernels {
                 }
                 Depth::Sixteen => {
                     self.count(stream, (kind, depth), span, tables.counts)?;
-                    if last { self.lut16(stream, kind, tables, strength) } else { Ok(()) }
+                    if last { self.make_luts(stream, (kind, depth), tables, strength) } else { Ok(()) }
                 }
             }
         }
@@ -260,6 +268,23 @@ impl Kernels {
         counts: Address,
     ) -> Result<()> {
         let planes = Planes::Equalized { per_channel: kind.planes() > 1 };
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.count(stream, &span.of(kind, depth), planes, None, counts) }
+    }
+
+    /// Counts what has to be known of a span whose colours follow so, as [`Kernels::count`] does.
+    ///
+    /// # Safety
+    /// As [`Kernels::count`].
+    pub unsafe fn count_for_colours(
+        &self,
+        stream: &Stream,
+        (kind, depth): (Kind, Depth),
+        relight: Relight,
+        span: Span,
+        counts: Address,
+    ) -> Result<()> {
+        let planes = Planes::equalized((false, Some(relight)));
         // SAFETY: guaranteed by the caller.
         unsafe { self.0.count(stream, &span.of(kind, depth), planes, None, counts) }
     }
@@ -323,7 +348,7 @@ impl Kernels {
         unsafe {
             match depth {
                 Depth::Eight => self.apply8(stream, kind, span, tables, strength),
-                Depth::Sixteen => self.map(stream, (kind, depth), span, tables),
+                Depth::Sixteen => self.map(stream, (kind, depth), None, span, tables),
             }
         }
     }
@@ -362,7 +387,8 @@ impl Kernels {
         }
     }
 
-    /// Sends a span through the LUTs at [`Tables::luts`], one for each plane of the kind, which have the strength in them.
+    /// Sends a span through the LUTs at [`Tables::luts`], one for each plane of the kind, which have the strength in them. `relight`: how colours
+    /// follow, if not as the kind says.
     ///
     /// # Safety
     /// As [`Kernels::apply`].
@@ -370,11 +396,13 @@ impl Kernels {
         &self,
         stream: &Stream,
         (kind, depth): (Kind, Depth),
+        relight: Option<Relight>,
         span: Span,
         tables: &Tables,
     ) -> Result<()> {
+        let how = (kind.planes() > 1, relight);
         // SAFETY: guaranteed by the caller.
-        unsafe { self.0.map(stream, &span.of(kind, depth), kind.planes() > 1, tables.luts, 0) }
+        unsafe { self.0.map(stream, &span.of(kind, depth), how, tables.luts, 0) }
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].
@@ -386,13 +414,21 @@ impl Kernels {
         unsafe { stream.zero(tables.counts, (planes * depth.levels() * 4) as u64) }
     }
 
+    /// Makes the LUTs at [`Tables::luts`] of the counts of all planes of the kind.
+    ///
     /// # Safety
     /// Only this stream may use the tables until it is done.
-    unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables, strength: Strength) -> Result<()> {
+    pub unsafe fn make_luts(
+        &self,
+        stream: &Stream,
+        (kind, depth): (Kind, Depth),
+        tables: &Tables,
+        strength: Strength,
+    ) -> Result<()> {
         let (&Tables { counts, luts, .. }, planes) = (tables, kind.planes() as usize);
         let rule = Rule::new(Method::Global, strength, 0);
         // SAFETY: guaranteed by the caller.
-        unsafe { self.0.make_luts(stream, (counts, false), (planes, planes), Depth::Sixteen, rule, luts) }
+        unsafe { self.0.make_luts(stream, (counts, false), (planes, planes), depth, rule, luts) }
     }
 
     /// Makes a kernel fail, and the whole context with it.
@@ -417,14 +453,14 @@ fn line(blocks: u64, threads: u32) -> Launch {
 mod tests {
     use super::super::GpuEngine;
     use super::super::driver::Module;
-    use histeqd_kernels::{CLAHE8, CLAHE16, GLOBAL8, GLOBAL16, JPEG_SCAN, PLANES};
+    use histeqd_kernels::{CLAHE8, CLAHE16, COLOURS, GLOBAL8, GLOBAL16, JPEG_SCAN, PLANES};
 
     #[test]
     fn the_driver_takes_what_is_compiled_for_its_gpu() {
         let Some(engine) = GpuEngine::open_or_skip() else { return };
         let capability = engine.kernels.loaded().capability();
         let refused = std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value == "1");
-        for module in [GLOBAL8, GLOBAL16, PLANES, CLAHE8, CLAHE16, JPEG_SCAN] {
+        for module in [GLOBAL8, GLOBAL16, PLANES, COLOURS, CLAHE8, CLAHE16, JPEG_SCAN] {
             let Some(cubin) = module.cubin(capability) else { continue };
             assert_eq!(Module::from_cubin(&cubin).is_err(), refused);
             Module::load(&module, capability).unwrap();

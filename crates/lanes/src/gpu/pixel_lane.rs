@@ -7,10 +7,9 @@
 
 use super::driver::{self, Buffer, Event, Stream};
 use super::engine::GpuEngine;
-use super::equalizer::{Equalizer, grow, without_kernel};
-use super::kernels::{Kind, Span};
+use super::equalizer::{Equalizer, grow};
+use super::kernels::{Kind, Relight, Span};
 use super::nvjpeg::{Encoder, Header, Plane};
-use crate::cpu::CpuLane;
 use crate::lane::{EngineError, Lane, LaneError, Recoded};
 use codec::{CHROMA_PADDING, CompressedJpeg};
 use equalize::count::planes;
@@ -44,8 +43,6 @@ pub(super) struct GpuLane<'e> {
     picture: Buffer,
     /// For encoding JPEGs; created for the first one.
     state: Option<(Header, Encoder)>,
-    /// Does what has no kernel.
-    host: CpuLane,
 }
 
 /// Consecutive pixels from `first` on, moved and processed together.
@@ -104,7 +101,6 @@ impl<'e> GpuLane<'e> {
             used: (0..RING).map(|_| Event::new()).collect::<driver::Result<_>>()?,
             picture: Buffer::default(),
             state: None,
-            host: CpuLane::default(),
         })
     }
 
@@ -196,19 +192,20 @@ impl<'e> GpuLane<'e> {
         let at = grow(&mut self.picture, room)?;
         let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
         let what = (Kind::new(layout.pixel, operation.is_per_channel()), layout.depth);
+        let relight = Relight::new(operation, layout, tables.lab);
         // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used again; the events order the streams.
         unsafe {
             self.work.upload(luts, tables.luts)?;
             if !in_chunks {
                 self.work.upload(pixels, at)?;
                 let span = Span { at, pixels: layout.pixels(), byte_orders };
-                kernels.map(&self.work, what, span, &tables)?;
+                kernels.map(&self.work, what, relight, span, &tables)?;
                 self.work.download(at, pixels)?;
                 return Ok(self.done.record(&self.work)?);
             }
             for (i, chunk) in Chunk::all(layout, Some(room)).iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
-                kernels.map(&self.work, what, chunk.span(at, byte_orders), &tables)?;
+                kernels.map(&self.work, what, relight, chunk.span(at, byte_orders), &tables)?;
                 self.take(&mut pixels[chunk.bytes(layout)], chunk, at)?;
             }
         }
@@ -409,9 +406,6 @@ impl Lane for GpuLane<'_> {
         operation: &Operation,
         reference: &[u64],
     ) -> Result<()> {
-        if without_kernel(layout, operation).is_some() {
-            return self.host.equalize(pixels, layout, byte_orders, operation, reference);
-        }
         let what = (operation, reference);
         let result = self.run(pixels, layout, byte_orders, what).and_then(|()| Ok(self.done.wait()?));
         // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
@@ -430,9 +424,6 @@ impl Lane for GpuLane<'_> {
         operation: &Operation,
         luts: &[u8],
     ) -> Result<()> {
-        if without_kernel(layout, operation).is_some() {
-            return self.host.apply(pixels, layout, byte_orders, operation, luts);
-        }
         let mapped = self.map(pixels, layout, byte_orders, operation, luts);
         let result = mapped.and_then(|()| Ok(self.done.wait()?));
         self.clear_up(&result);
