@@ -43,19 +43,21 @@ pub fn open_within<'a>(
     open_one(budget, file, buffer, limits, target, None)
 }
 
-/// Returns the slice that a picture is of a series; nothing if it is no DICOM, or none that can be read. `file` must be at its start.
-pub fn slice_of(file: &mut File, limits: &Limits) -> Option<Slice> {
+/// Returns the slice that a picture is of a series; nothing if it is no DICOM picture, or of no series. `file` must be at its start.
+///
+/// # Errors
+/// If it is DICOM, and cannot be read.
+pub fn slice_of(file: &mut File, limits: &Limits) -> Result<Option<Slice>, CodecError> {
     let mut buffer = Vec::new();
-    input::read_head(file, &mut buffer).ok()?;
-    if format_of(&buffer).ok()? != Format::Dicom {
-        return None;
+    input::read_head(file, &mut buffer)?;
+    if Format::sniff(&buffer) != Some(Format::Dicom) {
+        return Ok(None);
     }
     guard(
         Format::Dicom,
         |reason| CodecError::malformed(Format::Dicom, reason),
         || dicom::slice_of(file, &mut buffer, limits, &mut Unbounded),
     )
-    .ok()?
 }
 
 /// Opens the page `index`, from 0, of a file with these pages, which [`Opened::take_pages`] returned when the file was opened. The rest is as
