@@ -265,7 +265,7 @@ impl<'a> Source<'a> {
         let stored = &mut slot[start..];
         let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
         parts.read(&mut stored[packed..], cores)?;
-        if header.is_packed() && !header.unpacks_planes() {
+        if header.is_packed() && !header.unpacks_parts() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         colours::make(slot, start, header, &self.directory)?;
