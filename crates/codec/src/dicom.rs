@@ -26,7 +26,7 @@ use super::{
     Target, pixels_of,
 };
 use crate::cores::{Cores, SMALL_CHANGE};
-use crate::elements::{Encoding, MARK, PREAMBLE, Tag, has_preamble, is_type};
+use crate::elements::{Encoding, MARK, PREAMBLE, has_preamble, is_type};
 use crate::ifd::Bytes;
 use crate::volumes::{NoVolumes, Volumes};
 use equalize::{Depth, Layout};
@@ -56,7 +56,6 @@ use dataset::{DataSet, fault};
 use description::Description;
 use fragments::Fragments;
 use header::Header;
-use items::Scope;
 use pixels::Frame;
 pub(super) use series::slice_of;
 use shown::{Rescale, Shown, ShownRows};
