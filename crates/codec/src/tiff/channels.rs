@@ -59,7 +59,7 @@ fn check_interleaved(channels: usize, method: Method) -> Result<(), CodecError> 
     }
     if method == Method::Jpeg && channels == 3 {
         // Some writers convert three channels, and leave no tag that says so.
-        return Err(CodecError::unsupported(of_channels + " in JPEG, which may be YCbCr", EACH_CHANNEL));
+        return Err(CodecError::unsupported(of_channels + " in JPEG (which may be YCbCr)", EACH_CHANNEL));
     }
     if channels > MAX_BEHIND + 1 {
         return Err(CodecError::unsupported(of_channels, CHANNELS));
