@@ -88,7 +88,8 @@ pub struct Written {
     /// With clahe: how many tiles, across and down, and along stacks if they are boxes [default: 8x8]
     ///
     /// Each from 1 to 1024. With three numbers, such as 8x8x4, the pages of a file are the slices of a volume (a z-stack as TIFF, a scan as
-    /// DICOM of several frames), and tiles are boxes: their tables are also blended from page to page.
+    /// DICOM of several frames; one for each channel and time), or with --together folder or series the files are, and tiles are boxes: their
+    /// tables are also blended from slice to slice.
     #[arg(long, value_name = "XxY[xZ]", help_heading = "Picture", conflicts_with = "tile_size")]
     #[serde(with = "as_text")]
     pub tiles: Option<Grid>,
@@ -113,7 +114,7 @@ pub struct Written {
     ///
     /// "auto" is each page for itself, and of an OME-Zarr image each channel. "file" keeps the brightness of a stack's pages comparable, "channel" that of the pages of each channel of a stack, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
-    /// into --memory. Not with clahe.
+    /// into --memory. Not with clahe, but for --tiles of three numbers, where "folder" and "series" make volumes whose slices are files.
     #[arg(long, value_name = "WHAT", help_heading = "Picture")]
     #[serde(with = "as_name")]
     pub together: Option<TogetherChoice>,

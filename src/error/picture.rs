@@ -142,7 +142,10 @@ impl PictureError {
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
                     | Refusal::NoVolume
-                    | Refusal::SeveralVolumes
+                    | Refusal::NoVolumes(_)
+                    | Refusal::StackAmongSlices
+                    | Refusal::SlicesDiffer { .. }
+                    | Refusal::SamePlace { .. }
                     | Refusal::LargeBoxes
                     | Refusal::CountedVolume
                     | Refusal::DeepLab

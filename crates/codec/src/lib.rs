@@ -100,6 +100,7 @@ mod stated;
 mod target;
 mod tiff;
 mod uncounted;
+mod volumes;
 mod webp;
 mod window;
 mod xmp;
@@ -129,10 +130,11 @@ pub use opened::{Opened, open, open_page, open_within, slice_of};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
-pub use slice::Slice;
+pub use slice::{OrderedBy, Slice, SliceOrder};
 pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
 pub use uncounted::Mask;
 use uncounted::Uncounted;
+pub use volumes::{NoVolumes, SliceOf, Volumes};
 pub use window::Window;
 
 /// Bytes of a cache line.

@@ -367,7 +367,7 @@ impl<'a> Opened<'a> {
             layout.height = height;
         }
         match limits.check(&layout, bytes, || None) {
-            Ok(()) => input::check_length(length, limits),
+            Ok(()) => input::check_length(length, limits).map_err(|why| why.needing(self.needs())),
             Err(_) => limits.check(&layout, bytes.max(length), || self.needs()),
         }
     }
@@ -381,7 +381,8 @@ impl<'a> Opened<'a> {
         }
         let layout = self.layout();
         let height_of_bands = self.pages.as_ref().and_then(Pages::height_of_bands);
-        let bytes = (self.lead() + self.slot_bytes()) as u64 + self.heap_bytes();
+        let pixels = (self.lead() + self.slot_bytes()) as u64;
+        let bytes = (pixels + self.heap_bytes()).saturating_add(self.file_bytes);
         Some(MemoryNeeds { layout, height_of_bands, bytes })
     }
 }

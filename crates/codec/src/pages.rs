@@ -6,6 +6,7 @@ use std::fs::File;
 use super::cores::Cores;
 use super::foreign::{SPLIT, SPLIT_DICOM};
 use super::guard::guard;
+use super::volumes::{NoVolumes, Volumes};
 use super::{CodecError, Decoded, Format, Target, dicom, tiff, zarr};
 
 /// The pages of a file that has several, in the order in which they are written, or the bands of its only picture, from top to bottom.
@@ -100,13 +101,16 @@ impl Pages {
         if let Source::TiffBands(bands) = &self.source { bands.first_row(index) } else { 0 }
     }
 
-    /// Returns whether the pages are the slices of one volume, in their order, as far as the file tells: not those of several channels or times.
-    pub fn are_volume(&self) -> bool {
+    /// Returns the volumes whose slices the pages are: one for each channel and time, as far as the file tells.
+    ///
+    /// # Errors
+    /// If it does not tell that of each page, if slices are missing, or if there are none.
+    pub fn volumes(&self) -> Result<Volumes, NoVolumes> {
         match &self.source {
-            Source::Tiff(stack) => stack.is_volume(),
-            Source::TiffBands(_) => false,
-            Source::Dicom(_) => true,
-            Source::Zarr(stack) => stack.is_volume(),
+            Source::Tiff(stack) => stack.volumes(),
+            Source::TiffBands(_) => Err(NoVolumes::Flat),
+            Source::Dicom(frames) => frames.volumes(),
+            Source::Zarr(stack) => stack.volumes(),
         }
     }
 

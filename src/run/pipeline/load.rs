@@ -127,7 +127,7 @@ impl Loader<'_> {
     /// Returns whether pictures may go through the pipeline in bands: where these have nothing in common but counts.
     fn may_be_cut(&self) -> bool {
         let PictureSettings { operation, masks, .. } = self.settings;
-        let is_whole = self.run.settings.split_channels || masks.is_some();
+        let is_whole = self.run.settings.split_channels || masks.is_some() || operation.method.has_boxes();
         matches!(self.run.purpose, Purpose::Equalize) && operation.colour != Colour::Lab && !is_whole
     }
 
@@ -160,8 +160,8 @@ impl Loader<'_> {
             let mut opened = opened.map_err(|why| self.with_memory(why))?;
             let pages = opened.take_pages();
             let opened = self.masked(opened, job, 0, held)?;
-            self.check_pages(&opened, pages.as_ref())?;
-            let divided = pages.as_ref().map_or(Divided::Pages(1), Divided::of);
+            self.check_pages(&opened, pages.as_ref(), job.slice.as_ref())?;
+            let divided = self.divided_by(pages.as_ref(), job);
             let order = self.run.order_of(self.settings, &Pass::Only, divided);
             let order = order.of_frames(opened.frames() as u32);
             let this = Self { order, divided, ..*self };
@@ -231,14 +231,14 @@ impl Loader<'_> {
         let mut opened = opened.map_err(|why| self.with_memory(why))?;
         let pages = opened.take_pages();
         if work.page.is_none() {
-            self.check_pages(&opened, pages.as_ref())?;
+            self.check_pages(&opened, pages.as_ref(), work.job.slice.as_ref())?;
         }
         if let Some(pages) = pages {
             self.run.machine.rates.expect(pages.len() - 1);
             if pages.are_bands() && matches!(work.pass, Pass::Only) {
                 work.pass = Pass::Count;
             }
-            work.page = Some(Page::first(pages));
+            work.page = Some(Page::first(pages, self.settings.operation.method.has_boxes()));
         }
         let page = work.page.as_ref().map_or(0, |page| page.index);
         let opened = self.masked(opened, &work.job, page, held)?;
@@ -418,7 +418,7 @@ pub(super) fn is_adaptive(operation: &Operation) -> bool {
 
 /// Returns what boxes divide of the file of a job, as far as is known.
 pub(super) fn divided_by(work: &QueuedJob) -> Divided {
-    work.page.as_ref().map_or(Divided::Pages(1), |page| Divided::of(&page.stack.pages))
+    work.part().map_or(Divided::ONE, |part| part.divided)
 }
 
 /// Keeps the pixels of a picture that waits for others in memory, if there is room.

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use super::load::{is_adaptive, park};
 use super::{Purpose, Run};
 use crate::config::{PictureSettings, Together};
-use crate::device::task::{Page, Pass, Picture, Processed, QueuedJob, Tables};
-use crate::error::PictureError;
+use crate::device::task::{Pass, Picture, Processed, QueuedJob, Tables};
+use crate::error::{PictureError, Refusal};
 use crate::picture::boxes::{Divided, StackBoxes};
+use crate::picture::kind::kind_of;
 use crate::run::together::{Complete, PictureCounts};
-use codec::Pages;
-use equalize::Layout;
-use equalize::clahe::Extent;
+use equalize::{Layout, Levels};
 use lanes::Order;
 
 impl Run<'_> {
@@ -50,8 +49,10 @@ impl Run<'_> {
         if picture.decoded.has_own_range() {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
-        if order == Order::Nothing && !count_boxes(&picture, slot.bytes_mut()) {
-            return self.fail_work(picture.work, PictureError::PagesDiffer);
+        if order == Order::Nothing
+            && let Err(why) = count_boxes(&picture, slot.bytes_mut())
+        {
+            return self.fail_work(picture.work, why);
         }
         let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
         if let Some(page) = &picture.work.page {
@@ -81,34 +82,47 @@ impl Run<'_> {
         store::announce(&self.settings.storage, again.filter_map(|work| work.job.object.as_ref()));
         complete.go_on.into_iter().for_each(QueuedJob::queue_again);
         complete.refused.into_iter().for_each(|work| self.fail_work(work, PictureError::OtherRescale));
+        for (work, slice) in complete.broken {
+            self.fail_work(work, Refusal::BrokenVolume { slice }.into());
+        }
         complete.left_out.iter().for_each(|work| self.outlet.miss(&work.job));
     }
 }
 
-/// Adds a page to the counts of the boxes of its stack; returns whether it is like the others.
-fn count_boxes(picture: &Picture, slot: &[u8]) -> bool {
+/// Adds a slice or band to the counts of the boxes that it is a part of.
+///
+/// # Errors
+/// If it is not like the others.
+fn count_boxes(picture: &Picture, slot: &[u8]) -> Result<(), PictureError> {
     let Picture { decoded, work, .. } = picture;
-    let (layout, levels) = (decoded.layout, decoded.levels());
-    let Some(Page { stack, index }) = &work.page else { return false };
-    let (operation, divided) = (&work.job.settings.operation, Divided::of(&stack.pages));
-    let boxes = stack.boxes_or(|| StackBoxes::new(&layout, levels, divided, operation));
-    let Some(boxes) = boxes.filter(|boxes| boxes.is_of(&layout, levels, divided)) else { return false };
-    boxes.count(extent_of(&stack.pages, *index, &layout), &slot[..layout.bytes() as usize]);
-    true
+    let (layout, levels, input) = (decoded.layout, decoded.levels(), &work.job.input);
+    let Some(part) = work.part() else { return Err(PictureError::PagesDiffer) };
+    let operation = &work.job.settings.operation;
+    let boxes = part.boxes.get_or(|| StackBoxes::new(input, &layout, levels, part.divided, operation));
+    let Some(boxes) = boxes else { return Err(PictureError::PagesDiffer) };
+    if boxes.is_of(&layout, levels, part.divided) {
+        boxes.count(part.extent(&layout), &slot[..layout.bytes() as usize]);
+        return Ok(());
+    }
+    if work.page.is_some() {
+        return Err(PictureError::PagesDiffer);
+    }
+    let (other, their_layout, their_levels) = boxes.first();
+    let (own, others) = (slice_kind(&layout, levels), slice_kind(their_layout, their_levels));
+    Err(Refusal::SlicesDiffer { own, other: other.to_owned(), others }.into())
 }
 
-/// Returns where the pixels of a page or band lie among all of its file.
-fn extent_of(pages: &Pages, index: usize, layout: &Layout) -> Extent {
-    let page = if pages.are_bands() { 0 } else { index };
-    Extent { page, first_row: pages.first_row(index), rows: layout.height }
+/// Returns the size and kind of a slice in words.
+fn slice_kind(layout: &Layout, levels: Levels) -> String {
+    let alpha = if layout.pixel.has_alpha() { " with alpha" } else { "" };
+    format!("{}x{} pixels of {}{alpha}", layout.width, layout.height, kind_of(layout, levels))
 }
 
-/// Equalizes a page of a stack whose boxes have been counted.
+/// Equalizes a slice or band of what boxes have been counted of.
 pub(super) fn equalize_boxes(finished: &mut Processed) {
     let Picture { decoded, work, .. } = &*finished.picture;
-    if let (Pass::Apply(Tables::Boxes(boxes), _), Some(page)) = (&work.pass, &work.page) {
+    if let (Pass::Apply(Tables::Boxes(boxes), _), Some(part)) = (&work.pass, work.part()) {
         let (layout, bytes) = (decoded.layout, decoded.layout.bytes() as usize);
-        let extent = extent_of(&page.stack.pages, page.index, &layout);
-        boxes.equalize(extent, &mut finished.slot.bytes_mut()[..bytes]);
+        boxes.equalize(part.extent(&layout), &mut finished.slot.bytes_mut()[..bytes]);
     }
 }

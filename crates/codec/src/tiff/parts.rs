@@ -1,6 +1,7 @@
 //! Strips and tiles. Each is read and decompressed separately, and its samples are put where they belong. Idle cores help if there are
 //! many.
 
+use std::borrow::Cow;
 use std::mem;
 
 use super::super::ifd::{Directory, Numbers};
@@ -331,12 +332,10 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
     for (target, samples) in rows.chunks_exact_mut(row).zip(samples.chunks_exact(part_row)) {
         let first = left * header.part.0 as usize;
         if header.is_interleaved() {
-            let (bytes, stride) = (header.sample_bytes(), header.channels.stride());
-            pick(&mut target[first * bytes..], samples, (header.channel, stride), bytes);
-        } else if header.unpacks_planes() {
-            interleave(target, &unpacked(samples, header), header, plane, first);
+            let (bytes, stride) = (header.placed_bytes(), header.channels.stride());
+            pick(&mut target[first * bytes..], &unpacked(samples, header), (header.channel, stride), bytes);
         } else if header.planar {
-            interleave(target, samples, header, plane, first);
+            interleave(target, &unpacked(samples, header), header, plane, first);
         } else {
             let inside = part_row.min(row - left * part_row);
             target[left * part_row..][..inside].copy_from_slice(&samples[..inside]);
@@ -372,19 +371,22 @@ fn place_units(samples: &[u8], rows: &mut [u8], header: &Header, left: usize) {
     }
 }
 
-/// Returns a row of a plane's samples, which are scaled to the full range.
-fn unpacked(row: &[u8], header: &Header) -> Vec<u8> {
-    let width = header.part.0 as usize;
+/// Returns a row of the samples of a plane, or of interleaved channels; packed ones are scaled to the full range.
+fn unpacked<'r>(row: &'r [u8], header: &Header) -> Cow<'r, [u8]> {
+    if !header.is_packed() {
+        return row.into();
+    }
+    let width = header.part.0 as usize * header.channels.stride();
     let mut samples = vec![0; width * header.layout.depth.bytes()];
     let at = samples.len() - row.len();
     samples[at..].copy_from_slice(row);
     unpack(&mut samples, at, width, header.bits);
-    samples
+    samples.into()
 }
 
 /// Puts samples of a plane, of whole bytes, into the pixels of a row from pixel `left` on.
 fn interleave(row: &mut [u8], samples: &[u8], header: &Header, plane: usize, left: usize) {
-    let bytes = if header.is_packed() { header.layout.depth.bytes() } else { header.sample_bytes() };
+    let bytes = header.placed_bytes();
     let pixels = row.chunks_exact_mut(header.samples * bytes).skip(left);
     for (pixel, sample) in pixels.zip(samples.chunks_exact(bytes)) {
         pixel[plane * bytes..][..bytes].copy_from_slice(sample);
