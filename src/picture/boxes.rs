@@ -4,9 +4,10 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::picture::kind::Kind;
 use codec::Pages;
 use equalize::clahe::{BoxTables, Extent, Part, Volume};
-use equalize::{Layout, Levels, Operation};
+use equalize::{Layout, Levels, Operation, Pixel};
 
 /// What is divided into boxes.
 #[derive(Clone, Copy, Debug)]
@@ -58,22 +59,25 @@ impl StackBoxes {
         Some(Self { volume, layout: *layout, levels, rows, tables: OnceLock::new() })
     }
 
-    /// Returns whether pages of this kind are those of the stack. Bands differ in their rows.
+    /// Returns whether pages of this kind are those of the stack. Bands differ in their rows, and all of them may have alpha or not, as they have
+    /// pixels that do not count.
     pub(crate) fn is_of(&self, layout: &Layout, levels: Levels, divided: Divided) -> bool {
-        let is_alike = match divided {
-            Divided::Pages(_) => self.layout == *layout,
-            Divided::Bands { .. } => self.layout == Layout { height: self.layout.height, ..*layout },
+        let height = match divided {
+            Divided::Pages(_) => layout.height,
+            Divided::Bands { .. } => self.layout.height,
         };
-        is_alike && self.levels == levels
+        let is_as_large = (self.layout.width, self.layout.height) == (layout.width, height);
+        is_as_large && self.levels == levels && Kind::of(&self.layout, levels) == Kind::of(layout, levels)
     }
 
     /// Counts a page or band. Each begins at another row of boxes, so that threads do not wait for each other.
-    pub(crate) fn count(&self, extent: Extent, pixels: &[u8]) {
-        let mut parts: Vec<Part> = self.volume.parts(extent).collect();
+    pub(crate) fn count(&self, extent: Extent, pixel: Pixel, pixels: &[u8]) {
+        let volume = self.volume.with_pixel(pixel);
+        let mut parts: Vec<Part> = volume.parts(extent).collect();
         let first = (extent.page + extent.first_row as usize) % parts.len().max(1);
         parts.rotate_left(first);
         for part in parts {
-            self.volume.count(pixels, extent, part, &mut self.row(part.row));
+            volume.count(pixels, extent, part, &mut self.row(part.row));
         }
     }
 
@@ -86,9 +90,9 @@ impl StackBoxes {
     }
 
     /// Equalizes a page or band, if there are tables.
-    pub(crate) fn equalize(&self, extent: Extent, pixels: &mut [u8]) {
+    pub(crate) fn equalize(&self, extent: Extent, pixel: Pixel, pixels: &mut [u8]) {
         if let Some(tables) = self.tables.get() {
-            self.volume.equalize(extent, pixels, tables);
+            self.volume.with_pixel(pixel).equalize(extent, pixels, tables);
         }
     }
 

@@ -8,10 +8,10 @@ use crate::config::{PictureSettings, Together};
 use crate::device::task::{Page, Pass, Picture, Processed, QueuedJob, Tables};
 use crate::error::PictureError;
 use crate::picture::boxes::{Divided, StackBoxes};
-use crate::run::together::{Complete, PictureCounts};
+use crate::run::together::{self, Complete, PictureCounts};
 use codec::Pages;
-use equalize::Layout;
 use equalize::clahe::Extent;
+use equalize::{Colour, Layout, Operation, count};
 use lanes::Order;
 
 impl Run<'_> {
@@ -37,6 +37,8 @@ impl Run<'_> {
             {
                 Order::Nothing
             }
+            // Devices do not count the L of L*a*b*.
+            (Purpose::Equalize, Pass::Count) if operation.colour == Colour::Lab => Order::Nothing,
             (Purpose::Equalize, Pass::Only) => Order::Equalize(operation),
             (Purpose::Equalize, Pass::Count) => Order::Count { equalize: None },
             (Purpose::Equalize, Pass::Apply(..)) => Order::Apply(operation),
@@ -47,13 +49,23 @@ impl Run<'_> {
     pub(super) fn count(&self, finished: Processed) {
         let Processed { mut slot, order, picture, .. } = finished;
         let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
-        if picture.decoded.has_own_range() {
+        if picture.decoded.has_own_range() && !is_alone_in_bands(&picture) {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
-        if order == Order::Nothing && !count_boxes(&picture, slot.bytes_mut()) {
-            return self.fail_work(picture.work, PictureError::PagesDiffer);
-        }
-        let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
+        let operation = Operation { levels, ..picture.work.job.settings.operation };
+        let counts = match order {
+            Order::Nothing if is_adaptive(&operation) => {
+                if !count_boxes(&picture, slot.bytes_mut()) {
+                    return self.fail_work(picture.work, PictureError::PagesDiffer);
+                }
+                Vec::new()
+            }
+            Order::Nothing => {
+                let pixels = &slot.bytes()[..layout.bytes() as usize];
+                count::equalized_planes(pixels, &layout, &operation)
+            }
+            _ => order.parts(slot.bytes_mut(), &layout).1.to_vec(),
+        };
         if let Some(page) = &picture.work.page {
             page.stack.note_counted();
             self.tell_part(&picture.work.job, page, layout.pixels());
@@ -85,6 +97,12 @@ impl Run<'_> {
     }
 }
 
+/// Returns whether a picture is a band of one that has nothing in common with others, so that all bands have one range.
+fn is_alone_in_bands(picture: &Picture) -> bool {
+    let work = &picture.work;
+    together::is_alone(&work.job) && work.page.as_ref().is_some_and(|page| page.stack.pages.are_bands())
+}
+
 /// Adds a page to the counts of the boxes of its stack; returns whether it is like the others.
 fn count_boxes(picture: &Picture, slot: &[u8]) -> bool {
     let Picture { decoded, work, .. } = picture;
@@ -93,7 +111,8 @@ fn count_boxes(picture: &Picture, slot: &[u8]) -> bool {
     let (operation, divided) = (&work.job.settings.operation, Divided::of(&stack.pages));
     let boxes = stack.boxes_or(|| StackBoxes::new(&layout, levels, divided, operation));
     let Some(boxes) = boxes.filter(|boxes| boxes.is_of(&layout, levels, divided)) else { return false };
-    boxes.count(extent_of(&stack.pages, *index, &layout), &slot[..layout.bytes() as usize]);
+    let extent = extent_of(&stack.pages, *index, &layout);
+    boxes.count(extent, layout.pixel, &slot[..layout.bytes() as usize]);
     true
 }
 
@@ -109,6 +128,6 @@ pub(super) fn equalize_boxes(finished: &mut Processed) {
     if let (Pass::Apply(Tables::Boxes(boxes), _), Some(page)) = (&work.pass, &work.page) {
         let (layout, bytes) = (decoded.layout, decoded.layout.bytes() as usize);
         let extent = extent_of(&page.stack.pages, page.index, &layout);
-        boxes.equalize(extent, &mut finished.slot.bytes_mut()[..bytes]);
+        boxes.equalize(extent, layout.pixel, &mut finished.slot.bytes_mut()[..bytes]);
     }
 }

@@ -113,7 +113,8 @@ impl Mapped {
         let bands = bands.map(|levels| (levels, behind.next().unwrap_or_default())).enumerate();
         let most = self.form.hidden_bytes(layout.pixels());
         let most_kept = self.restores.then_some(most);
-        let Self { form, mapping, .. } = &*self;
+        let Self { form, spread, .. } = &*self;
+        let mapping = &spread.mapping;
         let to_levels = ToLevels { form, mapping, pixel: layout.pixel, gray, most_kept };
         let (mut hidden, mut hides) = (Hidden::default(), false);
         cores.in_order(

@@ -1,6 +1,8 @@
 //! A picture that is too large to be in memory as a whole: it is read in bands of rows, which are written like the pages of a stack, but
 //! make one picture again.
 
+use std::sync::Arc;
+
 use super::channels::Channels;
 use super::header::Header;
 use super::method::Method;
@@ -9,6 +11,7 @@ use super::stack::{Part, Place};
 use super::strips::{STRIP, Shape};
 use super::values::FirstPage;
 use super::writer::Writer;
+use crate::mapped::SharedSpread;
 
 /// The bands of a picture, from top to bottom.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub(crate) struct Bands {
     /// The rows of every band but the last.
     rows: u32,
     pyramid: Pyramid,
+    /// How levels are spread over all of them, if samples are no levels.
+    spread: Arc<SharedSpread>,
 }
 
 impl Bands {
@@ -33,16 +38,17 @@ impl Bands {
         most: u64,
     ) -> Option<Self> {
         let height = header.file_rows;
-        let bytes = header.layout.bytes().saturating_add(header.other_bytes());
-        if bytes <= most || header.is_one_stream || header.kind.is_some() {
+        let kept = header.mapped().map_or(0, |form| form.kept_bytes(header.layout.pixels()));
+        let bytes = header.layout.bytes().saturating_add(header.other_bytes()).saturating_add(kept);
+        if bytes <= most || header.is_one_stream {
             return None;
         }
         let row = (bytes / u64::from(height)).max(1);
         let unit = u64::from(rows_that_stay_together(header));
         let rows = (most / SHARE / row / unit).max(1).saturating_mul(unit);
         let rows = u32::try_from(rows).ok().filter(|&rows| rows < height)?;
-        let pyramid = pyramid.clone();
-        Some(Self { directory, first_page, big: header.form.big, height, rows, pyramid })
+        let (pyramid, spread) = (pyramid.clone(), Arc::default());
+        Some(Self { directory, first_page, big: header.form.big, height, rows, pyramid, spread })
     }
 
     /// Returns the number of bands, two or more.
@@ -64,7 +70,7 @@ impl Bands {
     pub(crate) fn place(&self, index: usize) -> Place {
         let first = self.first_row(index);
         let count = self.rows.min(self.height - first);
-        let part = Part::Rows { first, count };
+        let part = Part::Rows { first, count, spread: Arc::clone(&self.spread) };
         let &Self { directory, first_page, .. } = self;
         Place { directory, part, channel: 0, channels: Channels::ONE, first_page }
     }
