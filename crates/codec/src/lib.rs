@@ -54,6 +54,7 @@ use std::fs::File;
 use equalize::{ByteOrders, Layout, Levels};
 
 mod animation;
+mod bands;
 mod bmp;
 mod budget;
 mod codestream;

@@ -64,7 +64,7 @@ mod written;
 mod zstd;
 
 use arrangement::Change;
-pub(super) use bands::Bands;
+pub(super) use bands::{Bands, rows_of_strip};
 pub(super) use colours::divide_alpha_out;
 use header::Header;
 use method::Method;
