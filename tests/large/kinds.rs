@@ -59,9 +59,8 @@ fn come_out_as_a_whole(place: &Place, memory: &str, settings: &str) {
         .run(&format!("in --out out {settings} --memory {memory} --threads 1 --devices cpu --overwrite"))
         .exits(0);
     for name in place.tree("expected") {
-        let [out, expected] =
-            ["out", "expected"].map(|folder| parts(&place.read(format!("{folder}/{name}"))));
-        assert!(out == expected, "{name} with {settings}");
+        let [out, expected] = ["out", "expected"].map(|folder| place.read(format!("{folder}/{name}")));
+        assert!(parts(&out) == parts(&expected), "{name} with {settings}");
     }
 }
 
@@ -103,7 +102,7 @@ fn pixels_that_do_not_count_are_those_of_the_whole() {
     for cut in [Cut::Tiles(128, 112), Cut::Strips(7), Cut::Strips(1500)] {
         place.file("masks/a.tif", tiff(&layout, &mask, cut, Storage::Deflate));
         for settings in ["", "--mask-keep", "--method clahe"] {
-            come_out_as_a_whole(&place, "2MiB", &format!("--mask masks {settings}"));
+            come_out_as_a_whole(&place, "6MiB", &format!("--mask masks {settings}"));
         }
     }
     let smaller = Layout { height: layout.height - 1, ..layout };
