@@ -61,7 +61,7 @@ impl Mask {
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub fn with_below(mut self, below: Self) -> Result<Self, CodecError> {
+    pub fn with_below(mut self, below: &Self) -> Result<Self, CodecError> {
         let length = self.counts.len();
         resize(&mut self.counts, length + below.counts.len())?;
         self.counts[length..].copy_from_slice(&below.counts);

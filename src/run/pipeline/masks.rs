@@ -126,7 +126,7 @@ impl Reading<'_> {
             self.check((band.size().0, height))?;
             let band = band.rows(rows.start - first..rows.end - first);
             found = Some(match found {
-                Some(above) => above.with_below(band).map_err(|error| self.of_codec(error))?,
+                Some(above) => above.with_below(&band).map_err(|error| self.of_codec(error))?,
                 None => band,
             });
         }
