@@ -6,9 +6,10 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::picture::kind::Kind;
 use codec::{Pages, Volumes};
 use equalize::clahe::{BoxTables, Extent, Part, Volume};
-use equalize::{Layout, Levels, Operation};
+use equalize::{Layout, Levels, Operation, Pixel};
 
 /// What is divided into boxes.
 #[derive(Clone, Copy, Debug)]
@@ -157,22 +158,25 @@ impl StackBoxes {
         (&self.first, &self.layout, self.levels)
     }
 
-    /// Returns whether slices of this kind are those of the volume. Bands differ in their rows.
+    /// Returns whether slices of this kind are those of the volume. Bands differ in their rows, and all of them may have alpha or not, as they have
+    /// pixels that do not count.
     pub(crate) fn is_of(&self, layout: &Layout, levels: Levels, divided: Divided) -> bool {
-        let is_alike = match divided {
-            Divided::Slices { .. } => self.layout == *layout,
-            Divided::Bands { .. } => self.layout == Layout { height: self.layout.height, ..*layout },
+        let height = match divided {
+            Divided::Slices { .. } => layout.height,
+            Divided::Bands { .. } => self.layout.height,
         };
-        is_alike && self.levels == levels
+        let is_as_large = (self.layout.width, self.layout.height) == (layout.width, height);
+        is_as_large && self.levels == levels && Kind::of(&self.layout, levels) == Kind::of(layout, levels)
     }
 
     /// Counts a slice or band. Each begins at another row of boxes, so that threads do not wait for each other.
-    pub(crate) fn count(&self, extent: Extent, pixels: &[u8]) {
-        let mut parts: Vec<Part> = self.volume.parts(extent).collect();
+    pub(crate) fn count(&self, extent: Extent, pixel: Pixel, pixels: &[u8]) {
+        let volume = self.volume.with_pixel(pixel);
+        let mut parts: Vec<Part> = volume.parts(extent).collect();
         let first = (extent.page + extent.first_row as usize) % parts.len().max(1);
         parts.rotate_left(first);
         for part in parts {
-            self.volume.count(pixels, extent, part, &mut self.row(part.row));
+            volume.count(pixels, extent, part, &mut self.row(part.row));
         }
     }
 
@@ -185,9 +189,9 @@ impl StackBoxes {
     }
 
     /// Equalizes a slice or band, if there are tables.
-    pub(crate) fn equalize(&self, extent: Extent, pixels: &mut [u8]) {
+    pub(crate) fn equalize(&self, extent: Extent, pixel: Pixel, pixels: &mut [u8]) {
         if let Some(tables) = self.tables.get() {
-            self.volume.equalize(extent, pixels, tables);
+            self.volume.with_pixel(pixel).equalize(extent, pixels, tables);
         }
     }
 

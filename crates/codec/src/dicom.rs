@@ -25,8 +25,8 @@ use super::{
     BlockCoder, CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution,
     Target, pixels_of,
 };
-use crate::cores::{Cores, SMALL_CHANGE};
-use crate::elements::{Encoding, MARK, PREAMBLE, has_preamble, is_type};
+use crate::cores::Cores;
+use crate::elements::{Encoding, MARK, PREAMBLE, Tag, has_preamble, is_type};
 use crate::ifd::Bytes;
 use crate::volumes::{NoVolumes, Volumes};
 use equalize::{Depth, Layout};
@@ -364,7 +364,7 @@ fn read_levels(rows: &Frame<'_>, layout: &Layout, slot: &mut [u8], cores: &Cores
     let row = layout.width as usize * layout.pixel_bytes();
     let at_once = rows.at_once();
     let alone = Cores::none();
-    let cores = if mapped::heap_bytes(rows, row) <= SMALL_CHANGE { cores } else { &alone };
+    let cores = mapped::helpers(rows, row, cores, &alone);
     cores.in_order(
         slot.chunks_mut(at_once * row).enumerate(),
         || (Vec::new(), Ok(())),

@@ -54,6 +54,7 @@ use std::fs::File;
 use equalize::{ByteOrders, Layout, Levels};
 
 mod animation;
+mod bands;
 mod bmp;
 mod budget;
 mod codestream;
@@ -261,13 +262,13 @@ impl Decoded {
     /// Returns whether the levels of the pixels stand for other samples than those of another picture, because they are spread over its own
     /// range.
     pub fn has_own_range(&self) -> bool {
-        self.mapped.as_ref().is_some_and(|mapped| mapped.has_own_range)
+        self.mapped.as_ref().is_some_and(|mapped| mapped.spread.has_own_range)
     }
 
     /// Returns the range of all values but a few, about from the 0.1th to the 99.9th percentile, if these few stretch the range that levels are spread
     /// over to more than six times as much.
     pub fn inner_range(&self) -> Option<Range> {
-        self.mapped.as_ref()?.inner_range
+        self.mapped.as_ref()?.spread.inner_range
     }
 
     /// Returns the slope and intercept that make values of samples, if the levels stand for the samples as they are stored: where these differ

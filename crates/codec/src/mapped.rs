@@ -22,6 +22,7 @@ mod hidden;
 pub(crate) mod kind;
 mod mapping;
 mod means;
+mod spread;
 mod survey;
 mod tables;
 mod to_levels;
@@ -35,9 +36,8 @@ use hidden::Hidden;
 pub(super) use kind::Kind;
 use kind::Value;
 pub(super) use kind::with_values;
-use mapping::Mapping;
 pub(super) use means::{Boxes, Cut, Pixels};
-use to_levels::survey;
+pub(super) use spread::{SharedSpread, Spread};
 pub(super) use to_samples::Piece;
 
 /// A thread reads about this many bytes of samples at a time.
@@ -63,11 +63,18 @@ pub(super) fn heap_bytes(rows: &impl Rows, row: usize) -> u64 {
     rows.tool_bytes().saturating_add(rows.at_once().saturating_mul(row) as u64)
 }
 
+/// Returns the cores that may help with rows of this many bytes: nobody if each took more than small change.
+pub(super) fn helpers<'c>(rows: &impl Rows, row: usize, cores: &'c Cores, alone: &'c Cores) -> &'c Cores {
+    if heap_bytes(rows, row) <= SMALL_CHANGE { cores } else { alone }
+}
+
 /// What is made of samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose {
     /// The values between which levels are spread, if they are not the picture's own.
     pub(super) range: Option<Range>,
+    /// How levels are spread over a picture of which these are only some rows.
+    pub(super) of_all: Option<Spread>,
     /// Whether one gray sample is made of all colours.
     pub(super) gray: bool,
     /// Whether samples are made again of the new levels.
@@ -82,7 +89,7 @@ pub(super) struct Purpose {
 #[derive(Debug)]
 pub(super) struct Mapped {
     form: Form,
-    mapping: Mapping,
+    pub(super) spread: Spread,
     /// The sample of each level, in native byte order; none if that many do not pay.
     samples: Vec<u8>,
     hidden: Hidden,
@@ -92,10 +99,6 @@ pub(super) struct Mapped {
     pub(super) is_masked: bool,
     /// Whether samples are made again of the levels.
     pub(super) restores: bool,
-    /// Whether levels are spread over the picture's own range.
-    pub(super) has_own_range: bool,
-    /// The range of all values but a few, if these few stretch the picture's own range.
-    pub(super) inner_range: Option<Range>,
 }
 
 /// Puts levels into the front of `slot`, with the help of idle cores. The picture has `size` pixels across and down. Returns the layout of
@@ -111,27 +114,20 @@ pub(super) fn decode<R: Rows>(
     let form = form.with_levels(purpose.levels, purpose.reduces);
     let layout = form.layout(width, height);
     let alone = Cores::none();
-    let cores =
-        if heap_bytes(rows, width as usize * form.pixel_bytes()) <= SMALL_CHANGE { cores } else { &alone };
-    let (mapping, inner_range) = match (form.ends, purpose.range) {
-        (Some(ends), _) => (Mapping::of_ends(form.top(), ends), None),
-        (None, Some(range)) => (Mapping::of_range(form.top(), range), None),
-        (None, None) => {
-            let survey = survey(rows, &form, &layout, cores)?;
-            (Mapping::of_extremes(form.top(), survey.extremes), survey.inner_range())
-        }
+    let cores = helpers(rows, width as usize * form.pixel_bytes(), cores, &alone);
+    let spread = match purpose.of_all {
+        Some(spread) => spread,
+        None => Spread::of(rows, &form, (width, height), purpose.range, cores)?,
     };
     let is_masked = form.may_mask() && form.alpha.is_none();
     let mut mapped = Mapped {
         form,
-        mapping,
+        spread,
         samples: Vec::new(),
         hidden: Hidden::default(),
         behind: Vec::new(),
         is_masked,
         restores: purpose.restores,
-        has_own_range: form.ends.is_none() && purpose.range.is_none(),
-        inner_range,
     };
     if mapped.restores {
         mapped.samples = mapped.samples_of_levels(layout.pixels())?;
@@ -167,7 +163,7 @@ impl Mapped {
 
     fn nearest<V: Value>(&self, level: u16) -> V {
         let top = self.form.top();
-        V::nearest(self.mapping.value(if self.form.inverted { top - level } else { level }))
+        V::nearest(self.spread.mapping.value(if self.form.inverted { top - level } else { level }))
     }
 
     /// Returns the samples of all levels, if that many pay for so many pixels.

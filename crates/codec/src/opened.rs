@@ -241,7 +241,7 @@ impl<'a> Opened<'a> {
         let byte_orders = self.byte_orders();
         let reduces = self.source.facts().reduces();
         let (restores, levels) = (self.restored().is_some(), self.levels);
-        let purpose = Purpose { range: self.range, gray, restores, levels, reduces };
+        let purpose = Purpose { range: self.range, of_all: None, gray, restores, levels, reduces };
         let facts = self.source.facts();
         let samples = DecodedSamples {
             stated: facts.stated(),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::budget::{Budget, ask};
 use super::decode::{Decode, Wanted};
-use super::mapped;
+use super::mapped::{self, Purpose, Spread};
 use super::samples::unpack;
 use super::stated::Place as Levels;
 use super::{CodecError, Format, Limits, Native as AnyNative, Payload, ifd, pixels_of};
@@ -63,7 +63,7 @@ mod written;
 mod zstd;
 
 use arrangement::Change;
-pub(super) use bands::Bands;
+pub(super) use bands::{Bands, rows_of_strip};
 pub(super) use colours::divide_alpha_out;
 use header::Header;
 use method::Method;
@@ -169,10 +169,12 @@ pub(super) struct Source<'a> {
     stack: Option<Stack>,
     /// The bands, if this is the first of several.
     bands: Option<Bands>,
+    /// How levels are spread over all bands, if this is one.
+    spread: Option<Arc<mapped::SharedSpread>>,
 }
 
 /// What of a file is to be opened, and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Selection {
     /// The place of a page or band; `None` for the first.
     pub(super) place: Option<Place>,
@@ -196,13 +198,13 @@ impl<'a> Source<'a> {
     ) -> Result<Self, CodecError> {
         let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
         let mut file = Reader::new(file, buffer, limits, budget)?;
-        let first = match place {
+        let first = match &place {
             Some(place) => place.directory,
             None => offset as u64,
         };
         let mut directory = read_directory(&mut file, form, first, budget)?;
         refused::refuse_others(&file, &directory)?;
-        let mut pictures = match place {
+        let mut pictures = match &place {
             Some(_) => Pictures::at(first),
             None => Pictures::find(&mut file, form, first, slide::is_one(&directory))?,
         };
@@ -213,12 +215,12 @@ impl<'a> Source<'a> {
         let beside = pages::beside(&mut file, form, (at, &directory), slide::is_one(&directory))?;
         pictures.company.masks |= beside.has_masks;
         pictures.company.labels |= beside.has_labels;
-        let first_page = place.map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
-        let channel = place.map_or(0, |place| place.channel);
+        let first_page = place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
+        let channel = place.as_ref().map_or(0, |place| place.channel);
         let mut header = Header::new(&directory, form, &first_page, channel, no_data)?;
         parts::check(&header, limits)?;
         let mut company = pictures.company;
-        let stack = match place {
+        let stack = match &place {
             Some(place) => {
                 place.check(&header)?;
                 None
@@ -227,7 +229,7 @@ impl<'a> Source<'a> {
         };
         let is_alone = place.is_none() && stack.is_none();
         let is_joined =
-            stack.as_ref().is_some_and(Stack::is_joined) || place.is_some_and(|place| place.is_joined());
+            stack.as_ref().is_some_and(Stack::is_joined) || place.as_ref().is_some_and(Place::is_joined);
         let smaller: &[Smaller] = if is_joined { &[] } else { &beside.smaller };
         let (mut pyramid, are_all) =
             Pyramid::find(&mut file, (at, &directory), (&header, &first_page), smaller)?;
@@ -237,15 +239,17 @@ impl<'a> Source<'a> {
             company.smaller = false;
         }
         let bands = Bands::of((&header, &pyramid), at, first_page, most_at_once).filter(|_| is_alone);
-        if let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) {
+        let place = place.or_else(|| bands.as_ref().map(|bands| bands.place(0)));
+        if let Some(place) = &place {
             place.narrow(&mut directory, &mut header);
         }
+        let spread = place.as_ref().and_then(Place::spread);
         let parts = Parts::new(&file, &header, &directory)?;
         let start = parts.start();
         let row = header.row_bytes(header.layout.width);
         let tool_bytes =
             if header.kind.is_some() { mapped::heap_bytes(&parts, row) } else { parts.tool_bytes() };
-        Ok(Self { file, header, directory, start, tool_bytes, pyramid, company, stack, bands })
+        Ok(Self { file, header, directory, start, tool_bytes, pyramid, company, stack, bands, spread })
     }
 
     /// Decodes samples that are levels. Returns the channels that are neither colour nor alpha if they are to be kept.
@@ -282,6 +286,18 @@ impl<'a> Source<'a> {
         Ok(other)
     }
 
+    /// Returns how levels are spread over all of the picture, if this is a band of it.
+    fn spread_of_all(&self, purpose: Purpose, cores: &Cores) -> Result<Option<Spread>, CodecError> {
+        let Some(spread) = &self.spread else { return Ok(None) };
+        let mut whole = self.header.clone();
+        whole.narrow(0, whole.file_rows);
+        let Some(form) = whole.mapped() else { return Ok(None) };
+        let form = form.with_levels(purpose.levels, purpose.reduces);
+        let parts = Parts::new(&self.file, &whole, &self.directory)?;
+        let size = (whole.layout.width, whole.file_rows);
+        spread.get_or(|| Spread::of(&parts, &form, size, purpose.range, cores)).map(Some)
+    }
+
     /// Returns the pages of the file, the first time, if this is the first of several.
     pub(super) fn take_pages(&mut self) -> Option<Stack> {
         self.stack.take()
@@ -304,6 +320,7 @@ impl Decode for Source<'_> {
         let (layout, other, mapped) = match header.mapped() {
             Some(form) => {
                 let size = (header.layout.width, header.layout.height);
+                let purpose = Purpose { of_all: self.spread_of_all(purpose, cores)?, ..purpose };
                 let (layout, mapped) = mapped::decode(&parts, form, size, purpose, slot, cores)?;
                 keeps_other &= purpose.restores;
                 (layout, None, Some(Box::new(mapped)))

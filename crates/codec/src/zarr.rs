@@ -6,6 +6,7 @@
 
 mod array;
 mod blocks;
+mod bounded;
 mod folder;
 mod reduce;
 mod region;

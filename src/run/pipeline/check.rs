@@ -19,7 +19,9 @@ impl Loader<'_> {
         if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
             reference.check(&opened.layout(), operation.is_per_channel())?;
         }
-        if self.order.operation().is_some_and(|operation| !operation.can_equalize(&opened.layout())) {
+        let later = (self.order == Order::Nothing).then_some(self.settings.operation);
+        let operation = self.order.operation().or(later);
+        if operation.is_some_and(|operation| !operation.can_equalize(&opened.layout())) {
             return Err(Refusal::DeepLab);
         }
         match self.order {

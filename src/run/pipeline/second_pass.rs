@@ -9,8 +9,8 @@ use crate::device::task::{Pass, Picture, Processed, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
 use crate::picture::boxes::{Divided, StackBoxes};
 use crate::picture::kind::kind_of;
-use crate::run::together::{Complete, PictureCounts};
-use equalize::{Layout, Levels};
+use crate::run::together::{self, Complete, PictureCounts};
+use equalize::{Colour, Layout, Levels, Operation, count};
 use lanes::Order;
 
 impl Run<'_> {
@@ -36,6 +36,8 @@ impl Run<'_> {
             {
                 Order::Nothing
             }
+            // Devices do not count the L of L*a*b*.
+            (Purpose::Equalize, Pass::Count) if operation.colour == Colour::Lab => Order::Nothing,
             (Purpose::Equalize, Pass::Only) => Order::Equalize(operation),
             (Purpose::Equalize, Pass::Count) => Order::Count { equalize: None },
             (Purpose::Equalize, Pass::Apply(..)) => Order::Apply(operation),
@@ -46,15 +48,23 @@ impl Run<'_> {
     pub(super) fn count(&self, finished: Processed) {
         let Processed { mut slot, order, picture, .. } = finished;
         let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
-        if picture.decoded.has_own_range() {
+        if picture.decoded.has_own_range() && !is_alone_in_bands(&picture) {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
-        if order == Order::Nothing
-            && let Err(why) = count_boxes(&picture, slot.bytes_mut())
-        {
-            return self.fail_work(picture.work, why);
-        }
-        let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
+        let operation = Operation { levels, ..picture.work.job.settings.operation };
+        let counts = match order {
+            Order::Nothing if is_adaptive(&operation) => {
+                if let Err(why) = count_boxes(&picture, slot.bytes_mut()) {
+                    return self.fail_work(picture.work, why);
+                }
+                Vec::new()
+            }
+            Order::Nothing => {
+                let pixels = &slot.bytes()[..layout.bytes() as usize];
+                count::equalized_planes(pixels, &layout, &operation)
+            }
+            _ => order.parts(slot.bytes_mut(), &layout).1.to_vec(),
+        };
         if let Some(page) = &picture.work.page {
             page.stack.note_counted();
             self.tell_part(&picture.work.job, page, layout.pixels());
@@ -89,6 +99,12 @@ impl Run<'_> {
     }
 }
 
+/// Returns whether a picture is a band of one that has nothing in common with others, so that all bands have one range.
+fn is_alone_in_bands(picture: &Picture) -> bool {
+    let work = &picture.work;
+    together::is_alone(&work.job) && work.page.as_ref().is_some_and(|page| page.stack.pages.are_bands())
+}
+
 /// Adds a slice or band to the counts of the boxes that it is a part of.
 ///
 /// # Errors
@@ -101,7 +117,7 @@ fn count_boxes(picture: &Picture, slot: &[u8]) -> Result<(), PictureError> {
     let boxes = part.boxes.get_or(|| StackBoxes::new(input, &layout, levels, part.divided, operation));
     let Some(boxes) = boxes else { return Err(PictureError::PagesDiffer) };
     if boxes.is_of(&layout, levels, part.divided) {
-        boxes.count(part.extent(&layout), &slot[..layout.bytes() as usize]);
+        boxes.count(part.extent(&layout), layout.pixel, &slot[..layout.bytes() as usize]);
         return Ok(());
     }
     if work.page.is_some() {
@@ -123,6 +139,6 @@ pub(super) fn equalize_boxes(finished: &mut Processed) {
     let Picture { decoded, work, .. } = &*finished.picture;
     if let (Pass::Apply(Tables::Boxes(boxes), _), Some(part)) = (&work.pass, work.part()) {
         let (layout, bytes) = (decoded.layout, decoded.layout.bytes() as usize);
-        boxes.equalize(part.extent(&layout), &mut finished.slot.bytes_mut()[..bytes]);
+        boxes.equalize(part.extent(&layout), layout.pixel, &mut finished.slot.bytes_mut()[..bytes]);
     }
 }

@@ -78,6 +78,8 @@ pub(crate) struct Form {
     pub(crate) levels: Levels,
     /// How far apart the values of neighbouring levels are, if others are refused.
     pub(crate) step: Option<f64>,
+    /// Whether they are those of some rows of a picture, all of which may be hidden while most of the picture is not.
+    pub(crate) is_part: bool,
 }
 
 impl Form {
@@ -94,6 +96,7 @@ impl Form {
             stated: None,
             levels: Levels::All,
             step: None,
+            is_part: false,
         }
     }
 
@@ -221,16 +224,17 @@ impl Form {
     }
 
     /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before,
-    /// or for any at all if several values are none.
+    /// or for any at all if several values are none, or it is a part of one.
     pub(super) fn hidden_bytes(&self, pixels: u64) -> u64 {
         const FEW: u64 = 4 << 10;
         const RUN: u64 = size_of::<u32>() as u64;
         let colours = (self.colours * self.kind.bytes()) as u64;
         let has_hidden = self.may_mask() || self.alpha.is_some();
-        match self.no_data {
+        let may_all_differ = self.is_part || self.no_data.is_some_and(NoData::are_several);
+        match may_all_differ {
             _ if !has_hidden => 0,
-            Some(no_data) if no_data.are_several() => pixels.saturating_mul(colours + RUN) + FEW,
-            _ => pixels.saturating_mul(colours) / 2 + FEW,
+            true => pixels.saturating_mul(colours + RUN) + FEW,
+            false => pixels.saturating_mul(colours) / 2 + FEW,
         }
     }
 }

@@ -116,7 +116,8 @@ impl Mapped {
         let bands = bands.map(|levels| (levels, behind.next().unwrap_or_default())).enumerate();
         let most = self.form.hidden_bytes(layout.pixels());
         let most_kept = self.restores.then_some(most);
-        let Self { form, mapping, .. } = &*self;
+        let Self { form, spread, .. } = &*self;
+        let mapping = &spread.mapping;
         let are_as_stored = form.alpha != Some(Alpha::Premultiplied);
         let table = FoundTable::worth(form, mapping, layout.pixels()).filter(|_| are_as_stored);
         let to_levels = ToLevels { form, mapping, table, pixel: layout.pixel, gray, most_kept };

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use super::super::budget::{Budget, Unbounded};
-use super::super::decode::Decode;
+use super::super::decode::{Decode, Describe};
 use super::super::format;
 use super::super::guard::guard;
 use super::super::pages::{self, Pages, Place};
@@ -12,7 +12,7 @@ use super::super::{
     jpeg, jpeg2000, jxl, pfm, png, pnm, tiff, webp, zarr,
 };
 use super::Opened;
-use super::source::PictureSource;
+use super::source::{PictureSource, in_gray};
 
 /// Opens a picture as [`open_within`] does, whatever it holds.
 ///
@@ -157,14 +157,13 @@ fn read_header<'a>(
         Format::Pnm if pfm::is_pfm(buffer) => {
             pfm::Source::open(file, buffer, limits, budget, target.no_data).map(Header::of)
         }
-        Format::Pnm => pnm::Source::open(file, buffer, limits, budget).map(Header::of),
+        Format::Pnm => {
+            let place = if let Some(Place::Pnm(place)) = place { Some(place) } else { None };
+            open_pnm(budget, file, buffer, limits, target, place)
+        }
         Format::Tiff => {
             let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-            // Levels that are looked for are those of all bands.
-            let is_looked_at = target.levels == LevelCount::Seen;
-            let may_be_cut =
-                target.format_for(Format::Tiff) == Format::Tiff && !target.splits && !is_looked_at;
-            let most_at_once = if may_be_cut { budget.most_at_once() } else { u64::MAX };
+            let most_at_once = most_at_once(budget, Format::Tiff, target);
             let (no_data, keeps_overviews) = (target.no_data, target.overviews);
             let selection = tiff::Selection { place, no_data, most_at_once, keeps_overviews };
             let mut tiff = tiff::Source::open(file, buffer, limits, budget, selection)?;
@@ -236,6 +235,37 @@ fn limits_of_head(
     let header = Header { source, file_bytes: length.saturating_add(unseen), pages: None };
     let opened = header.opened(format, target, false).ok()?;
     Some((opened.check_limits(limits, length), opened.needs()))
+}
+
+/// Returns the bytes of pixels above which a picture is cut into bands, if it may be.
+fn most_at_once(budget: &dyn Budget, format: Format, target: &Target) -> u64 {
+    // Levels that are looked for are those of all bands.
+    let is_looked_at = target.levels == LevelCount::Seen;
+    let is_written_so = matches!(target.format_for(format), Format::Tiff | Format::Pnm);
+    if is_written_so && !target.splits && !is_looked_at { budget.most_at_once() } else { u64::MAX }
+}
+
+/// Reads the header of a PNM, of which bands may be decoded.
+fn open_pnm<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    place: Option<pnm::Place>,
+) -> Result<Header<'a>, CodecError> {
+    let most = most_at_once(budget, Format::Pnm, target);
+    let source = pnm::Source::open(file, buffer, limits, budget)?;
+    let unit = match target.format_for(Format::Pnm) {
+        Format::Tiff => tiff::rows_of_strip(&target.layout_for(in_gray(source.layout(), target.gray))),
+        _ => 1,
+    };
+    let bands = if place.is_none() { source.bands(unit, most) } else { None };
+    let source = match place.or_else(|| bands.map(|bands| bands.place(0))) {
+        Some(place) => source.narrow(place),
+        None => source,
+    };
+    Ok(Header { pages: bands.map(pages::Source::PnmBands), ..Header::of(source) })
 }
 
 /// Opens a picture whose decoder needs the whole file in memory, where some are mended first.

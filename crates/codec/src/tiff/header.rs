@@ -16,7 +16,7 @@ use crate::stated::Stated;
 use equalize::{Depth, Layout, Levels, Pixel};
 
 /// The pixels of a TIFF.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Header {
     pub(super) form: Form,
     /// The layout of the decoded pixels.
@@ -165,6 +165,7 @@ impl Header {
             stated: None,
             levels: Levels::All,
             step: None,
+            is_part: self.is_band(),
         })
     }
 

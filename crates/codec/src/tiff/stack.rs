@@ -5,6 +5,8 @@
 //! ImageJ and tifffile store large stacks with a directory for the first page alone: the others lie behind it, and the description tells how
 //! many they are. They are written back the same way, with the directory before the pages, because it has to lie within 4 GiB.
 
+use std::sync::Arc;
+
 use super::super::CodecError;
 use super::super::foreign::EACH_CHANNEL;
 use super::super::ifd::{self, Directory, Form, Value};
@@ -17,11 +19,12 @@ use super::pyramid::DESCRIBED;
 use super::values::FirstPage;
 use super::writer::Writer;
 use super::{Parts, arrangement, imagej, malformed, pages, tags};
+use crate::mapped::SharedSpread;
 use crate::reader::Reader;
 use crate::volumes::{NoVolumes, Volumes};
 
 /// Where a page is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(super) directory: u64,
     pub(super) part: Part,
@@ -32,14 +35,14 @@ pub(crate) struct Place {
 }
 
 /// What of that which begins with a page that has a directory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Part {
     /// The page.
     Page,
     /// One of those that lie behind each other: how many lie before it, of which the first has the directory.
     Behind(u64),
-    /// These rows of the page.
-    Rows { first: u32, count: u32 },
+    /// These rows of the page. How levels are spread over all of its rows is found out once.
+    Rows { first: u32, count: u32, spread: Arc<SharedSpread> },
 }
 
 impl Place {
@@ -69,8 +72,13 @@ impl Place {
                 let bytes = page_bytes(header);
                 join_strips(directory, header, start.saturating_add(pages.saturating_mul(bytes)));
             }
-            Part::Rows { first, count } => header.narrow(first, count),
+            Part::Rows { first, count, .. } => header.narrow(first, count),
         }
+    }
+
+    /// Returns how levels are spread over the page, if this is some rows of it.
+    pub(super) fn spread(&self) -> Option<Arc<SharedSpread>> {
+        if let Part::Rows { spread, .. } = &self.part { Some(Arc::clone(spread)) } else { None }
     }
 }
 

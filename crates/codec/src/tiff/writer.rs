@@ -23,6 +23,7 @@ use super::pyramid::Pyramid;
 use super::strips::{Put, STRIP};
 use super::write::{Interleaved, Samples};
 use super::written::Written;
+use crate::bands::BandRows;
 use crate::cores::Cores;
 
 /// Writes the pages of a file.
@@ -97,12 +98,17 @@ impl Writer {
         Self { big, joined: joined.is_some(), ..Self::behind(first, pages, channels) }
     }
 
-    /// Returns what writes bands, of so many rows but for the last, of a picture of so many rows with this pyramid.
-    pub(super) fn of_bands(count: usize, (height, rows): (u32, u32), pyramid: &Pyramid, big: bool) -> Self {
+    /// Returns what writes the bands of a picture that did not come from a TIFF.
+    pub(crate) fn of_plain_bands(rows: BandRows) -> Self {
+        Self::of_bands(rows, &Pyramid::default(), false)
+    }
+
+    /// Returns what writes the bands of a picture with this pyramid.
+    pub(super) fn of_bands(rows: BandRows, pyramid: &Pyramid, big: bool) -> Self {
         let first = HEADER + pyramid.room.map_or(0, |room| room.next_multiple_of(16));
         let are_last = pyramid.room.is_some() && !pyramid.overviews.is_empty();
-        let of_bands = Some(OfBands::new(height, rows));
-        Self { big, of_bands, are_last, ..Self::behind(first, count, Channels::ONE) }
+        let of_bands = Some(OfBands::new(rows.height(), rows.rows(0)));
+        Self { big, of_bands, are_last, ..Self::behind(first, rows.count(), Channels::ONE) }
     }
 
     /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.

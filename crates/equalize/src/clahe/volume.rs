@@ -13,14 +13,14 @@ use super::tiles::{Axis, Between, Geometry, Run, reflect, tiles_used};
 use crate::clip::{Clipping, LevelsInUse};
 use crate::colour::Plane;
 use crate::executor::{Executor, Pool, Team};
-use crate::layout::{Depth, Layout};
+use crate::layout::{Depth, Layout, Pixel};
 use crate::portable::{Corners, blend_boxes};
 use crate::sample::Sample;
 use crate::simd;
 use crate::{Clahe, Method, Operation};
 
 /// The boxes of a stack of pictures of one layout.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Volume {
     layout: Layout,
     operation: Operation,
@@ -85,6 +85,12 @@ impl Volume {
         let plane = Geometry::new(layout, &clahe);
         let volume = Self { layout: *layout, operation: *operation, clahe, plane, pages, layers, depth };
         u32::try_from(volume.area()).is_ok().then_some(volume)
+    }
+
+    /// Returns the same boxes for pages with these pixels, which differ from those of the others in alpha alone.
+    #[must_use]
+    pub const fn with_pixel(&self, pixel: Pixel) -> Self {
+        Self { layout: Layout { pixel, ..self.layout }, ..*self }
     }
 
     /// Returns the pixels of a box.
