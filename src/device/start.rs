@@ -255,11 +255,13 @@ impl<'scope> Starter<'scope, '_> {
                 self.decoders(number, unit, units)?;
             }
             // A thread that decodes has one codestream decoded at a time, and others of the workers may not be ready yet.
-            let decodes = matches!(unit, Unit::Cpu(_)) || decoders(units.found).codestreams;
-            let codestreams = if decodes { settings.threads } else { 0 };
+            let (is_cpu, does) = (matches!(unit, Unit::Cpu(_)), decoders(units.found));
+            let codestreams = if is_cpu || does.codestreams { settings.threads } else { 0 };
+            // Those that encode have some as well.
+            let streams = if is_cpu || does.streams { 2 * settings.threads } else { 0 };
             let is_kept_ready = self.keeps_ready() && number < pool.wanted().lanes;
             let start = if is_kept_ready { Start::Now } else { Start::Lanes(number) };
-            let slots = Slots { pixels: slots, codestreams };
+            let slots = Slots { pixels: slots, codestreams, streams };
             let id = self.worker(&for_pixels(unit), slots, start, units, self.required.clone())?;
             if units.encode {
                 pool.encodes(id);

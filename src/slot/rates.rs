@@ -103,6 +103,7 @@ struct Foreseen {
     /// By what a GPU could decode of them.
     jpegs: Duration,
     codestreams: Duration,
+    streams: Duration,
     others: Duration,
 }
 
@@ -113,11 +114,13 @@ pub struct Decoders {
     pub jpegs: bool,
     /// JPEG 2000.
     pub codestreams: bool,
+    /// Streams of deflate.
+    pub streams: bool,
 }
 
 impl Decoders {
     /// All that any GPU does.
-    pub const ALL: Self = Self { jpegs: true, codestreams: true };
+    pub const ALL: Self = Self { jpegs: true, codestreams: true, streams: true };
 }
 
 /// What a GPU could decode of a picture.
@@ -127,6 +130,8 @@ pub enum Decodable {
     Jpeg,
     /// Its codestream, of JPEG 2000.
     Codestream,
+    /// Its strips or tiles, compressed by deflate.
+    Streams,
     /// Nothing.
     Nothing,
 }
@@ -192,6 +197,7 @@ impl Rates {
         let sum = match decodable {
             Decodable::Jpeg => &mut foreseen.jpegs,
             Decodable::Codestream => &mut foreseen.codestreams,
+            Decodable::Streams => &mut foreseen.streams,
             Decodable::Nothing => &mut foreseen.others,
         };
         *sum = sum.saturating_add(least);
@@ -211,8 +217,9 @@ impl Rates {
     /// Returns how long a picture takes a core at least, on average, by what is known of those whose headers were read; without the time of
     /// those that a GPU would have to decode that does not.
     pub fn foreseen(&self, by: Decoders) -> Duration {
-        let Foreseen { pictures, jpegs, codestreams, others } = self.lock().foreseen;
-        let counted = [(by.jpegs, jpegs), (by.codestreams, codestreams), (true, others)];
+        let Foreseen { pictures, jpegs, codestreams, streams, others } = self.lock().foreseen;
+        let counted =
+            [(by.jpegs, jpegs), (by.codestreams, codestreams), (by.streams, streams), (true, others)];
         let counted = counted.into_iter().filter(|(counts, _)| *counts).map(|(_, time)| time);
         counted.fold(Duration::ZERO, Duration::saturating_add) / pictures.max(1)
     }

@@ -46,6 +46,8 @@ pub struct Device {
     pub decodes_codestreams: bool,
     /// How many of them are free.
     pub free_codestream: usize,
+    /// How many slots for streams are free.
+    pub free_streams: usize,
     /// How many slots for compressed pictures are free and have memory.
     pub free_compressed: usize,
     /// How many of them are free and have none yet.
@@ -215,12 +217,21 @@ impl Schedule {
     /// Returns the device that decodes a codestream now: of those that can, the one with the most slots for it. A core takes a hundred times as
     /// long, so it only does what no device has room for.
     pub fn codestream_decoder(&self, attempts: &Attempts) -> Option<DeviceId> {
-        let ready = self
-            .devices
-            .iter()
-            .enumerate()
-            .filter(|(id, device)| device.free_codestream > 0 && device.is_up() && attempts.admit(*id));
-        ready.max_by_key(|(_, device)| device.free_codestream).map(|(id, _)| id)
+        self.with_most(attempts, |device| device.free_codestream)
+    }
+
+    /// As [`Schedule::codestream_decoder`], for streams that are to be inflated or deflated.
+    pub fn stream_coder(&self, attempts: &Attempts) -> Option<DeviceId> {
+        self.with_most(attempts, |device| device.free_streams)
+    }
+
+    /// Returns the device with the most free slots of a kind, if one has any now.
+    fn with_most(&self, attempts: &Attempts, free: impl Fn(&Device) -> usize) -> Option<DeviceId> {
+        let devices = self.devices.iter().enumerate();
+        let ready = devices
+            .filter(|(id, device)| free(device) > 0 && device.is_up() && attempts.admit(*id))
+            .map(|(id, device)| (id, free(device)));
+        ready.max_by_key(|(_, free)| *free).map(|(id, _)| id)
     }
 
     /// Returns whether a device that `attempts` admit decodes codestreams, or may come to do so.
@@ -253,6 +264,7 @@ mod tests {
         decodes: false,
         decodes_codestreams: false,
         free_codestream: 0,
+        free_streams: 0,
         free_compressed: 0,
         fresh_compressed: 0,
         filling: 0,

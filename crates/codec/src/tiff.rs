@@ -32,13 +32,16 @@ mod arrangement;
 mod bands;
 mod channels;
 mod colours;
+mod compress;
 mod deflate;
+mod deflated;
 mod dimensions;
 mod directories;
 mod fax;
 mod gdal;
 mod header;
 mod imagej;
+mod inflated;
 mod jpeg;
 mod lzw;
 mod method;
@@ -47,6 +50,7 @@ mod overviews;
 mod pages;
 mod parts;
 mod predictor;
+mod press;
 mod pyramid;
 mod refused;
 mod samples;
@@ -160,6 +164,8 @@ pub(super) struct Source<'a> {
     directory: ifd::Directory,
     /// The offset of the first strip or tile.
     start: u64,
+    /// Whether a device may inflate its strips or tiles.
+    may_be_inflated: bool,
     /// Bytes of heap that reading takes.
     tool_bytes: u64,
     /// The smaller versions that may be made again.
@@ -242,11 +248,23 @@ impl<'a> Source<'a> {
             place.narrow(&mut directory, &mut header);
         }
         let parts = Parts::new(&file, &header, &directory)?;
-        let start = parts.start();
+        let (start, may_be_inflated) = (parts.start(), parts.may_be_inflated());
         let row = header.row_bytes(header.layout.width);
         let tool_bytes =
             if header.kind.is_some() { mapped::heap_bytes(&parts, row) } else { parts.tool_bytes() };
-        Ok(Self { file, header, directory, start, tool_bytes, pyramid, company, stack, bands })
+        drop(parts);
+        Ok(Self {
+            file,
+            header,
+            directory,
+            start,
+            may_be_inflated,
+            tool_bytes,
+            pyramid,
+            company,
+            stack,
+            bands,
+        })
     }
 
     /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
@@ -350,6 +368,10 @@ impl Describe for Source<'_> {
         self.header.no_data.filter(|_| self.header.kind.is_none())
     }
 
+    fn may_be_inflated(&self) -> bool {
+        self.may_be_inflated
+    }
+
     fn is_inverted(&self) -> bool {
         self.header.colours == Colours::WhiteIsZero
     }
@@ -395,9 +417,9 @@ impl Describe for Source<'_> {
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let &Wanted { written, output: to, leaves, purpose, cores, .. } = wanted;
+        let &Wanted { written, output: to, leaves, purpose, cores, coder, .. } = wanted;
         let header = &self.header;
-        let parts = Parts::new(&self.file, header, &self.directory)?;
+        let parts = Parts::new(&self.file, header, &self.directory)?.inflated_by(coder);
         let was_sparse = parts.is_sparse();
         let others = header.others;
         let mut keeps_other = others > 0 && to == Format::Tiff;
@@ -410,6 +432,8 @@ impl Decode for Source<'_> {
             }
             None => (header.layout, self.decode_levels(&parts, slot, keeps_other, cores)?, None),
         };
+        // What a device inflated gives its memory back.
+        drop(parts);
         let change = Change {
             samples: (header.samples, written.pixel.channels() + if keeps_other { others } else { 0 }),
             planes: header.planar,

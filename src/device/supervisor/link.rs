@@ -8,7 +8,7 @@ use crossbeam_channel::Receiver;
 use super::health::Health;
 use super::worker::Worker;
 use crate::slot::SlotId;
-use crate::slot::device_state::DeviceUse;
+use crate::slot::device_state::{DeviceUse, Offloaded};
 use crate::slot::occupancy::Occupancy;
 
 /// What the pipeline's threads and the supervisor share.
@@ -25,8 +25,8 @@ pub(super) struct Lives {
     pub(super) closing: bool,
     pub(super) worker: Option<Worker>,
     pub(super) health: Health,
-    /// How many codestreams it decoded.
-    pub(super) decoded: u64,
+    /// What it did for the CPU.
+    pub(super) offloaded: Offloaded,
     /// How often it failed and was tried again.
     pub(super) failures: u64,
     /// How often it failed since it last completed a picture.

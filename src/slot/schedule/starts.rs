@@ -44,6 +44,9 @@ const PLAIN_BYTE: f64 = 2.0;
 /// The same per pixel of JPEG 2000, most of which is decoding.
 const CODESTREAM_PIXEL: f64 = 60.0;
 
+/// The same per byte of samples of a TIFF that is inflated; deflating takes longer than that again.
+const INFLATED_BYTE: f64 = 4.0;
+
 /// So long that a GPU pays for a single one.
 const NEVER: Duration = Duration::from_secs(3600);
 
@@ -114,6 +117,11 @@ pub fn least_time_of_codestream(layout: &Layout, coder: BlockCoder) -> Duration 
         BlockCoder::Usual => Duration::from_nanos((CODESTREAM_PIXEL * layout.pixels() as f64) as u64),
         BlockCoder::HighThroughput => NEVER,
     }
+}
+
+/// Returns the least that the cores take for a picture whose strips or tiles they inflate.
+pub fn least_time_of_streams(layout: &Layout) -> Duration {
+    Duration::from_nanos((INFLATED_BYTE * layout.bytes() as f64) as u64)
 }
 
 /// Returns the least that the cores take for a picture that is read and written in these formats, if its pixels are known to be worth a GPU;
