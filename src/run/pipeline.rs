@@ -23,7 +23,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tracing::trace_span;
 
-use crate::config::{Durability, JpegChoice, Settings};
+use crate::config::{DeflateChoice, Durability, Settings};
 use crate::device::machine::Machine;
 use crate::device::offload::DeviceCoder;
 use crate::device::task::{self, Content, Done, Page, Pass, Picture, Processed, QueuedJob, Task};
@@ -291,7 +291,7 @@ impl<'a> Run<'a> {
         let (attempts, job) = (finished.picture.work.attempts.clone(), finished.picture.work.job.clone());
         let coder = DeviceCoder { machine: self.machine, attempts: &attempts, input: &job.input };
         // Other streams come of it than of the CPU, with the same samples.
-        let coder = (self.settings.jpeg != JpegChoice::Cpu).then_some(&coder as &dyn StreamCoder);
+        let coder = (self.settings.deflate == DeflateChoice::Auto).then_some(&coder as &dyn StreamCoder);
         let help = Help { cores: &self.machine.cores, coder };
         let taken = contained(|| self.outlet.take(&mut finished, scratch, help));
         drop((span, working));

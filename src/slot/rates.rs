@@ -284,12 +284,14 @@ mod tests {
     fn what_is_foreseen_is_spread_over_all_pictures() {
         let (rates, second) = (Rates::default(), Duration::from_secs(1));
         assert_eq!([rates.foreseen(Decoders::ALL), rates.average()], [Duration::ZERO; 2]);
-        [(4, Decodable::Jpeg), (2, Decodable::Nothing), (3, Decodable::Codestream)]
+        [(4, Decodable::Jpeg), (2, Decodable::Nothing), (3, Decodable::Codestream), (5, Decodable::Streams)]
             .into_iter()
             .for_each(|(least, decodable)| rates.foresee(second * least, decodable));
-        let foreseen = [(true, true), (true, false), (false, true), (false, false)]
-            .map(|(jpegs, codestreams)| rates.foreseen(Decoders { jpegs, codestreams }));
-        assert_eq!(foreseen, [9, 6, 5, 2].map(|seconds| second * seconds / 3));
+        let foreseen =
+            [(true, true, false), (true, false, true), (false, true, false), (false, false, false)].map(
+                |(jpegs, codestreams, streams)| rates.foreseen(Decoders { jpegs, codestreams, streams }),
+            );
+        assert_eq!(foreseen, [9, 11, 5, 2].map(|seconds| second * seconds / 4));
         [1, 2].into_iter().for_each(|time| rates.add(class(100), None, 10, second * time));
         assert_eq!(rates.average(), second * 3 / 2);
         assert_eq!([1, 5].map(|files| rates.left_of(files)), [0, 3]);

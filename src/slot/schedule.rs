@@ -330,6 +330,18 @@ mod tests {
     }
 
     #[test]
+    fn streams_go_to_the_device_with_the_most_room_for_them_that_is_there() {
+        let with = |free_streams| Device { free_streams, ..PIXELS };
+        let codestreams = Device { free_codestream: 9, ..PIXELS };
+        let down = Device { standing: Standing::Down, ..with(9) };
+        let chosen = |attempts: &Attempts| {
+            schedule(&[CPU, with(3), codestreams, with(4), down]).stream_coder(attempts)
+        };
+        assert_eq!(chosen(&Attempts::default()), Some(3));
+        assert_eq!([&[3][..], &[1, 3]].map(|on| chosen(&failed_on(on))), [Some(1), None]);
+    }
+
+    #[test]
     fn only_a_few_fresh_slots_of_a_decoder_are_filled_at_a_time() {
         let fresh = |filling| Device { free_compressed: 0, fresh_compressed: 9, filling, ..JPEGS };
         let decoder =

@@ -219,6 +219,7 @@ mod tests {
         assert_eq!(least(plain, Depth::Sixteen, Method::Global), 4);
         assert_eq!(least([Format::Pnm, Format::Png], Depth::Sixteen, clahe), 0, "most of it is compression");
         assert_eq!(least_time_of_jpeg(&layout(Depth::Eight)).as_millis(), 7);
+        assert_eq!(least_time_of_streams(&layout(Depth::Sixteen)).as_millis(), 8);
         assert_eq!(time_of_jpegs(1_000_000, 2), Duration::from_millis(21));
     }
 

@@ -5,13 +5,8 @@ use std::ffi::{c_int, c_void};
 use crate::gpu::library::{Status, Version, functions, load as load_one};
 
 /// Names of the library; the last finds an installed one that the dynamic linker was not told about.
-const NAMES: [&str; 5] = [
-    "libnvcomp.so.6",
-    "libnvcomp.so.5",
-    "libnvcomp.so",
-    "/usr/local/cuda/lib64/libnvcomp.so.6",
-    "/usr/local/lib/libnvcomp.so.6",
-];
+const NAMES: [&str; 4] =
+    ["libnvcomp.so.6", "libnvcomp.so.5", "libnvcomp.so", "/usr/local/cuda/lib64/libnvcomp.so.6"];
 
 const ABSENT: &str = "libnvcomp.so.6 was found neither by the dynamic linker nor in /usr/local/cuda/lib64; `pip install nvidia-libnvcomp-cu13` (or -cu12) has it, in a folder for LD_LIBRARY_PATH or ldconfig";
 
