@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tracing::trace_span;
 
@@ -16,17 +18,25 @@ use codec::{BlockCoder, CodedStreams, Codestream, CodestreamDecoder, StreamCoder
 const TRIES: usize = 3;
 
 /// Has the devices of a machine decode, inflate and deflate what belongs to one input.
-#[derive(Clone, Copy)]
 pub struct DeviceCoder<'d> {
-    /// The devices, and the slots that they share with this process.
-    pub machine: &'d Machine,
-    /// What became of the attempts at the picture so far.
-    pub attempts: &'d Attempts,
-    /// The input, for messages.
-    pub input: &'d Path,
+    machine: &'d Machine,
+    attempts: &'d Attempts,
+    input: &'d Path,
+    /// Nanoseconds.
+    waited: AtomicU64,
 }
 
-impl DeviceCoder<'_> {
+impl<'d> DeviceCoder<'d> {
+    /// Has the devices of a machine do what belongs to an input, after these attempts at it.
+    pub fn new(machine: &'d Machine, attempts: &'d Attempts, input: &'d Path) -> Self {
+        Self { machine, attempts, input, waited: AtomicU64::default() }
+    }
+
+    /// Returns how long threads waited for devices.
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Ordering::Relaxed))
+    }
+
     /// Takes a slot for a codestream. What the CPU can decode waits for none.
     fn take(&self, codestream: &Codestream) -> Option<Slot> {
         let (pool, bytes) = (&self.machine.pool, codestream.slot_bytes());
@@ -43,7 +53,10 @@ impl DeviceCoder<'_> {
         let _span = trace_span!("wait for a device").entered();
         let (task, answer) = OffloadTask::new(slot, offload, self.input);
         self.machine.devices.offload(task);
-        match self.machine.cores.rest_while(|| answer.recv()) {
+        let before = Instant::now();
+        let answer = self.machine.cores.rest_while(|| answer.recv());
+        self.waited.fetch_add(before.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        match answer {
             Ok(Answer::Done(slot)) => Ok(Some(slot)),
             Ok(Answer::Declined) => Ok(None),
             Err(_) => Err(Failed),

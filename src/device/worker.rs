@@ -49,7 +49,7 @@ pub const LIST_ARGS: [&str; 2] = ["worker", "--list"];
 
 /// Lanes of a worker for pixels, besides its others, for what threads of the main process wait for. nvJPEG2000 keeps a GPU busy with this many
 /// pictures of 4 MP at once.
-const OFFLOAD_LANES: usize = 16;
+pub(super) const OFFLOAD_LANES: usize = 16;
 
 /// How a worker is started.
 #[derive(Clone, Debug)]

@@ -289,9 +289,9 @@ impl<'a> Run<'a> {
         let pixels = finished.picture.decoded.layout.pixels();
         let span = trace_span!("encode").entered();
         let (attempts, job) = (finished.picture.work.attempts.clone(), finished.picture.work.job.clone());
-        let coder = DeviceCoder { machine: self.machine, attempts: &attempts, input: &job.input };
+        let device = DeviceCoder::new(self.machine, &attempts, &job.input);
         // Other streams come of it than of the CPU, with the same samples.
-        let coder = (self.settings.deflate == DeflateChoice::Auto).then_some(&coder as &dyn StreamCoder);
+        let coder = (self.settings.deflate == DeflateChoice::Auto).then_some(&device as &dyn StreamCoder);
         let help = Help { cores: &self.machine.cores, coder };
         let taken = contained(|| self.outlet.take(&mut finished, scratch, help));
         drop((span, working));
@@ -308,7 +308,7 @@ impl<'a> Run<'a> {
         }
         let (passed, processor) = (finished.picture.clock.mark(Stage::Encode), thread_time() - before);
         finished.picture.clock.took(processor);
-        self.machine.waits.add_encoding(passed.saturating_sub(processor));
+        self.machine.waits.add_encoding(passed.saturating_sub(processor + device.waited()));
         self.close_picture(finished, pixels, remark, taken)
     }
 

@@ -52,10 +52,9 @@ impl Lives {
     /// Notes how its worker with so many lanes is in use now.
     pub(super) fn note_use(&mut self, lanes: usize) {
         let worker = self.worker.as_ref();
-        let (ready, lent) = worker.map_or((false, 0), |worker| (worker.ready, worker.lent.len()));
-        self.ready.set(ready);
-        self.busy.set(lent > 0);
-        self.full.set(lent > lanes);
+        self.ready.set(worker.is_some_and(|worker| worker.ready));
+        self.busy.set(worker.is_some_and(|worker| !worker.lent.is_empty()));
+        self.full.set(worker.is_some_and(|worker| worker.is_full(lanes)));
     }
 
     pub(super) fn in_use(&self) -> DeviceUse {

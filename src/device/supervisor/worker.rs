@@ -10,6 +10,7 @@ use crossbeam_channel::Receiver;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::device::task::{Content, OffloadTask, Task};
+use crate::device::worker::OFFLOAD_LANES;
 use crate::device::worker::protocol::{Channel, ToWorker};
 use crate::slot::{Slot, SlotId};
 use lanes::Order;
@@ -89,6 +90,13 @@ impl Worker {
     pub(super) fn new(channel: Channel) -> Self {
         let (mapped, lent) = (HashMap::new(), HashMap::new());
         Self { channel, ready: false, deaf: false, mapped, lent, told: HashSet::new() }
+    }
+
+    /// Returns whether it has more than its lanes, so many of them for pictures, can begin at once.
+    pub(super) fn is_full(&self, lanes: usize) -> bool {
+        let is_picture = |lent: &&Lent| matches!(lent.loan, Loan::Picture(_));
+        let pictures = self.lent.values().filter(is_picture).count();
+        pictures > lanes || self.lent.len() - pictures > OFFLOAD_LANES
     }
 
     pub(super) fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {

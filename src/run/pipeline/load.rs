@@ -382,7 +382,7 @@ impl Loader<'_> {
         work: &QueuedJob,
     ) -> Result<Filled, PictureError> {
         let (machine, attempts, input) = (self.run.machine, &work.attempts, &work.job.input);
-        let coder = DeviceCoder { machine, attempts, input };
+        let coder = DeviceCoder::new(machine, attempts, input);
         let opened = opened.with_decoder(&coder);
         // The CPU's lanes would convert byte orders no faster than the codecs do, and this process does not convert any.
         let is_for_worker = !slots.whole.memory().is_private() && self.order != Order::Nothing;

@@ -1,19 +1,21 @@
 //! Strips and tiles that a device deflates, all of a picture at once. It looks for no matches, so what gets much shorter by them is left to the CPU.
 
-use super::deflate::{HEADER, adler32};
+use super::deflate::{Encoder, HEADER, adler32};
 use super::inflated::FEWEST;
 use super::method::Compression;
 use super::press::Press;
 use super::strips::{Put, Raster, Strip, Strips};
 use crate::CodecError;
 use crate::deflate::literal_bytes;
+use crate::output::Output;
 use crate::streams::{CodedStreams, Help, Streams, ZLIB_HEADER, ZLIB_TRAILER};
 
 /// The longest strip or tile that a device deflates.
 const LONGEST: usize = 16 << 20;
 
-/// How many strips are compressed by the CPU to see whether matches are worth it.
+/// Of how many strips so many bytes are compressed by the CPU to see whether matches are worth it.
 const TRIED: usize = 2;
+const SAMPLE: usize = 64 << 10;
 
 /// A strip that a device makes shorter than this part is nearly flat, and much shorter with matches, which are then quick to find.
 const FLAT: u32 = 5;
@@ -56,12 +58,14 @@ pub(super) fn write(
 
 /// Returns whether some of the strips get more than an eighth longer without matches.
 fn pays_to_match(raster: &Raster, pieces: &[Strip<'_>]) -> Result<bool, CodecError> {
-    let mut press = Press::new(raster, Compression::Deflate);
-    let (mut with, mut without) = (0, 0);
+    let (mut press, mut encoder) = (Press::new(raster, Compression::Deflate), Encoder::new());
+    let (mut out, mut with, mut without) = (Output::default(), 0, 0);
     for number in 1..=TRIED {
-        press.press(pieces[number * pieces.len() / (TRIED + 1)])?;
-        with += press.written().len() as u64;
-        without += literal_bytes(press.predicted());
+        press.predict(pieces[number * pieces.len() / (TRIED + 1)])?;
+        let sample = press.predicted().get(..SAMPLE).unwrap_or(press.predicted());
+        encoder.encode(sample, &mut out);
+        with += out.bytes().len() as u64;
+        without += literal_bytes(sample);
     }
     Ok(without > with + with / 8)
 }

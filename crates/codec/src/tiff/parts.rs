@@ -270,7 +270,8 @@ impl<'a> Parts<'a> {
                     return Ok(());
                 }
                 let data = &mut tool.data;
-                let length = length.min(most_data(method, target.len() as u64));
+                // All of it, for the checksum, however few of its rows are in the picture.
+                let length = length.min(most_data(method, header.part_bytes()));
                 load(self.file, offset, length, data)?;
                 turn_bits(data, header);
                 let (width, row, bytes) = (header.part.0, header.part_row_bytes(), header.part_bytes());

@@ -110,8 +110,8 @@ impl<'e> GpuStreamLane<'e> {
         lists.batch.workspace = (self.workspace.address(), workspace);
         // SAFETY: the slot is lent to this lane, and the buffers, which are large enough, are its own, until it has waited below.
         unsafe {
-            self.stream.upload(&slot[start..end], input)?;
             self.stream.upload(bytemuck::cast_slice(&lists.given), lists.batch.at_inputs)?;
+            self.stream.upload(&slot[start..end], input)?;
             self.nvcomp.inflate(&lists.batch, &self.stream)?;
             self.stream.download(output, &mut slot[start..streams.end_of_data()])?;
         }
@@ -142,8 +142,8 @@ impl<'e> GpuStreamLane<'e> {
         lists.batch.workspace = (self.workspace.address(), workspace);
         // SAFETY: as above.
         unsafe {
-            self.stream.upload(&slot[start..end], input)?;
             self.stream.upload(bytemuck::cast_slice(&lists.given), lists.batch.at_inputs)?;
+            self.stream.upload(&slot[start..end], input)?;
             self.nvcomp.deflate(&lists.batch, &self.stream)?;
         }
         let lengths = self.lengths(&lists.batch, room)?;
@@ -158,8 +158,10 @@ impl<'e> GpuStreamLane<'e> {
         Ok(lengths)
     }
 
-    /// Returns the length of what was written of each, 0 for what failed.
+    /// Waits; returns the length of what was written of each, 0 for what failed.
     fn lengths(&self, batch: &Batch, most: usize) -> Result<Vec<u32>, LaneError> {
+        // A copy to memory that is not pinned would spin until the stream is through.
+        self.wait()?;
         let (mut lengths, mut statuses) = (vec![0_u64; batch.count], vec![0_u32; batch.count]);
         // SAFETY: the lists have so many numbers; this waits until they are there.
         unsafe {
