@@ -12,9 +12,9 @@ use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::text::{as_name, as_text};
 use super::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
-    JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, OverviewsChoice, Percent, Permissions,
-    PngLevelName, Preset, Shift, TileSize, Times, TogetherChoice,
+    ClipLimit, Color, DeflateChoice, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid,
+    InputFile, JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, OverviewsChoice, Percent,
+    Permissions, PngLevelName, Preset, Shift, TileSize, Times, TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
@@ -359,7 +359,7 @@ pub struct Written {
     /// a good part of the work, if that lasts longer than GPUs take to start. A service always starts its GPUs. "cpu" uses no
     /// GPU. "all" uses the CPU and every GPU, and fails if one cannot be used. A list such as "0,2" or "GPU-6a1b..." leaves
     /// the equalizing to those, with the numbers that `histeqd devices` shows. Every device writes the same bytes, except
-    /// for JPEGs: see --jpeg.
+    /// for JPEGs and TIFFs compressed by deflate: see --jpeg and --deflate.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_text")]
     pub devices: Option<DeviceChoice>,
@@ -374,6 +374,15 @@ pub struct Written {
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_name")]
     pub jpeg: Option<JpegChoice>,
+
+    /// Which devices compress TIFFs by deflate: auto, cpu [default: auto]
+    ///
+    /// A GPU uses NVIDIA's nvCOMP, if it is installed, for pictures of eight strips or tiles and more that repetitions make no
+    /// shorter; they get some percent longer than the CPU's. "auto" has GPUs compress while they have room, so the compressed
+    /// bytes depend on which was free; the samples do not. "cpu" or --deterministic writes the same bytes everywhere.
+    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
+    #[serde(with = "as_name")]
+    pub deflate: Option<DeflateChoice>,
 
     /// How long a GPU may take for one picture before it counts as failed [default: 30s]
     ///

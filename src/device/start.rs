@@ -241,7 +241,7 @@ impl<'scope> Starter<'scope, '_> {
     /// Has the early workers for pixels join before it is known which GPUs there are: where there are many, that takes CUDA a second. Those of a
     /// service wait for it, because they are started again by what it says.
     fn ahead(&self, expected: &[u32], early: &mut EarlyWorkers) -> Result<(), Error> {
-        let slots = Slots { pixels: self.slots_each(expected.len()), codestreams: 0 };
+        let slots = Slots { pixels: self.slots_each(expected.len()), ..Slots::default() };
         let all = expected.iter().map(|&gpu| self.for_pixels(Unit::Gpu(gpu)));
         for args in all.filter(|_| !self.keeps_ready()) {
             if early.has(&args) {
@@ -284,15 +284,18 @@ impl<'scope> Starter<'scope, '_> {
                 self.decoders(number, unit, units)?;
             }
             // A thread that decodes has one codestream decoded at a time, and others of the workers may not be ready yet.
-            let decodes = matches!(unit, Unit::Cpu(_)) || decoders(units.found).codestreams;
-            let codestreams = if decodes { settings.threads } else { 0 };
+            let (is_cpu, does) = (matches!(unit, Unit::Cpu(_)), decoders(units.found));
+            let codestreams = if is_cpu || does.codestreams { settings.threads } else { 0 };
+            // Those that encode have some as well.
+            let streams = if is_cpu || does.streams { 2 * settings.threads } else { 0 };
             let is_kept_ready = self.keeps_ready() && number < pool.wanted().lanes;
             let start = if is_kept_ready { Start::Now } else { Start::Lanes(number) };
-            let slots = Slots { pixels: slots, codestreams };
+            let slots = Slots { pixels: slots, codestreams, streams };
             let args = self.for_pixels(unit);
             let id = match units.early.joined(&args) {
                 Some(id) => {
                     pool.add(id, codestreams, Kind::Codestream);
+                    pool.add(id, streams, Kind::Streams);
                     id
                 }
                 None => {

@@ -16,7 +16,7 @@ use crate::publish::{Pending, PublishError, Publisher, Unpublished};
 use crate::run::pipeline::{Outlet, Taken};
 use crate::source::Job;
 use crate::source::stop::Stop;
-use codec::Cores;
+use codec::Help;
 use equalize::count;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
@@ -183,7 +183,7 @@ impl Outlet for Collector<'_> {
         &self,
         finished: &mut Processed,
         _scratch: &mut Vec<u8>,
-        _cores: &Cores,
+        _help: Help<'_>,
     ) -> Result<Taken<'_>, PictureError> {
         let (mut layout, bins) = (finished.picture.decoded.layout, self.request.bins);
         let levels_of = finished.picture.decoded.levels();

@@ -98,6 +98,7 @@ mod representation;
 mod samples;
 mod slice;
 mod stated;
+mod streams;
 mod target;
 mod tiff;
 mod uncounted;
@@ -132,6 +133,7 @@ pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
 pub use slice::{OrderedBy, Slice, SliceOrder};
+pub use streams::{CodedStreams, Help, StreamCoder, StreamWork, Streams, code_streams};
 pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
 pub use uncounted::Mask;
 use uncounted::Uncounted;
@@ -353,20 +355,21 @@ struct Payload {
 }
 
 /// Encodes the picture in the slot, and writes it to `out` from its current position on. Returns the number of bytes written. The encoder
-/// works in the slot, so its contents are lost. `scratch` is worth reusing. Idle `cores` may help.
+/// works in the slot, so its contents are lost. `scratch` is worth reusing. Idle cores may `help`, or cores and a device for streams.
 ///
 /// # Errors
 /// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the pixels or the metadata do not fit into the format, or
 /// [`CodecError::Encoder`].
-pub fn encode(
+pub fn encode<'h>(
     decoded: &Decoded,
     slot: &mut [u8],
     target: &Target,
     scratch: &mut Vec<u8>,
-    cores: &Cores,
+    help: impl Into<Help<'h>>,
     out: &mut File,
 ) -> Result<u64, CodecError> {
-    let format = target.format_for(decoded.format);
+    let (format, help) = (target.format_for(decoded.format), help.into());
+    let cores = help.cores;
     format.check(&decoded.frame_layout())?;
     guard(
         format,
@@ -380,7 +383,7 @@ pub fn encode(
                 }
                 _ => pnm::encode(decoded, slot, out),
             },
-            Format::Tiff => tiff::encode(decoded, slot, cores, out),
+            Format::Tiff => tiff::encode(decoded, slot, help, out),
             Format::Bmp => bmp::encode(decoded, slot, scratch, out),
             Format::WebP => webp::encode(decoded, slot, scratch, out),
             Format::Gif => gif::encode(decoded, slot, out),

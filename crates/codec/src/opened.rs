@@ -18,7 +18,7 @@ use super::mapped::{self, Purpose};
 use super::pages::Pages;
 use super::uncounted::{self, Mask};
 use super::{
-    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, LevelCount, Limits,
+    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, Help, LevelCount, Limits,
     MemoryNeeds, Payload, Range, Target, WorkspaceNeeds, encoder_bytes, tiff,
 };
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
@@ -180,6 +180,11 @@ impl<'a> Opened<'a> {
         Self { decoder: Some(decoder), ..self }
     }
 
+    /// Returns whether it has so many streams of deflate that a [`StreamCoder`](super::StreamCoder) may inflate them.
+    pub fn may_be_inflated(&self) -> bool {
+        self.source.facts().may_be_inflated()
+    }
+
     /// Returns how its blocks are coded, if it is compressed as JPEG 2000, so that a [`CodestreamDecoder`] may decode it.
     pub fn block_coder(&self) -> Option<BlockCoder> {
         self.source.facts().block_coder()
@@ -206,18 +211,18 @@ impl<'a> Opened<'a> {
 
     /// Decodes into the front of `slot`, which must have at least [`Opened::slot_bytes`] bytes. Its contents are unspecified after an
     /// error. `workspace` is the memory that [`Opened::workspace`] asks for, all zero; if it is shorter, the decoder allocates memory of
-    /// its own. It is dropped as soon as it is not needed any more. Idle `cores` may help.
+    /// its own. It is dropped as soon as it is not needed any more. Idle cores may `help`, or cores and a device for streams.
     ///
     /// # Errors
     /// Mostly [`CodecError::Malformed`], which includes a file that ends too early: half a picture is never returned.
-    pub fn decode(
+    pub fn decode<'h>(
         self,
         slot: &mut [u8],
         workspace: impl AsMut<[u8]>,
-        cores: &Cores,
+        help: impl Into<Help<'h>>,
     ) -> Result<Decoded, CodecError> {
         let needed = self.slot_bytes();
-        self.decode_as(false, &mut slot[..needed], workspace, cores)
+        self.decode_as(false, &mut slot[..needed], workspace, help.into())
     }
 
     /// Like [`Opened::decode`], but for a device that encodes the picture, which must be an [`Opened::compressed`] one: the chroma planes
@@ -227,7 +232,7 @@ impl<'a> Opened<'a> {
     /// As for [`Opened::decode`].
     pub fn decode_planes(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
         let needed = self.planes_bytes() + self.file_bytes as usize;
-        self.decode_as(true, &mut slot[..needed], workspace, &Cores::none())
+        self.decode_as(true, &mut slot[..needed], workspace, (&Cores::none()).into())
     }
 
     fn decode_as(
@@ -235,7 +240,7 @@ impl<'a> Opened<'a> {
         planes: bool,
         slot: &mut [u8],
         workspace: impl AsMut<[u8]>,
-        cores: &Cores,
+        Help { cores, coder }: Help<'_>,
     ) -> Result<Decoded, CodecError> {
         let (format, gray, written) = (self.format, self.gray, self.written);
         let byte_orders = self.byte_orders();
@@ -253,7 +258,7 @@ impl<'a> Opened<'a> {
         };
         let (byte_order, output, leaves, decoder) =
             (byte_orders.from, self.output, self.leaves, self.decoder);
-        let wanted = Wanted { byte_order, written, output, leaves, purpose, cores, decoder };
+        let wanted = Wanted { byte_order, written, output, leaves, purpose, cores, decoder, coder };
         let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
         let (whole, slot) = (slot, 0..stored);
         let payload = guard(

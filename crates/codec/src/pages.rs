@@ -4,11 +4,10 @@
 use std::fs::File;
 
 use super::bands::BandRows;
-use super::cores::Cores;
 use super::foreign::{SPLIT, SPLIT_DICOM};
 use super::guard::guard;
 use super::volumes::{NoVolumes, Volumes};
-use super::{CodecError, Decoded, Format, Target, dicom, pnm, tiff, zarr};
+use super::{CodecError, Decoded, Format, Help, Target, dicom, pnm, tiff, zarr};
 
 /// The pages of a file that has several, in the order in which they are written, or the bands of its only picture, from top to bottom.
 #[derive(Debug)]
@@ -194,26 +193,27 @@ impl PageWriter {
     /// Encodes page `index`, which has been announced and is in the slot, and writes it to `out`, or to `spill` until the pages before it are
     /// written. Both are files of this writer alone, empty at first; of an
     /// image that is a folder, `out` is an empty folder. Returns the bytes of the file once all pages are in it. The encoder works
-    /// in the slot, so its contents are lost. Idle `cores` may help.
+    /// in the slot, so its contents are lost. Idle cores may `help`, or cores and a device for streams.
     ///
     /// # Errors
     /// As for [`encode`](super::encode).
-    pub fn write(
+    pub fn write<'h>(
         &self,
         index: usize,
         decoded: &Decoded,
         slot: &mut [u8],
         target: &Target,
-        cores: &Cores,
+        help: impl Into<Help<'h>>,
         (out, spill): (&File, &File),
     ) -> Result<Option<u64>, CodecError> {
-        let format = target.format_for(decoded.format);
+        let (format, help) = (target.format_for(decoded.format), help.into());
+        let cores = help.cores;
         format.check(&decoded.layout)?;
         guard(
             format,
             |reason| CodecError::encoder(format, reason),
             || match &self.writer {
-                Writer::Tiff(writer) => writer.write(index, decoded, slot, cores, out, spill),
+                Writer::Tiff(writer) => writer.write(index, decoded, slot, help, out, spill),
                 Writer::Pnm(writer) => writer.write(index, decoded, slot, out),
                 Writer::Dicom(writer) => writer.write(index, decoded, slot, target, cores, out),
                 Writer::Zarr(writer) => writer.write(index, decoded, slot, cores, (out, spill)),

@@ -31,13 +31,16 @@ mod arrangement;
 mod bands;
 mod channels;
 mod colours;
+mod compress;
 mod deflate;
+mod deflated;
 mod dimensions;
 mod directories;
 mod fax;
 mod gdal;
 mod header;
 mod imagej;
+mod inflated;
 mod jpeg;
 mod lzw;
 mod method;
@@ -47,6 +50,7 @@ mod overviews;
 mod pages;
 mod parts;
 mod predictor;
+mod press;
 mod pyramid;
 mod refused;
 mod samples;
@@ -159,6 +163,8 @@ pub(super) struct Source<'a> {
     directory: ifd::Directory,
     /// The offset of the first strip or tile.
     start: u64,
+    /// Whether a device may inflate its strips or tiles.
+    may_be_inflated: bool,
     /// Bytes of heap that reading takes.
     tool_bytes: u64,
     /// The smaller versions that may be made again.
@@ -245,11 +251,24 @@ impl<'a> Source<'a> {
         }
         let spread = place.as_ref().and_then(Place::spread);
         let parts = Parts::new(&file, &header, &directory)?;
-        let start = parts.start();
+        let (start, may_be_inflated) = (parts.start(), parts.may_be_inflated());
         let row = header.row_bytes(header.layout.width);
         let tool_bytes =
             if header.kind.is_some() { mapped::heap_bytes(&parts, row) } else { parts.tool_bytes() };
-        Ok(Self { file, header, directory, start, tool_bytes, pyramid, company, stack, bands, spread })
+        drop(parts);
+        Ok(Self {
+            file,
+            header,
+            directory,
+            start,
+            may_be_inflated,
+            tool_bytes,
+            pyramid,
+            company,
+            stack,
+            bands,
+            spread,
+        })
     }
 
     /// Decodes samples that are levels. Returns the channels that are neither colour nor alpha if they are to be kept.
@@ -311,9 +330,9 @@ impl<'a> Source<'a> {
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let &Wanted { written, output: to, leaves, purpose, cores, .. } = wanted;
+        let &Wanted { written, output: to, leaves, purpose, cores, coder, .. } = wanted;
         let header = &self.header;
-        let parts = Parts::new(&self.file, header, &self.directory)?;
+        let parts = Parts::new(&self.file, header, &self.directory)?.inflated_by(coder);
         let was_sparse = parts.is_sparse();
         let others = header.others;
         let mut keeps_other = others > 0 && to == Format::Tiff;
@@ -327,6 +346,8 @@ impl Decode for Source<'_> {
             }
             None => (header.layout, self.decode_levels(&parts, slot, keeps_other, cores)?, None),
         };
+        // What a device inflated gives its memory back.
+        drop(parts);
         let change = Change {
             samples: (header.samples, written.pixel.channels() + if keeps_other { others } else { 0 }),
             planes: header.planar,

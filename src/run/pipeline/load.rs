@@ -8,7 +8,7 @@ use std::mem;
 use super::masks::{Covered, mask_of};
 use super::{Purpose, Run};
 use crate::config::{PictureSettings, Settings};
-use crate::device::codestreams::DeviceDecoder;
+use crate::device::offload::DeviceCoder;
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
@@ -23,7 +23,7 @@ use crate::slot::schedule::{Attempts, Request};
 use crate::slot::{Held, ParkedId, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened, Pages};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Help, Limits, Opened, Pages};
 use equalize::{Method, Operation};
 use lanes::Order;
 use needs::EmptySlots;
@@ -385,8 +385,8 @@ impl Loader<'_> {
         work: &QueuedJob,
     ) -> Result<Filled, PictureError> {
         let (machine, attempts, input) = (self.run.machine, &work.attempts, &work.job.input);
-        let decoder = DeviceDecoder { machine, attempts, input };
-        let opened = opened.with_decoder(&decoder);
+        let coder = DeviceCoder::new(machine, attempts, input);
+        let opened = opened.with_decoder(&coder);
         // The CPU's lanes would convert byte orders no faster than the codecs do, and this process does not convert any.
         let is_for_worker = !slots.whole.memory().is_private() && self.order != Order::Nothing;
         let opened = if is_for_worker { opened.keep_byte_orders() } else { opened };
@@ -395,7 +395,7 @@ impl Loader<'_> {
         let slot = slots.whole.bytes_mut();
         let decoded = match content {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
-            _ => opened.decode(slot, workspace, &self.run.machine.cores)?,
+            _ => opened.decode(slot, workspace, Help { cores: &machine.cores, coder: Some(&coder) })?,
         };
         self.give(slots.whole.bytes_mut(), &decoded)?;
         let scratch = self.scratch_bytes(&decoded.layout);

@@ -67,6 +67,10 @@ impl Describe for Source<'_> {
         self.header.no_data.filter(|_| self.header.kind.is_none())
     }
 
+    fn may_be_inflated(&self) -> bool {
+        self.may_be_inflated
+    }
+
     fn is_inverted(&self) -> bool {
         self.header.colours == Colours::WhiteIsZero
     }

@@ -24,7 +24,7 @@ use super::strips::{Put, STRIP};
 use super::write::{Interleaved, Samples};
 use super::written::Written;
 use crate::bands::BandRows;
-use crate::cores::Cores;
+use crate::streams::Help;
 
 /// Writes the pages of a file.
 #[derive(Debug)]
@@ -133,24 +133,24 @@ impl Writer {
         index: usize,
         decoded: &Decoded,
         slot: &mut [u8],
-        cores: &Cores,
+        help: Help<'_>,
         out: &File,
         spill: &File,
     ) -> Result<Option<u64>, CodecError> {
         let samples = Samples::new(decoded, slot);
         let interleaved = self.channels.stride();
         if interleaved == 1 {
-            return self.write_page(index, decoded, &samples, cores, (out, spill));
+            return self.write_page(index, decoded, &samples, help, (out, spill));
         }
         let start = self.lock().take_of_spill(samples.all_bytes());
         let mut at = start;
-        samples.write_plain(cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
+        samples.write_plain(help.cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
         let (page, channel) = (index / interleaved, index % interleaved);
         let Some(starts) = self.lock().add_channel(page, (channel, start), interleaved) else {
             return Ok(None);
         };
         let whole = samples.interleaved(Interleaved { spill, starts: &starts });
-        self.write_page(page, decoded, &whole, cores, (out, spill))
+        self.write_page(page, decoded, &whole, help, (out, spill))
     }
 
     /// Writes a page to its place, or to the spill if that is not known yet.
@@ -159,12 +159,12 @@ impl Writer {
         index: usize,
         decoded: &Decoded,
         samples: &Samples<'_>,
-        cores: &Cores,
+        help: Help<'_>,
         (out, spill): (&File, &File),
     ) -> Result<Option<u64>, CodecError> {
         let pyramid = samples.pyramid();
         if let Some(of_bands) = &self.of_bands.as_ref().filter(|_| !pyramid.overviews.is_empty()) {
-            of_bands.add(index, pyramid, samples, cores, (spill, &mut |bytes| self.put(spill, bytes)))?;
+            of_bands.add(index, pyramid, samples, help, (spill, &mut |bytes| self.put(spill, bytes)))?;
         }
         let place = {
             let state = self.lock();
@@ -173,9 +173,9 @@ impl Writer {
         };
         let written = match place {
             Some(mut at) => {
-                self.write_whole(decoded, samples, cores, &mut |bytes| write_at(out, bytes, &mut at))
+                self.write_whole(decoded, samples, help, &mut |bytes| write_at(out, bytes, &mut at))
             }
-            None => self.write_whole(decoded, samples, cores, &mut |bytes| self.put(spill, bytes)),
+            None => self.write_whole(decoded, samples, help, &mut |bytes| self.put(spill, bytes)),
         }?;
         let mut state = self.lock();
         state.add(index, Page { written, is_spilled: place.is_none() });
@@ -188,15 +188,15 @@ impl Writer {
         &self,
         decoded: &Decoded,
         samples: &Samples<'_>,
-        cores: &Cores,
+        help: Help<'_>,
         put: &mut Put<'_>,
     ) -> Result<Written, CodecError> {
-        let strips = samples.write(cores, put)?;
+        let strips = samples.write(help, put)?;
         let written = samples.written(decoded, strips);
         if self.of_bands.is_some() {
             return Ok(written);
         }
-        let overviews = overviews::make(samples.pyramid(), samples, cores, put)?;
+        let overviews = overviews::make(samples.pyramid(), samples, help, put)?;
         Ok(written.with_overviews(overviews))
     }
 

@@ -69,6 +69,8 @@ impl Loader<'_> {
             (starts::least_time_of_jpeg(&layout), Decodable::Jpeg)
         } else if let Some(coder) = opened.block_coder() {
             (starts::least_time_of_codestream(&layout, coder), Decodable::Codestream)
+        } else if opened.may_be_inflated() {
+            (starts::least_time_of_streams(&layout), Decodable::Streams)
         } else {
             let formats = [format, self.settings.target.format.unwrap_or(format)];
             (starts::least_time(formats, &layout, operation.method), Decodable::Nothing)
