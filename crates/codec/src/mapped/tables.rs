@@ -125,8 +125,14 @@ mod tests {
         samples: &[u8],
         height: usize,
     ) -> (Mapped, Vec<u8>, Vec<u8>) {
-        let purpose =
-            Purpose { range, gray: false, restores: true, levels: LevelCount::Full, reduces: false };
+        let purpose = Purpose {
+            range,
+            gray: false,
+            restores: true,
+            levels: LevelCount::Full,
+            reduces: false,
+            of_all: None,
+        };
         let size = (WIDTH as u32, height as u32);
         let mut slot = vec![0; 4 * WIDTH * height];
         let decoded = mapped::decode(&Samples(samples), form, size, purpose, &mut slot, &Cores::none());
