@@ -98,7 +98,7 @@ mod tests {
             let text = format!("# mine\n{key} = {}\n", defaults[&key]);
             let is_allowed = key == "preset"
                 || keys::of(Role::Output).any(|of_outputs| of_outputs.name == key)
-                    && !["reference", "lut", "mask", "jpeg"].contains(&key.as_str());
+                    && !["reference", "lut", "mask", "jpeg", "deflate"].contains(&key.as_str());
             let expected = format!(
                 "in/histeqd.toml:2: `{key}` cannot be set by a folder, only by the configuration file or --{key}"
             );

@@ -35,11 +35,11 @@ fn an_output_tells_its_settings() {
            settings: all are the defaults\n  \
            left at their defaults: method global, strength 1, color luma, format keep, depth keep\n\
          twice/a.pgm: made by histeqd, and as it was made\n  \
-           settings: --method clahe --strength 0.5 --jpeg cpu\n  \
+           settings: --method clahe --strength 0.5 --jpeg cpu --deflate cpu\n  \
            left at their defaults: clip-limit auto, tiles 8x8, color luma, format keep, depth keep\n",
     );
     let told = explained(&place, "twice/a.pgm");
-    let set = serde_json::json!({ "method": "clahe", "strength": "0.5", "jpeg": "cpu" });
+    let set = serde_json::json!({ "method": "clahe", "strength": "0.5", "jpeg": "cpu", "deflate": "cpu" });
     assert_eq!((&told["settings"], &told["settings_from"]), (&set, &"output".into()));
     assert_eq!((&told["unchanged"], &told["input"]), (&true.into(), &serde_json::Value::Null));
 

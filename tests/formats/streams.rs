@@ -52,6 +52,11 @@ impl StreamCoder for Other {
         match (self.fault, streams.work) {
             (Fault::LeavesOne, _) => lengths[3] = 0,
             (Fault::ChangesOne, StreamWork::Inflate) => memory[streams.start() + 3 * streams.stride()] ^= 1,
+            // The one that is looked at.
+            (Fault::ChangesOne, StreamWork::Deflate) => {
+                let places = streams.places_within(&lengths, memory.len()).unwrap();
+                memory[places[places.len() / 2].start + 50] ^= 1;
+            }
             _ => {}
         }
         streams.set_lengths(&mut memory, &lengths);

@@ -113,6 +113,11 @@ impl Streams {
     }
 }
 
+/// Returns where a stream lies together with zlib's header and checksum.
+pub(crate) fn with_zlib(place: &Range<usize>) -> Range<usize> {
+    place.start - ZLIB_HEADER..place.end + ZLIB_TRAILER
+}
+
 /// Returns where the next stream may begin, aligned.
 fn end_of(place: &Range<usize>) -> usize {
     (place.end + ZLIB_TRAILER).next_multiple_of(ALIGNMENT)
@@ -155,8 +160,8 @@ pub fn code_streams(streams: &Streams, memory: &mut [u8]) {
             // Room for another byte: a stream that fills all of it has too many.
             let mut data = vec![0; streams.most as usize + 1];
             for (number, (length, place)) in lengths.iter_mut().zip(places).enumerate() {
-                let stream = &given[place.start - ZLIB_HEADER..place.end + ZLIB_TRAILER];
-                let filled = inflate(stream, &mut data).filter(|&filled| filled < data.len());
+                let filled =
+                    inflate(&given[with_zlib(&place)], &mut data).filter(|&filled| filled < data.len());
                 *length = filled.unwrap_or(0) as u32;
                 memory[streams.data(number, *length)].copy_from_slice(&data[..*length as usize]);
             }
@@ -176,7 +181,7 @@ pub fn code_streams(streams: &Streams, memory: &mut [u8]) {
 }
 
 /// Decompresses a zlib stream; returns the bytes of its data, unless it is damaged or has more than there is room for.
-fn inflate(mut stream: &[u8], into: &mut [u8]) -> Option<usize> {
+pub(crate) fn inflate(mut stream: &[u8], into: &mut [u8]) -> Option<usize> {
     let (mut decompressor, mut filled) = (Decompressor::new(), 0);
     while !decompressor.is_done() {
         let (read, written) = decompressor.read(stream, into, filled, true).ok()?;
@@ -216,7 +221,7 @@ mod tests {
         streams.set_lengths(&mut memory, &lengths);
         for (place, stream) in streams.places_within(&lengths, memory.len()).unwrap().iter().zip(&zlib) {
             assert!(place.start.is_multiple_of(ALIGNMENT));
-            memory[place.start - ZLIB_HEADER..place.end + ZLIB_TRAILER].copy_from_slice(stream);
+            memory[with_zlib(place)].copy_from_slice(stream);
         }
         code_streams(&streams, &mut memory);
         for (number, (length, piece)) in streams.lengths(&memory).into_iter().zip(&pieces).enumerate() {

@@ -8,7 +8,7 @@ use super::strips::{Put, Raster, Strip, Strips};
 use crate::CodecError;
 use crate::deflate::literal_bytes;
 use crate::output::Output;
-use crate::streams::{CodedStreams, Help, Streams, ZLIB_HEADER, ZLIB_TRAILER};
+use crate::streams::{CodedStreams, Help, Streams, ZLIB_HEADER, ZLIB_TRAILER, inflate, with_zlib};
 
 /// The longest strip or tile that a device deflates.
 const LONGEST: usize = 16 << 20;
@@ -18,7 +18,7 @@ const TRIED: usize = 2;
 const SAMPLE: usize = 64 << 10;
 
 /// A strip that a device makes shorter than this part is nearly flat, and much shorter with matches, which are then quick to find.
-const FLAT: u32 = 5;
+const FLAT: usize = 5;
 
 /// Has a device deflate strips, and writes them with `put`. Returns where they are; nothing if the CPU has to do it.
 ///
@@ -39,17 +39,22 @@ pub(super) fn write(
     let (Some(places), false) = (streams.places_within(&lengths, memory.len()), lengths.contains(&0)) else {
         return Ok(None);
     };
+    for (place, checksum) in places.iter().zip(checksums) {
+        memory[place.start - ZLIB_HEADER..place.start].copy_from_slice(&HEADER);
+        memory[place.end..place.end + ZLIB_TRAILER].copy_from_slice(&checksum.to_be_bytes());
+    }
+    // A device that makes wrong streams is not likely to make a right one among them.
+    let mut data = vec![0; most + 1];
+    if inflate(&memory[with_zlib(&places[places.len() / 2])], &mut data).is_none() {
+        return Ok(None);
+    }
     let (mut strips, mut press) = (Strips::none(raster), Press::new(raster, Compression::Deflate));
-    for ((place, piece), checksum) in places.into_iter().zip(pieces).zip(checksums) {
-        let bytes = if place.len() * (FLAT as usize) < most {
+    for (place, piece) in places.iter().zip(pieces) {
+        let bytes = if place.len() * FLAT < most {
             press.press(*piece)?;
             press.written()
         } else {
-            let stream = &mut memory[place.start - ZLIB_HEADER..place.end + ZLIB_TRAILER];
-            stream[..ZLIB_HEADER].copy_from_slice(&HEADER);
-            let end = stream.len() - ZLIB_TRAILER;
-            stream[end..].copy_from_slice(&checksum.to_be_bytes());
-            stream
+            &memory[with_zlib(place)]
         };
         strips.add(put(bytes)?, bytes.len() as u64);
     }

@@ -1,7 +1,7 @@
 //! Strips and tiles that a device inflates, all of a picture at once, before their samples are put where they belong.
 
 use super::deflate::adler32;
-use crate::streams::{CodedStreams, StreamCoder, Streams, ZLIB_HEADER, ZLIB_TRAILER};
+use crate::streams::{CodedStreams, StreamCoder, Streams, ZLIB_HEADER, ZLIB_TRAILER, with_zlib};
 
 /// A device inflates each stream slowly, but hundreds at once: fewer than this are done sooner by a core.
 pub(super) const FEWEST: usize = 8;
@@ -44,7 +44,7 @@ impl<'a> Inflated<'a> {
             streams.set_lengths(memory, &lengths);
             checksums.clear();
             streams.places(&lengths).enumerate().all(|(number, place)| {
-                let stream = &mut memory[place.start - ZLIB_HEADER..place.end + ZLIB_TRAILER];
+                let stream = &mut memory[with_zlib(&place)];
                 let is_read = read(number, stream) && is_zlib(stream);
                 checksums.extend(stream.last_chunk().map(|sum| u32::from_be_bytes(*sum)));
                 is_read
