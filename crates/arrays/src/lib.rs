@@ -9,11 +9,11 @@
 
 mod batch;
 mod clahe;
+mod depth8;
 mod global;
 mod gpu;
 mod kernels;
 mod planes;
-mod resident;
 mod rule;
 mod tables;
 mod tiles;

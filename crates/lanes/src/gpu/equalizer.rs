@@ -44,8 +44,9 @@ impl Plan<'_> {
         self.operation.method == Method::Global && !self.operation.levels.are_fewer(self.layout.depth)
     }
 
-    fn what(&self) -> (Kind, Depth) {
-        (self.kind, self.layout.depth)
+    /// Returns whether each block makes the LUTs, of counts that are zero already.
+    fn is_left_to_blocks(&self) -> bool {
+        self.is_left_to_kernels() && self.layout.depth == Depth::Eight
     }
 }
 
@@ -87,7 +88,8 @@ impl<'e> Equalizer<'e> {
         if let Some(what) = without_kernel(layout, operation) {
             return Err(LaneError::Decline(format!("{what} has no kernel")));
         }
-        let kind = Kind::new(layout.pixel, operation.is_per_channel());
+        let (pixel, depth, per_channel) = (layout.pixel, layout.depth, operation.is_per_channel());
+        let kind = Kind { pixel, depth, per_channel };
         let clahe = match operation.method {
             Method::Global | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
@@ -129,13 +131,11 @@ impl<'e> Equalizer<'e> {
     /// # Safety
     /// Only this stream may use the tables until it is done.
     pub(super) unsafe fn begin(&self, stream: &Stream, plan: &Plan<'_>) -> Result<()> {
-        if plan.is_left_to_kernels() && plan.layout.depth == Depth::Eight {
+        if plan.is_left_to_blocks() {
             return Ok(());
         }
         // SAFETY: guaranteed by the caller.
-        unsafe {
-            self.engine.kernels.clear(stream, plan.kind.planes() as usize, plan.layout.depth, &self.tables)
-        }
+        unsafe { self.engine.kernels.clear(stream, plan.kind.planes(), plan.layout.depth, &self.tables) }
     }
 
     /// Counts a span of the picture. After the `last` one its pixels can go through [`Equalizer::apply`].
@@ -149,14 +149,20 @@ impl<'e> Equalizer<'e> {
         span: Span,
         last: bool,
     ) -> Result<()> {
-        let (kernels, strength) = (&self.engine.kernels, plan.operation.strength);
+        let (kernels, tables) = (&self.engine.kernels, &self.tables);
         // SAFETY: guaranteed by the caller.
         unsafe {
-            if plan.is_left_to_kernels() {
-                return kernels.count_for_luts(stream, plan.what(), span, &self.tables, last, strength);
+            if plan.is_left_to_blocks() {
+                return kernels.count(stream, plan.kind, span, tables.counts8());
             }
-            kernels.count(stream, plan.what(), span, self.tables.counts(0, plan.layout.depth))?;
-            if last { self.make_luts(stream, plan) } else { Ok(()) }
+            kernels.count(stream, plan.kind, span, tables.counts(0, plan.layout.depth))?;
+            match last {
+                false => Ok(()),
+                true if plan.is_left_to_kernels() => {
+                    kernels.make_luts(stream, plan.kind, tables, plan.operation.strength)
+                }
+                true => self.make_luts(stream, plan),
+            }
         }
     }
 
@@ -166,7 +172,7 @@ impl<'e> Equalizer<'e> {
     /// As [`Equalizer::count`].
     unsafe fn make_luts(&mut self, stream: &Stream, plan: &Plan<'_>) -> Result<()> {
         let depth = plan.layout.depth;
-        let mut counted = vec![0_u32; plan.kind.planes() as usize * depth.levels()];
+        let mut counted = vec![0_u32; plan.kind.planes() * depth.levels()];
         // SAFETY: the counts are waited for; the rest is guaranteed by the caller.
         unsafe { stream.download(self.tables.counts(0, depth), bytemuck::cast_slice_mut(&mut counted))? };
         self.counted.record(stream)?;
@@ -188,16 +194,16 @@ impl<'e> Equalizer<'e> {
         let (kernels, strength) = (&self.engine.kernels, plan.operation.strength);
         // SAFETY: guaranteed by the caller.
         unsafe {
-            match plan.is_left_to_kernels() {
-                true => kernels.apply(stream, plan.what(), span, &self.tables, strength),
-                false => kernels.map(stream, plan.what(), span, &self.tables),
+            match plan.is_left_to_blocks() {
+                true => kernels.apply8(stream, plan.kind, span, &self.tables, strength),
+                false => kernels.map(stream, plan.kind, span, &self.tables),
             }
         }
     }
 
     /// Moves on to the tables for the next picture, once all of this one has been enqueued.
     pub(super) fn end(&mut self, plan: &Plan<'_>) {
-        if plan.is_left_to_kernels() && plan.layout.depth == Depth::Eight {
+        if plan.is_left_to_blocks() {
             self.tables = self.tables.next();
         }
     }

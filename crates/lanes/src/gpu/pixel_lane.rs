@@ -14,7 +14,7 @@ use crate::cpu::CpuLane;
 use crate::lane::{EngineError, Lane, LaneError, Recoded};
 use codec::{CHROMA_PADDING, CompressedJpeg};
 use equalize::count::planes;
-use equalize::{ByteOrder, ByteOrders, Layout, Method, Operation, colour};
+use equalize::{ByteOrder, ByteOrders, Layout, Method, Operation, Pixel, colour};
 
 /// The largest picture that is moved as a whole, in bytes.
 const WHOLE: u64 = 32 << 20;
@@ -195,20 +195,21 @@ impl<'e> GpuLane<'e> {
         let room = if in_chunks { self.ring_bytes() } else { layout.bytes() };
         let at = grow(&mut self.picture, room)?;
         let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
-        let what = (Kind::new(layout.pixel, operation.is_per_channel()), layout.depth);
+        let Layout { pixel, depth, .. } = *layout;
+        let kind = Kind { pixel, depth, per_channel: operation.is_per_channel() };
         // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used again; the events order the streams.
         unsafe {
             self.work.upload(luts, tables.luts)?;
             if !in_chunks {
                 self.work.upload(pixels, at)?;
                 let span = Span { at, pixels: layout.pixels(), byte_orders };
-                kernels.map(&self.work, what, span, &tables)?;
+                kernels.map(&self.work, kind, span, &tables)?;
                 self.work.download(at, pixels)?;
                 return Ok(self.done.record(&self.work)?);
             }
             for (i, chunk) in Chunk::all(layout, Some(room)).iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
-                kernels.map(&self.work, what, chunk.span(at, byte_orders), &tables)?;
+                kernels.map(&self.work, kind, chunk.span(at, byte_orders), &tables)?;
                 self.take(&mut pixels[chunk.bytes(layout)], chunk, at)?;
             }
         }
@@ -266,7 +267,8 @@ impl<'e> GpuLane<'e> {
         let chunks = Chunk::all(layout, Some(room));
         let samples = chunks[0].pixels * layout.depth.bytes() as u64;
         let plane = if layout.pixel.has_alpha() { self.equalizer.plane(samples)? } else { 0 };
-        let (tables, kernels, depth) = (self.equalizer.tables(), &self.engine.kernels, layout.depth);
+        let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
+        let Layout { pixel, depth, .. } = *layout;
         // SAFETY: `count` waits for `done` before the pixels, the counts or the buffers are used again; the events order the
         // streams.
         unsafe {
@@ -279,17 +281,18 @@ impl<'e> GpuLane<'e> {
                     match counted {
                         // The first channel stands for all colours, which are counted together.
                         colour::Plane::Channel(0) => {
-                            kernels.count(&self.work, (Kind::new(layout.pixel, true), depth), span, to)?;
+                            kernels.count(&self.work, Kind { pixel, depth, per_channel: true }, span, to)?;
                         }
                         colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
                             kernels.extract(&self.work, layout, span, (plane, channel as u32))?;
                             let alpha = Span { at: plane, byte_orders: ByteOrders::NATIVE, ..span };
-                            kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
+                            let gray = Kind { pixel: Pixel::Gray, depth, per_channel: false };
+                            kernels.count(&self.work, gray, alpha, to)?;
                         }
                         colour::Plane::Channel(_) => {}
                         colour::Plane::Lightness => unreachable!("it is not among what is counted"),
                         colour::Plane::Luma => {
-                            kernels.count(&self.work, (Kind::new(layout.pixel, false), depth), span, to)?;
+                            kernels.count(&self.work, Kind { pixel, depth, per_channel: false }, span, to)?;
                         }
                     }
                 }
