@@ -60,11 +60,14 @@ def by_dask(source, target):
 
 
 def measured(command):
+    """Seconds, seconds of processors, and the peak of memory in MiB."""
     began = time.monotonic()
     done = subprocess.run(["/usr/bin/time", "-v", *command], capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
-    return time.monotonic() - began, int(re.search(r"Maximum resident set size \(kbytes\): (\d+)", done.stderr)[1]) / 1024
+    said = lambda what: float(re.search(rf"{re.escape(what)}: ([\d.]+)", done.stderr)[1])
+    processors = said("User time (seconds)") + said("System time (seconds)")
+    return time.monotonic() - began, processors, said("Maximum resident set size (kbytes)") / 1024
 
 
 def main():
@@ -92,11 +95,14 @@ def main():
         for name, command in ways.items():
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir(parents=True)
+            load = os.getloadavg()[0]
             found[name].append(measured(command))
+            print(f"{name:8} {found[name][-1][0]:7.1f} s, load before it {load:.1f}", file=sys.stderr, flush=True)
     pixels = asked.planes * asked.side**2 / 1e6
     for name, runs in found.items():
-        seconds, peak = sorted(run[0] for run in runs)[len(runs) // 2], max(run[1] for run in runs)
-        print(f"{name:8} {seconds:7.1f} s {pixels / seconds:7.0f} MP/s   peak {peak:6.0f} MiB")
+        seconds, processors = (sorted(run[n] for run in runs)[len(runs) // 2] for n in (0, 1))
+        peak = max(run[2] for run in runs)
+        print(f"{name:8} {seconds:7.1f} s {processors:7.1f} s of processors {pixels / seconds:7.0f} MP/s   peak {peak:6.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ pub const GLOBAL8: Module = module!("global8");
 pub const GLOBAL16: Module = module!("global16");
 /// Planes of interleaved pixels, taken out and put back.
 pub const PLANES: Module = module!("planes");
+/// A new brightness of colours that keep their hue, or of those in L\*a\*b\*.
+pub const COLOURS: Module = module!("colours");
 /// CLAHE of 8-bit planes.
 pub const CLAHE8: Module = module!("clahe8");
 /// CLAHE of 16-bit planes.
@@ -101,10 +103,11 @@ mod tests {
 
     use super::*;
 
-    const COMPILED: [(&str, Module); 6] = [
+    const COMPILED: [(&str, Module); 7] = [
         ("global8", GLOBAL8),
         ("global16", GLOBAL16),
         ("planes", PLANES),
+        ("colours", COLOURS),
         ("clahe8", CLAHE8),
         ("clahe16", CLAHE16),
         ("jpeg_scan", JPEG_SCAN),

@@ -27,7 +27,9 @@ pub use self::bench::BenchCommand;
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
 pub use self::ledger::{ExplainCommand, PauseCommand, RetryCommand, StatusCommand};
-use crate::config::{JpegChoice, Report, Request, RunKind, Settings, Style, Written, refuse_url};
+use crate::config::{
+    DeflateChoice, JpegChoice, Report, Request, RunKind, Settings, Style, Written, refuse_url,
+};
 use crate::error::Error;
 use crate::fs::paths::Shown;
 use crate::report;
@@ -48,7 +50,7 @@ const ABOUT: &str =
 
 const LONG_ABOUT: &str = "\
 Enhances the contrast of whole folders of pictures by histogram equalization, on
-CPUs and GPUs, which all write the same bytes (JPEGs only with --deterministic).
+CPUs and GPUs, which all write the same bytes (JPEGs and TIFFs compressed by deflate only with --deterministic).
 
 Inputs are never modified. The tree below an input folder is mirrored below the
 output folder; a file that is given by name goes directly into it, or becomes the
@@ -125,7 +127,8 @@ Configuration:
   $XDG_CONFIG_HOME/histeqd/config.toml (by default ~/.config/histeqd/config.toml) if it
   exists; no other place is searched. Its keys are the long flags under Picture,
   Output, Selection, Resources and Watching, without the dashes, except
-  --split-channels, which is only a flag, and --deterministic, which is jpeg = \"cpu\".
+  --split-channels, which is only a flag, and --deterministic, which is jpeg = \"cpu\" and
+  deflate = \"cpu\".
   --print-config prints all of them with the values that would be used.
 
 Units:
@@ -211,10 +214,10 @@ pub struct Cli {
     #[command(flatten)]
     written: Written,
 
-    /// Write the same bytes on every machine: decode and encode JPEGs on the CPU
+    /// Write the same bytes on every machine: code JPEGs and compress TIFFs on the CPU
     ///
-    /// The same as --jpeg cpu. Everything else is byte-identical on every device anyway.
-    #[arg(long, help_heading = "Resources", conflicts_with = "jpeg")]
+    /// The same as --jpeg cpu --deflate cpu. Everything else is byte-identical on every device anyway.
+    #[arg(long, help_heading = "Resources", conflicts_with_all = ["jpeg", "deflate"])]
     deterministic: bool,
 
     /// Send the channels of a colour picture to different devices
@@ -371,6 +374,7 @@ impl Cli {
         flags.format = output.format.or(flags.format);
         if self.deterministic {
             flags.jpeg = Some(JpegChoice::Cpu);
+            flags.deflate = Some(DeflateChoice::Cpu);
         }
         let written = flags.clone().over(file.clone());
         let folders = have_settings(&self.inputs, &written);

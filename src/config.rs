@@ -37,9 +37,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use choice::{
-    ClipLimit, Color, DepthChoice, Durability, FormatName, FramesChoice, Grid, InputFile, JpegChoice,
-    LinksChoice, MethodName, OverviewsChoice, Percent, Permissions, PngLevelName, Preset, TileSize, Times,
-    TogetherChoice,
+    ClipLimit, Color, DeflateChoice, DepthChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
+    JpegChoice, LinksChoice, MethodName, OverviewsChoice, Percent, Permissions, PngLevelName, Preset,
+    TileSize, Times, TogetherChoice,
 };
 pub use devices::{DeviceChoice, DeviceName};
 pub use effects::RunKind;
@@ -96,6 +96,8 @@ pub struct Settings {
     pub devices: DeviceChoice,
     /// Whether the CPU, GPUs or both decode and encode JPEGs.
     pub jpeg: JpegChoice,
+    /// Whether the CPU or GPUs compress by deflate.
+    pub deflate: DeflateChoice,
     /// Whether the channels of a picture go to different devices.
     pub split_channels: bool,
     /// How long a device may take for one picture.
@@ -319,6 +321,7 @@ impl Settings {
             storage: Storage::new(for_objects),
             devices: key(written.devices),
             jpeg: key(written.jpeg),
+            deflate: key(written.deflate),
             device_timeout: key(written.device_timeout).0,
             gpu_idle: Option::from(key(written.gpu_idle)).map(|Wait(time)| time),
             existing: if key(written.overwrite) || request.resume || request.naming.is_single() {

@@ -4,13 +4,13 @@
 
 pub(crate) mod backoff;
 mod choose;
-pub mod codestreams;
 mod context;
 pub mod cpu;
 mod devices;
 mod early;
 pub mod find;
 pub mod machine;
+pub mod offload;
 mod outlook;
 mod required;
 mod start;
@@ -20,7 +20,7 @@ pub mod worker;
 
 use std::sync::Arc;
 
-use crate::device::task::{CodestreamTask, Task};
+use crate::device::task::{OffloadTask, Task};
 use crate::slot::device_state::DeviceState;
 pub use context::Context;
 pub use devices::Devices;
@@ -40,8 +40,8 @@ pub trait Device: Send + Sync {
     /// Takes a task whose slot belongs to this device. Does not wait for the picture; may wait for room in a worker's socket.
     fn submit(&self, task: Task);
 
-    /// Takes a codestream whose slot belongs to this device, to decode it for whoever waits.
-    fn decode(&self, task: CodestreamTask);
+    /// Takes what a thread waits for, whose slot belongs to this device.
+    fn offload(&self, task: OffloadTask);
 
     /// Lets the device's threads and processes end, because no more tasks will come.
     fn close(&self);

@@ -7,6 +7,7 @@ pub(crate) mod lasting;
 pub mod pipeline;
 pub(crate) mod resume;
 pub mod together;
+mod volumes;
 
 use crate::config::{Naming, Settings};
 use crate::device::machine::Machine;

@@ -5,7 +5,6 @@
 //! CPU's slots are private memory. Both get huge pages where the system has some.
 
 mod budget;
-mod codestream;
 mod compressed;
 pub mod device_state;
 mod heaps;
@@ -13,6 +12,7 @@ mod held;
 mod members;
 mod memory;
 pub mod occupancy;
+mod offload;
 mod parked;
 pub mod rates;
 pub mod schedule;
@@ -60,11 +60,13 @@ pub enum Kind {
     Compressed,
     /// Codestreams that a device decodes for the CPU, and their samples.
     Codestream,
+    /// Streams that a device inflates or deflates for the CPU, and their data.
+    Streams,
 }
 
 impl Kind {
     /// How many there are.
-    const NUMBER: usize = 4;
+    const NUMBER: usize = 5;
 }
 
 /// A slot as the pool keeps it.
@@ -470,6 +472,7 @@ impl PoolState {
             decodes: member.slots[Kind::Compressed as usize] > 0,
             decodes_codestreams: member.slots[Kind::Codestream as usize] > 0,
             free_codestream: 0,
+            free_streams: 0,
             free_compressed: 0,
             fresh_compressed: 0,
             filling: member.filling,
@@ -483,6 +486,7 @@ impl PoolState {
                 (Kind::Compressed, Some(_)) => device.free_compressed += 1,
                 (Kind::Compressed, None) => device.fresh_compressed += 1,
                 (Kind::Codestream, _) => device.free_codestream += 1,
+                (Kind::Streams, _) => device.free_streams += 1,
                 (Kind::Pixels | Kind::Small, _) => {}
             }
         }

@@ -5,4 +5,5 @@ mod byte_orders;
 mod codestreams;
 mod gpu;
 mod jpeg;
+mod streams;
 mod workers;

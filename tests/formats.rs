@@ -12,6 +12,7 @@ mod metadata;
 mod pictures;
 mod read_only;
 mod roundtrip;
+mod streams;
 mod tiff;
 mod xmp;
 

@@ -122,7 +122,8 @@ fn compare_given(byte_orders: &[ByteOrders], engine: &dyn Engine, layouts: &[Lay
     let mut random = Random(seed);
     let mut lane = engine.lane().unwrap();
     for layout in layouts {
-        for operation in globally() {
+        let operations = globally().into_iter().chain(recoloured(Method::Global));
+        for operation in operations.filter(|operation| operation.can_equalize(layout)) {
             let order = Order::Apply(operation);
             let bytes = order.slot_bytes(layout) as usize;
             let mut memory = Memory::shared(bytes).unwrap();
@@ -208,6 +209,25 @@ fn weakened(operations: [Operation; 2], thousandths: u16) -> [Operation; 2] {
 fn adaptively(clip_limit: f64, tiles: Tiles) -> [Operation; 2] {
     let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(clip_limit), tiles });
     [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(method) })
+}
+
+/// Returns the operations whose colours follow from a new brightness otherwise than by as much.
+fn recoloured(method: Method) -> [Operation; 2] {
+    [Colour::Hue, Colour::Lab].map(|colour| Operation { colour, ..Operation::new(method) })
+}
+
+/// As [`compare_in`], with those of the operations that a layout can have.
+fn compare_recoloured(
+    byte_orders: &[ByteOrders],
+    engine: &dyn Engine,
+    layouts: &[Layout],
+    operations: &[Operation],
+    seed: u64,
+) {
+    for &operation in operations {
+        let able: Vec<_> = layouts.iter().copied().filter(|layout| operation.can_equalize(layout)).collect();
+        compare_in(byte_orders, engine, &able, &[operation], &[Data::Natural, Data::Random], seed);
+    }
 }
 
 #[test]
@@ -309,7 +329,9 @@ fn operations_leave_nothing_behind_for_the_next() {
     let grid = Tiles::Grid { x: 4, y: 3 };
     let clahe = [adaptively(3.0, grid), automatically(grid), weakened(automatically(grid), 350)];
     let operations = [globally(), weakened(globally(), 750)].into_iter().chain(clahe).flatten();
-    let operations: Vec<_> = operations.chain(by_lut()).collect();
+    let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(3.0), tiles: grid });
+    let with_hue = [Method::Global, Method::Match, clahe].map(|method| recoloured(method)[0]);
+    let operations: Vec<_> = operations.chain(by_lut()).chain(with_hue).collect();
     for _ in 0..150 {
         let (width, height) = (1 + random.below(700) as u32, 1 + random.below(500) as u32);
         let layout = layout(width, height, random.pick(&PIXELS), random.pick(&DEPTHS));
@@ -520,4 +542,53 @@ fn pictures_of_the_other_byte_order_are_counted() {
     let Some(gpu) = gpu() else { return };
     let layouts = of_16_bits(&[(1, 1), (7, 7), (257, 255), (4001, 2777)]);
     compare_counts(gpu.as_ref(), &layouts, ByteOrder::Swapped, 74);
+}
+
+#[test]
+fn colours_keep_their_hue_or_their_a_and_b() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let sizes = [(1, 1), (2, 1), (1, 7), (16, 1), (15, 3), (64, 33), (257, 255), (833, 599)];
+    let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    let stretch = Method::Stretch(Stretch { low: 3_500, high: 20_000 });
+    let clahe = |clip_limit, tiles| Method::Clahe(Clahe { clip_limit, tiles });
+    let (times, grid) = (ClipLimit::Times(2.0), Tiles::Grid { x: 8, y: 8 });
+    let methods = [
+        Method::Global,
+        stretch,
+        Method::Match,
+        clahe(times, grid),
+        clahe(ClipLimit::Auto, grid),
+        clahe(times, Tiles::Pixels(17)),
+    ];
+    for (seed, method) in (180..).zip(methods) {
+        let operations = recoloured(method);
+        compare_recoloured(&[NATIVE], gpu.as_ref(), &layouts, &operations, seed);
+        compare_recoloured(&[NATIVE], gpu.as_ref(), &layouts, &weakened(operations, 600), seed);
+        compare_recoloured(&not_native(), gpu.as_ref(), &of_16_bits(&sizes), &operations, seed);
+    }
+    let fewer = [Method::Global, stretch, clahe(times, grid)];
+    for (seed, number) in (190..).zip([2, 100, 4096]) {
+        let with = |method| Operation { levels: Levels::First(number), ..recoloured(method)[0] };
+        let operations = fewer.map(with);
+        compare_recoloured(&[NATIVE], gpu.as_ref(), &layouts, &operations[..2], seed);
+        compare_recoloured(&[NATIVE], gpu.as_ref(), &of_16_bits(&sizes), &operations, seed);
+    }
+}
+
+#[test]
+fn colours_keep_their_hue_in_chunks_and_in_a_ring() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let large = [
+        layout(5003, 4001, Pixel::Rgb, Depth::Eight),
+        layout(3001, 3003, Pixel::Rgba, Depth::Eight),
+        layout(3001, 3003, Pixel::Rgb, Depth::Sixteen),
+    ];
+    let stretch = Method::Stretch(Stretch { low: 0, high: 20_000 });
+    let operations = [recoloured(Method::Global), recoloured(stretch)].concat();
+    compare_recoloured(&[NATIVE], gpu.as_ref(), &large, &operations, 200);
+    let Some(small) = gpu_with(Some(6_000_000)) else { return };
+    let layouts: Vec<_> = every_layout(4001, 1777).collect();
+    compare_recoloured(&[NATIVE], small.as_ref(), &layouts, &operations, 201);
 }

@@ -1,5 +1,7 @@
 //! Pictures that are large beside all memory: they go through the pipeline in bands of rows, and come out as they would as a whole.
 
+mod kinds;
+
 use std::fs::File;
 use std::path::Path;
 
@@ -21,15 +23,29 @@ const ROWS_PER_STRIP: u16 = 278;
 const TILE_WIDTH: u16 = 322;
 const TILE_LENGTH: u16 = 323;
 const COMPRESSION: u16 = 259;
+const STRIP_OFFSETS: u16 = 273;
+const STRIP_BYTE_COUNTS: u16 = 279;
+const TILE_OFFSETS: u16 = 324;
+const TILE_BYTE_COUNTS: u16 = 325;
 
 /// Returns a little-endian TIFF of these samples.
 pub(crate) fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) -> Vec<u8> {
-    let channels = layout.pixel.channels();
     let bytes: Vec<u8> = match layout.depth {
         Depth::Eight => samples.iter().map(|&sample| sample as u8).collect(),
         Depth::Sixteen => samples.iter().flat_map(|sample| sample.to_le_bytes()).collect(),
     };
-    let pixel = layout.pixel_bytes();
+    tiff_of(layout, (8 * layout.depth.bytes() as u32, UNSIGNED), &bytes, cut, coding)
+}
+
+/// How bits are to be understood (SampleFormat).
+const UNSIGNED: u32 = 1;
+const SIGNED: u32 = 2;
+const FLOAT: u32 = 3;
+
+/// Returns a little-endian TIFF of samples of so many bits and this format, whose bytes these are. The depth of the layout does not matter.
+fn tiff_of(layout: &Layout, (bits, format): (u32, u32), bytes: &[u8], cut: Cut, coding: Storage) -> Vec<u8> {
+    let channels = layout.pixel.channels();
+    let pixel = channels * (bits / 8) as usize;
     let (width, height) = match cut {
         Cut::Strips(rows) => (layout.width, rows),
         Cut::Tiles(width, height) => (width, height),
@@ -54,7 +70,6 @@ pub(crate) fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) 
             file.extend(packed);
         }
     }
-    let bits = 8 * layout.depth.bytes() as u32;
     let mut tags = vec![
         (256, vec![layout.width]),
         (257, vec![layout.height]),
@@ -64,14 +79,23 @@ pub(crate) fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) 
         (277, vec![channels as u32]),
     ];
     let places = match cut {
-        Cut::Strips(rows) => [(273, offsets), (ROWS_PER_STRIP, vec![rows]), (279, lengths)].to_vec(),
-        Cut::Tiles(width, height) => {
-            [(TILE_WIDTH, vec![width]), (TILE_LENGTH, vec![height]), (324, offsets), (325, lengths)].to_vec()
+        Cut::Strips(rows) => {
+            [(STRIP_OFFSETS, offsets), (ROWS_PER_STRIP, vec![rows]), (STRIP_BYTE_COUNTS, lengths)].to_vec()
         }
+        Cut::Tiles(width, height) => [
+            (TILE_WIDTH, vec![width]),
+            (TILE_LENGTH, vec![height]),
+            (TILE_OFFSETS, offsets),
+            (TILE_BYTE_COUNTS, lengths),
+        ]
+        .to_vec(),
     };
     tags.extend(places);
     if layout.pixel.has_alpha() {
         tags.push((338, vec![2]));
+    }
+    if format != UNSIGNED {
+        tags.push((339, vec![format; channels]));
     }
     tags.sort_by_key(|(tag, _)| *tag);
     let mut directory = (tags.len() as u16).to_le_bytes().to_vec();
@@ -94,16 +118,23 @@ pub(crate) fn tiff(layout: &Layout, samples: &[u16], cut: Cut, coding: Storage) 
     file
 }
 
-/// Returns the first value of a tag, from one page that describes itself in a small file.
-pub(crate) fn number_in(file: &[u8], tag: u16) -> Option<u32> {
+/// Returns the values of a tag of the first page of a small file; none if it has no such tag.
+pub(crate) fn numbers_in(file: &[u8], tag: u16) -> Vec<u32> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let short = |at: usize| u16::from_le_bytes(file[at..at + 2].try_into().unwrap());
     let directory = word(4) as usize;
-    let entries = (0..usize::from(short(directory))).map(|number| directory + 2 + 12 * number);
-    entries.into_iter().find(|&at| short(at) == tag).map(|at| match short(at + 2) {
-        3 => short(at + 8).into(),
-        _ => word(at + 8),
-    })
+    let mut entries = (0..usize::from(short(directory))).map(|number| directory + 2 + 12 * number);
+    let Some(entry) = entries.find(|&at| short(at) == tag) else { return Vec::new() };
+    let (is_short, count) = (short(entry + 2) == 3, word(entry + 4) as usize);
+    let bytes = if is_short { 2 } else { 4 };
+    let first = if count * bytes <= 4 { entry + 8 } else { word(entry + 8) as usize };
+    let number = |at| if is_short { short(at).into() } else { word(at) };
+    (0..count).map(|index| number(first + index * bytes)).collect()
+}
+
+/// Returns the first value of a tag of the first page of a small file.
+pub(crate) fn number_in(file: &[u8], tag: u16) -> Option<u32> {
+    numbers_in(file, tag).first().copied()
 }
 
 /// Returns the pixels of a picture, read as a whole.
@@ -247,4 +278,51 @@ fn limits_hold_for_the_whole_of_a_large_picture() {
     place.run(&format!("in --out out --memory {enough}")).exits(0);
     place.file("in/a.tif", tiff(&layout, &samples, Cut::Tiles(64, 64), Storage::Lzw));
     place.run(&format!("in --out out {LITTLE} --max-pixels 1100000 --max-bytes 2MiB")).exits(0);
+}
+
+#[test]
+fn a_pnm_is_cut_too_and_may_become_a_tiff_or_be_made_of_one() {
+    let (place, mut random) = (Place::new(), Random(66));
+    for (name, pixel, depth) in [
+        ("gray.pgm", Pixel::Gray, Depth::Eight),
+        ("deep.pgm", Pixel::Gray, Depth::Sixteen),
+        ("colours.ppm", Pixel::Rgb, Depth::Eight),
+        ("alpha.pam", Pixel::Rgba, Depth::Eight),
+    ] {
+        let layout = Layout { width: 1100, height: 1500, pixel, depth };
+        let samples = samples(&layout, Data::Natural, &mut random);
+        place.file(format!("in/{name}.tif"), tiff(&layout, &samples, Cut::Strips(9), Storage::Lzw));
+        let pam = pam(&layout, &samples);
+        let start = pam.windows(7).position(|bytes| bytes == b"ENDHDR\n").unwrap() + 7;
+        let maxval = depth.levels() - 1;
+        let file = match name.rsplit_once('.').unwrap().1 {
+            "pgm" => [format!("P5\n# by hand\n1100 1500\n{maxval}\n").as_bytes(), &pam[start..]].concat(),
+            "ppm" => [format!("P6 1100 1500 {maxval}\n").as_bytes(), &pam[start..]].concat(),
+            _ => pam,
+        };
+        place.file(format!("in/{name}"), file);
+    }
+    let bits: Vec<u8> = (0..2048 * 5000 / 8).map(|_| random.next() as u8).collect();
+    place.file("in/bits.pbm", [&b"P4\n2048 5000\n"[..], &bits].concat());
+    for settings in [
+        "",
+        "--format tiff",
+        "--format pnm --overwrite",
+        "--format pnm --depth 8 --color gray",
+        "--method clahe --tiles 2x1",
+    ] {
+        let (expected, out) = (format!("expected{}", settings.len()), format!("out{}", settings.len()));
+        place.run(&format!("in --out {expected} {settings}")).exits(0);
+        place.run(&format!("in --out {out} {settings} {LITTLE_FOR_DEEP}")).exits(0);
+        assert_eq!(place.tree(&out), place.tree(&expected), "{settings}");
+        for file in place.tree(&expected) {
+            let of = |folder| pixels_of(&place.path(format!("{folder}/{file}")));
+            assert!(of(&out) == of(&expected), "{file} with {settings}");
+        }
+    }
+    let whole = place.read("in/gray.pgm");
+    place.file("broken/short.pgm", &whole[..whole.len() - 1]);
+    place.file("broken/long.pgm", [&whole[..], b"P5"].concat());
+    let ran = place.run(&format!("broken --out out {LITTLE}"));
+    ran.exits(1).says("truncated: only 1649999 of 1650000 bytes").says("a PNM file of several pictures");
 }

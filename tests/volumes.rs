@@ -6,7 +6,7 @@ use std::path::Path;
 use equalize::clahe::equalize_volume_on;
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sequential, Strength, Tiles};
 
-use crate::harness::{Place, project};
+use crate::harness::{Place, Ran, binary, project, skipped};
 use crate::stacks::{DESCRIPTION, Page, Storage, pages_of, plain, tiff};
 
 const LAYOUT: Layout = Layout { width: 61, height: 47, pixel: Pixel::Gray, depth: Depth::Sixteen };
@@ -98,10 +98,12 @@ fn what_is_no_volume_is_refused_with_a_remedy() {
     let place = Place::new();
     let pages = slices(4);
     place.file("one.tif", plain(&pages[..1], Storage::Stored));
-    place.file("two.tif", {
-        let description = "ImageJ=1.53\nimages=4\nchannels=2\nslices=2\n";
-        tiff(&pages, Storage::Stored, |_| vec![(DESCRIPTION, description.into())])
-    });
+    let described = |description: &str| {
+        let text = description.to_owned();
+        tiff(&pages, Storage::Stored, |_| vec![(DESCRIPTION, text.clone())])
+    };
+    place.file("flat.tif", described("ImageJ=1.53\nimages=4\nchannels=4\n"));
+    place.file("untold.tif", described("ImageJ=1.53\nimages=6\nchannels=2\nslices=3\n"));
     place.file("unlike.tif", plain(&[slices(1).remove(0), Page::new(1, 50, 47)], Storage::Stored));
     place.file("stack.tif", plain(&pages, Storage::Stored));
     let refused = |input: &str, more: &str, told: &str| {
@@ -111,10 +113,11 @@ fn what_is_no_volume_is_refused_with_a_remedy() {
     refused(
         "one.tif",
         "",
-        "divides the pages of a stack into boxes, and it is one picture; use two, such as 8x8",
+        "divides the pages of a stack into boxes, and it is one picture; use two, such as 8x8, or --together folder",
     );
     refused("one.tif", "--dry-run", "it is one picture");
-    refused("two.tif", "", "its pages are of several channels, times or images");
+    refused("flat.tif", "", "its pages are channels or times without slices");
+    refused("untold.tif", "", "nothing tells of which channel, time and slice each of its pages is");
     refused("unlike.tif", "", "its pages are not of one kind");
     place
         .run("histogram stack.tif --equalized --method clahe --tiles 2x2x2")
@@ -125,4 +128,113 @@ fn what_is_no_volume_is_refused_with_a_remedy() {
         .exits(2)
         .says("--tiles with three numbers and --split-channels exclude each other");
     place.run("stack.tif --out out --method clahe --tiles 2x2x0").exits(2).says("or 8x8x4 for stacks");
+}
+
+#[test]
+fn numpy_agrees_with_the_volumes_of_hyperstacks_folders_and_series() {
+    let python = std::env::var("HISTEQD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let script = project().join("tests/volumes/check.py");
+    let ran = match Place::new().command(&python, [script]).env("HISTEQD", binary()).output() {
+        Ok(output) => Ran::from(output),
+        Err(error) => return skipped(format_args!("{python}: {error}")),
+    };
+    match ran.stderr().lines().find(|line| line.contains("ModuleNotFoundError")) {
+        Some(missing) => skipped(missing),
+        None => drop(ran.exits(0).prints("0 faults")),
+    }
+}
+
+/// Flags for volumes of files.
+const OF_FILES: &str = "--method clahe --tiles 3x2x4 --clip-limit 2.5 --together folder";
+
+/// Writes a slice as a file of its own, by its number from 1.
+fn write_slice(place: &Place, folder: &str, number: usize, page: &Page) {
+    place.file(format!("{folder}/s{number}.tif"), plain(std::slice::from_ref(page), Storage::Lzw));
+}
+
+#[test]
+fn the_files_of_a_folder_are_one_volume_and_are_done_again_together() {
+    let place = Place::new();
+    let mut pages = slices(11);
+    let write = |number: usize, page: &Page| write_slice(&place, "in/a", number, page);
+    pages.iter().zip(1..).for_each(|(page, number)| write(number, page));
+    slices(3).iter().zip(1..).for_each(|(page, number)| write_slice(&place, "in/b", number, page));
+    place.file("in/a/list", "no picture");
+    let are = |folder: &str, pages: &[Page]| {
+        let expected = equalized(&samples(pages), &boxes(ClipLimit::Times(2.5)));
+        for (number, expected) in (1..).zip(&expected) {
+            let found = pages_of(&place.path(folder).join(format!("s{number}.tif")));
+            assert!(found == [expected.clone()], "{folder}, slice {number}");
+        }
+    };
+    let ways = ["--threads 1", "--memory 16MiB --threads 3", "--devices cpu-workers:2", "--threads 8"];
+    for (number, way) in ways.into_iter().enumerate() {
+        place.run(&format!("in --out out{number} {OF_FILES} {way}")).exits(0).says("Done: 14 pictures");
+        are(&format!("out{number}/a"), &pages);
+        are(&format!("out{number}/b"), &pages[..3]);
+    }
+    place.run(&format!("in --out out0 {OF_FILES}")).exits(0).says("Skipped: 14 already done");
+    // What changed or came is made with all others of its volume.
+    pages[4] = Page::new(90, LAYOUT.width, LAYOUT.height);
+    write(5, &pages[4]);
+    place.run(&format!("in --out out0 {OF_FILES}")).exits(0).says("Done: 11 pictures");
+    are("out0/a", &pages);
+    pages.push(Page::new(91, LAYOUT.width, LAYOUT.height));
+    write(12, &pages[11]);
+    place.run(&format!("in --out out0 {OF_FILES} --dry-run")).exits(0).prints("in/a/s3.tif");
+    place.run(&format!("in --out out0 {OF_FILES}")).exits(0).says("Done: 12 pictures");
+    are("out0/a", &pages);
+    are("out0/b", &pages[..3]);
+}
+
+#[test]
+fn files_that_make_no_volume_are_refused_with_a_remedy() {
+    let place = Place::new();
+    let pages = slices(4);
+    for folder in ["unlike", "damaged", "stack", "one"] {
+        write_slice(&place, folder, 1, &pages[0]);
+    }
+    let refused = |folder: &str, told: &[&str]| {
+        let ran = place.run(&format!("{folder} --out out {OF_FILES} --threads 1"));
+        ran.exits(1);
+        for told in told {
+            ran.says(told);
+        }
+        assert!(place.tree("out").is_empty(), "{folder}");
+    };
+    write_slice(&place, "unlike", 2, &Page::new(1, 50, 47));
+    refused(
+        "unlike",
+        &[
+            "it has 50x47 pixels of gray of 16 bits, and unlike/s1.tif, a slice of the same volume, has 61x47 pixels of gray of 16 bits",
+            "unlike/s1.tif: unlike/s2.tif, of the same volume, failed; mend it or take it away",
+        ],
+    );
+    place.file("damaged/s2.tif", "II*\0 no more");
+    refused("damaged", &["damaged/s1.tif: damaged/s2.tif, of the same volume, failed"]);
+    // There is no telling of which series it is.
+    place.file("damaged/s2.tif", [&[0; 128][..], b"DICM\x02\0\0\0UL"].concat());
+    refused("damaged", &["damaged/s1.tif: damaged/s2.tif, of the same volume, failed"]);
+    place.file("stack/s2.tif", plain(&pages, Storage::Stored));
+    refused(
+        "stack",
+        &["it has several pages, which are a volume by themselves", "stack/s2.tif, of the same volume"],
+    );
+    refused("one", &["it is one picture"]);
+    // What would have the output of another is no slice, and lacks in the volume.
+    write_slice(&place, "shared", 1, &pages[0]);
+    write_slice(&place, "shared", 2, &pages[1]);
+    place.file("shared/s2.pgm", pages[1].pgm());
+    let ran = place.run(&format!("shared --out out {OF_FILES} --format tiff"));
+    ran.exits(1).says("would have the same output").says("of the same volume, failed");
+    for (flags, told) in [
+        ("--together all", "a volume is each channel and time of a file"),
+        ("--together file", "a volume is each channel and time of a file"),
+        ("--together folder --watch", "--watch and a queue never know that they have come"),
+        ("--together folder --shard 1/2", "give each machine folders of its own"),
+        ("--together folder --resume", "--resume has no effect"),
+    ] {
+        let method = "--method clahe --tiles 3x2x4";
+        place.run(&format!("shared --out out {method} {flags}")).exits(2).says(told);
+    }
 }

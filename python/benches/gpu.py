@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Times the Python module on a GPU, as multiples of a device copy of the same batch: python/benches/gpu.py [ROUNDS]
+"""Times the Python module on a GPU, as multiples of a device copy of the same batch: python/benches/gpu.py [ROUNDS [WORDS]]
+
+With WORDS, only the rows whose names have them.
 
 Needs PyTorch with CUDA; CV-CUDA, kornia and torchvision are timed too where they are installed. All take turns, round by round, on one stream, from
 Python, with results into tensors that are there already where that can be; a call's launches and Python's time count. Each time is the median
@@ -117,6 +119,7 @@ def compare(what, method, inputs, options, rounds):
 
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    words = sys.argv[2] if len(sys.argv) > 2 else ""
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}\n")
     print("| | copy | histeqd | CV-CUDA | kornia | torchvision |\n| --- | --- | --- | --- | --- | --- |")
     per_channel = {"color": "per-channel"}
@@ -125,12 +128,21 @@ def main():
             ("8 bit gray, equalize", "equalize", shape, torch.uint8, False, {}),
             ("RGB per channel, equalize", "equalize", (*shape, 3), torch.uint8, False, per_channel),
             ("RGB luma, equalize", "equalize", (*shape, 3), torch.uint8, False, {}),
+            ("RGB hue, equalize", "equalize", (*shape, 3), torch.uint8, False, {"color": "hue"}),
+            ("RGB lab, equalize", "equalize", (*shape, 3), torch.uint8, False, {"color": "lab"}),
+            ("RGB luma, CLAHE 8x8", "clahe", (*shape, 3), torch.uint8, False, {}),
+            ("RGB hue, CLAHE 8x8", "clahe", (*shape, 3), torch.uint8, False, {"color": "hue"}),
+            ("RGB lab, CLAHE 8x8", "clahe", (*shape, 3), torch.uint8, False, {"color": "lab"}),
+            ("16 bit RGB luma, equalize", "equalize", (*shape, 3), torch.uint16, False, {}),
+            ("16 bit RGB hue, equalize", "equalize", (*shape, 3), torch.uint16, False, {"color": "hue"}),
             ("8 bit gray, CLAHE 8x8", "clahe", shape, torch.uint8, False, {"clip_limit": 2.0}),
             ("16 bit gray, equalize", "equalize", shape, torch.uint16, False, {}),
             ("12 bit in 16, CLAHE 8x8", "clahe", shape, torch.uint16, False, {}),
             ("16 bit, CLAHE 8x8", "clahe", shape, torch.uint16, True, {}),
         ]
         for what, method, wanted, dtype, full, options in cases:
+            if words not in f"{size}, {what}":
+                continue
             one = pictures(wanted, dtype, full)
             copies = max(2, -(-BYTES // (one.numel() * one.element_size())))
             compare(f"{size}, {what}", method, [one.clone() for _ in range(copies)], options, rounds)

@@ -1,15 +1,15 @@
 //! The same functions for tensors in the memory of a GPU: what `histeqd/_gpu.py` calls. Nothing is copied or waited for.
 #![allow(unsafe_code)]
 
-use arrays::{Batch, Error, Gpu, Mask, Pictures, Planes, Stream};
+use arrays::{Batch, Error, Gpu, Mask, Pictures, Stream};
 use equalize::{Depth, Layout};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::PyOperation;
 use crate::dlpack::{Borrowed, Exported};
 use crate::failure::{failed, unchecked};
 use crate::views::pixel;
+use crate::{PyOperation, colour_of};
 
 /// A tensor as pictures: number, height, width, channels.
 struct Shaped {
@@ -166,9 +166,9 @@ pub(crate) fn gpu_equalize(
     let reference = match &reference {
         Some((reference, has_channels)) => {
             let reference = Shaped::new(reference, *has_channels, "reference")?;
-            let planes = Planes::Equalized { per_channel: operation.0.is_per_channel() };
             let (mine, its) = (pictures.layout, reference.layout);
-            if its.depth != mine.depth || planes.number(its.pixel) != planes.number(mine.pixel) {
+            let planes = |layout: Layout| operation.0.planes(layout.pixel);
+            if its.depth != mine.depth || planes(its) != planes(mine) {
                 let text = "reference: does not have the depth and channels of array; convert it, or use color=\"luma\"";
                 return Err(PyValueError::new_err(text));
             }
@@ -185,13 +185,13 @@ pub(crate) fn gpu_equalize(
 
 /// Counts levels, in `bins` bins, into `out`: number, plane, bin, of 64 bits.
 #[pyfunction]
-#[pyo3(signature = (array, out, mask, per_channel, bins, stream))]
+#[pyo3(signature = (array, out, mask, color, bins, stream))]
 pub(crate) fn gpu_histograms(
     py: Python<'_>,
     array: (PyRef<'_, Borrowed>, bool),
     out: &Borrowed,
     mask: Option<&Borrowed>,
-    per_channel: Option<bool>,
+    color: Option<&str>,
     bins: u32,
     stream: usize,
 ) -> PyResult<()> {
@@ -199,13 +199,15 @@ pub(crate) fn gpu_histograms(
     let device = gpu_of(array, &[(Some(out), "out"), (mask, "mask")])?;
     let pictures = Shaped::new(array, has_channels, "array")?;
     let mask = mask_of(mask, &pictures)?;
-    let planes = per_channel.map_or(Planes::Channels, |per_channel| Planes::Equalized { per_channel });
-    let counts = i64::from(pictures.number) * planes.number(pictures.layout.pixel) as i64 * i64::from(bins);
+    let colour = color.map(colour_of).transpose()?;
+    let pixel = pictures.layout.pixel;
+    let planes = colour.map_or(pixel.channels(), |colour| colour.to_equalize(pixel).len());
+    let counts = i64::from(pictures.number) * planes as i64 * i64::from(bins);
     check_room(out, counts, "i64")?;
     let (batch, to) = (pictures.to_read(), out.at);
     on_stream(py, device, stream, |stream| {
         // SAFETY: as above; `out` has room for the counts.
-        unsafe { stream.histograms(&batch, planes, mask, bins, to) }
+        unsafe { stream.histograms(&batch, colour, mask, bins, to) }
     })
 }
 
@@ -246,22 +248,23 @@ pub(crate) fn gpu_luts(
     })
 }
 
-/// Sends pictures through LUTs: one for each plane that is equalized, or, with one, all planes through that.
+/// Sends pictures through LUTs: one for each plane that the operation equalizes, or, with one, all planes through that.
 #[pyfunction]
-#[pyo3(signature = (array, out, luts, per_channel, stream))]
+#[pyo3(signature = (array, out, luts, operation, stream))]
 pub(crate) fn gpu_apply(
     py: Python<'_>,
     array: (PyRef<'_, Borrowed>, bool),
     out: &Borrowed,
     luts: &Borrowed,
-    per_channel: bool,
+    operation: &PyOperation,
     stream: usize,
 ) -> PyResult<()> {
     let (array, has_channels) = (&*array.0, array.1);
     let device = gpu_of(array, &[(Some(out), "out"), (Some(luts), "lut")])?;
     let pictures = Shaped::new(array, has_channels, "array")?;
     let batch = pictures.to_results(out, has_channels)?;
-    let planes = Planes::Equalized { per_channel }.number(pictures.layout.pixel) as i64;
+    let operation = operation.0;
+    let planes = operation.planes(pictures.layout.pixel) as i64;
     let levels = pictures.layout.depth.levels() as i64;
     let has = |planes| check_room(luts, planes * levels, &array.dtype).is_ok();
     if luts.shape.last() != Some(&levels) || !(has(planes) || has(1)) {
@@ -273,7 +276,7 @@ pub(crate) fn gpu_apply(
     let (luts, is_one) = (luts.at, !has(planes));
     on_stream(py, device, stream, |stream| {
         // SAFETY: as above; there is an entry for each level, of one plane or all.
-        unsafe { stream.apply(&batch, per_channel, luts, is_one) }
+        unsafe { stream.apply(&batch, &operation, luts, is_one) }
     })
 }
 

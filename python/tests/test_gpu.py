@@ -69,6 +69,13 @@ def sample(shape, dtype, seed=0):
     return array
 
 
+def colors(shape, dtype):
+    """What can be equalized in such pictures."""
+    if shape[-1] not in (3, 4):
+        return ("luma",)
+    return ("luma", "hue", "per-channel", "lab") if dtype == np.uint8 else ("luma", "hue", "per-channel")
+
+
 def up(array):
     return torch.from_numpy(array).cuda()
 
@@ -83,7 +90,7 @@ def down(tensor):
 def test_the_bytes_are_those_of_the_cpu(method, shape, dtype):
     array = sample(shape, dtype)
     tensor = up(array)
-    for color in ("luma", "per-channel") if shape[-1] in (3, 4) else ("luma",):
+    for color in colors(shape, dtype):
         expected = METHODS[method](array, color=color)
         result = METHODS[method](tensor, color=color)
         assert isinstance(result, torch.Tensor) and result.is_cuda
@@ -101,7 +108,7 @@ def test_large_pictures(shape, dtype):
     array = sample(shape, dtype, 3)
     tensor = up(array)
     for method in METHODS:
-        for color in ("luma", "per-channel") if shape[-1] == 3 else ("luma",):
+        for color in colors(shape, dtype):
             expected = METHODS[method](array, color=color)
             np.testing.assert_array_equal(down(METHODS[method](tensor, color=color)), expected, method)
 
@@ -120,6 +127,15 @@ def test_few_levels(dtype):
             np.testing.assert_array_equal(down(METHODS[method](up(array))), expected, method)
 
 
+def test_lab_is_for_all_levels_of_8_bits():
+    array = sample((60, 70, 3), np.uint16)
+    for made in (histeqd.equalize, histeqd.clahe, histeqd.histogram):
+        with pytest.raises(ValueError, match='^color: "lab" is for uint8'):
+            made(up(array), color="lab")
+    gray = array[..., 0].copy()
+    np.testing.assert_array_equal(down(histeqd.equalize(up(gray), color="lab")), histeqd.equalize(gray))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_many_small_pictures(dtype):
     array = sample((1000, 24, 31), dtype, 5)
@@ -132,7 +148,7 @@ def test_a_picture_beyond_shared_memory(dtype):
     array = sample((5000, 7001), dtype, 6)
     np.testing.assert_array_equal(down(histeqd.equalize(up(array))), histeqd.equalize(array))
     colour = sample((2, 3000, 2002, 3), dtype, 7)
-    for color in ("luma", "per-channel"):
+    for color in colors(colour.shape, dtype):
         expected = histeqd.equalize(colour, color=color)
         np.testing.assert_array_equal(down(histeqd.equalize(up(colour), color=color)), expected)
 
@@ -165,12 +181,15 @@ def test_out_with_another_alignment(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_match(dtype):
     array, reference = sample((3, 90, 111, 3), dtype, 1), sample((2, 50, 60, 3), dtype, 2)
-    for color in ("luma", "per-channel"):
+    for color in colors(array.shape, dtype):
         expected = histeqd.match(array, reference, color=color, strength=0.9)
         result = histeqd.match(up(array), up(reference), color=color, strength=0.9)
         np.testing.assert_array_equal(down(result), expected)
-    gray = reference[..., 0]
-    np.testing.assert_array_equal(down(histeqd.match(up(array), up(gray))), histeqd.match(array, gray))
+    gray = np.ascontiguousarray(reference[..., 0])
+    for color in colors(array.shape, dtype)[::3]:
+        for one, other in ((array, gray), (gray, array)):
+            result = histeqd.match(up(one), up(other), color=color)
+            np.testing.assert_array_equal(down(result), histeqd.match(one, other, color=color))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -181,15 +200,17 @@ def test_mask(shape, dtype):
     whole = noise(pixels, np.uint8, 1, 0, 1) != 0
     for mask in (whole, whole[0]) if len(pixels) == 3 else (whole,):
         for method in (histeqd.equalize, histeqd.stretch, histeqd.histogram):
-            result = method(up(array), mask=up(mask))
-            np.testing.assert_array_equal(down(result), method(array, mask=mask).astype(result.cpu().numpy().dtype))
+            for color in colors(shape, dtype):
+                result = method(up(array), mask=up(mask), color=color)
+                expected = method(array, mask=mask, color=color).astype(result.cpu().numpy().dtype)
+                np.testing.assert_array_equal(down(result), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_histogram(shape, dtype):
     array = sample(shape, dtype)
-    for color in (None, "luma", "per-channel"):
+    for color in (None, *colors(shape, dtype)):
         for bins in (None, 7, 64, 256):
             counts = histeqd.histogram(up(array), bins, color=color)
             assert counts.dtype == torch.int64
@@ -199,7 +220,7 @@ def test_histogram(shape, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_one_table_for_a_series(dtype):
     array = sample((5, 60, 70, 3), dtype)
-    for color in ("luma", "per-channel"):
+    for color in colors(array.shape, dtype):
         counts = histeqd.histogram(up(array), color=color).sum(dim=0)
         cpu_counts = histeqd.histogram(array, color=color).sum(axis=0)
         for options in ({}, {"method": "stretch", "low": 2.0}, {"method": "match"}):

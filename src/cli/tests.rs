@@ -79,10 +79,15 @@ fn printing_the_configuration_needs_no_inputs() {
 }
 
 #[test]
-fn deterministic_leaves_jpegs_to_the_processor() {
+fn deterministic_leaves_what_devices_code_otherwise_to_the_processor() {
     assert_eq!(settings("a -o b").jpeg, JpegChoice::Auto);
-    assert_eq!(settings("a -o b --deterministic").jpeg, JpegChoice::Cpu);
-    assert_eq!(parse("a -o b --deterministic --jpeg gpu").unwrap_err().kind(), ErrorKind::ArgumentConflict);
+    let deterministic = settings("a -o b --deterministic");
+    assert_eq!((deterministic.jpeg, deterministic.deflate), (JpegChoice::Cpu, DeflateChoice::Cpu));
+    assert_eq!(settings("a -o b").deflate, DeflateChoice::Auto);
+    for other in ["--jpeg gpu", "--deflate cpu"] {
+        let error = parse(&format!("a -o b --deterministic {other}")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ArgumentConflict);
+    }
     let error = parse("a -o b --no-config --jpeg gpu --devices cpu").unwrap().resolve().unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");
 }

@@ -26,6 +26,9 @@ pub struct WorkerCommand {
     /// Decode, equalize and encode JPEGs
     #[arg(long)]
     pub jpeg: bool,
+    /// Make what encodes JPEGs before work comes
+    #[arg(long)]
+    pub prepare: bool,
     /// How many workers the device had before this one
     #[arg(long, default_value_t = 0)]
     pub life: u32,
@@ -35,6 +38,7 @@ impl WorkerCommand {
     /// Returns what the worker is started with.
     pub fn args(&self) -> WorkerArgs {
         let unit = self.gpu.map_or(Unit::Cpu(self.cpu.unwrap_or_default()), Unit::Gpu);
-        WorkerArgs { unit, lanes: self.lanes, uuid: self.uuid.clone(), jpeg: self.jpeg.then_some(0) }
+        let (uuid, jpeg) = (self.uuid.clone(), self.jpeg.then_some(0));
+        WorkerArgs { unit, lanes: self.lanes, uuid, jpeg, prepares: self.prepare }
     }
 }

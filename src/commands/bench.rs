@@ -53,7 +53,7 @@ pub fn report(command: &BenchCommand) -> Result<String, Error> {
     };
     let workers: Vec<WorkerArgs> = units
         .into_iter()
-        .map(|unit| WorkerArgs { unit, lanes: lanes_each, uuid: None, jpeg: None })
+        .map(|unit| WorkerArgs { unit, lanes: lanes_each, uuid: None, jpeg: None, prepares: false })
         .collect();
     let order = match command.count {
         true => Order::Count { equalize: None },

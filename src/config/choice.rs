@@ -369,6 +369,15 @@ pub enum JpegChoice {
     Gpu,
 }
 
+/// Whether the CPU or GPUs compress by deflate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DeflateChoice {
+    /// GPUs as far as they have time, and the processor.
+    Auto,
+    /// The processor alone.
+    Cpu,
+}
+
 /// Which links in input folders are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LinksChoice {

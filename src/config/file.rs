@@ -64,7 +64,7 @@ pub enum ConfigError {
 
 fn suggestion(key: &str, nearest: Option<&str>) -> String {
     match nearest {
-        _ if key == "deterministic" => "; `jpeg = \"cpu\"` does the same".into(),
+        _ if key == "deterministic" => "; `jpeg = \"cpu\"` and `deflate = \"cpu\"` do the same".into(),
         _ if key == "split-channels" => "; it is only a flag, --split-channels".into(),
         Some(key) => format!("; did you mean `{key}`?"),
         None => "; `histeqd --print-config --no-config` lists the keys".into(),
@@ -234,7 +234,7 @@ mod tests {
     fn a_flag_that_is_no_key_is_known_and_what_does_the_same() {
         assert_eq!(
             message("deterministic = true"),
-            "my.toml:1: unknown key `deterministic`; `jpeg = \"cpu\"` does the same"
+            "my.toml:1: unknown key `deterministic`; `jpeg = \"cpu\"` and `deflate = \"cpu\"` do the same"
         );
         assert_eq!(
             message("split-channels = true"),

@@ -87,7 +87,7 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 56] = [
+pub(super) const KEYS: [Key; 57] = [
     key("preset", Role::Preset),
     output("method").told(),
     output("strength").told(),
@@ -130,6 +130,7 @@ pub(super) const KEYS: [Key; 56] = [
     worker("memory"),
     worker("devices"),
     output("jpeg").elsewhere(),
+    output("deflate").elsewhere(),
     worker("device-timeout"),
     worker("gpu-idle").needs(Watch),
     run("settle").needs(Watch),

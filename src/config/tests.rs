@@ -43,7 +43,7 @@ fn what_is_printed_is_read_back_the_same() {
     let text = "preset = 'scan'\nmethod = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nshift = 4\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                 overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                 links = 'inside'\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
-                devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
+                devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndeflate = 'cpu'\ndevice-timeout = '1500ms'\n\
                 settle = '1s'\nrescan = '1min'\npoll = '2s'\nafter = 'move:/kept'\non-collision = 'wait'\nfailed = '/failed'\nstate = '/s'\n\
                 listen = '[::1]:9464'";
     let written = parse(text).resolved();
@@ -110,6 +110,7 @@ fn what_changes_outputs_changes_the_fingerprint_and_nothing_else_does() {
         "max-pixels = 12345",
         "max-bytes = '3MiB'",
         "jpeg = 'cpu'",
+        "deflate = 'cpu'",
     ] {
         assert_ne!(of(text), usual, "with {text}, a ledger knows nothing of what was done without");
     }
@@ -148,7 +149,10 @@ fn what_a_folder_cannot_set_its_preset_does_not_set_either() {
     };
     assert_eq!(below("", "preset = 'training'"), "method = \"clahe\"\n", "it leaves JPEGs to the run");
     let photo = "method = \"clahe\"\nstrength = 0.5\ncolor = \"hue\"\n";
-    assert_eq!(below("preset = 'training'", "preset = 'photo'"), format!("{photo}jpeg = \"cpu\"\n"));
+    assert_eq!(
+        below("preset = 'training'", "preset = 'photo'"),
+        format!("{photo}jpeg = \"cpu\"\ndeflate = \"cpu\"\n")
+    );
     assert_eq!(below("preset = 'photo'", "strength = 0.25"), photo.replace("0.5", "0.25"));
     assert_eq!(below("preset = 'photo'", "preset = 'none'"), "");
 }

@@ -76,6 +76,34 @@ fn check_split(run: &Kind) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses `--together` that makes no volumes of files.
+fn check_volumes(together: &Together, run: &Kind) -> Result<(), String> {
+    if together.is_within_file() || *together == Together::Of(TogetherChoice::All) {
+        return Err(format!(
+            "{together} and --tiles with three numbers do not go together: a volume is each channel and time of a file (leave {together} out), or \
+             the files of a folder or series (--together folder or series, or --together-by)"
+        ));
+    }
+    if run.has_objects {
+        return Err(format!(
+            "{together} with --tiles of three numbers reads which slice a file is before it is fetched, so not from object storage"
+        ));
+    }
+    if run.watch || run.is_published {
+        return Err(format!(
+            "{together} with --tiles of three numbers needs all slices of a volume, and --watch and a queue never know that they have come; use \
+             files of several pages, or run histeqd over each folder that is complete"
+        ));
+    }
+    if let Some(shard) = run.shard {
+        return Err(format!(
+            "{together} with --tiles of three numbers needs all slices of a volume, and --shard {shard} takes some; give each machine folders of \
+             its own"
+        ));
+    }
+    Ok(())
+}
+
 /// Refuses `--together` where pictures have no LUT, or no end, and `--frames split` where an output has to be one file.
 pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     let together = Together::resolve(resolved)?;
@@ -88,7 +116,10 @@ pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     if together == Together::PAGE {
         return Ok(());
     }
-    if resolved.method == Some(MethodName::Clahe) {
+    let makes_volumes = resolved.method == Some(MethodName::Clahe) && key(resolved.tiles).z.is_some();
+    if makes_volumes {
+        check_volumes(&together, run)?;
+    } else if resolved.method == Some(MethodName::Clahe) {
         return Err(format!(
             "{together} needs one table of levels, and --method clahe makes one for each tile"
         ));

@@ -12,9 +12,9 @@ use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::text::{as_name, as_text};
 use super::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
-    JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, OverviewsChoice, Percent, Permissions,
-    PngLevelName, Preset, Shift, TileSize, Times, TogetherChoice,
+    ClipLimit, Color, DeflateChoice, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid,
+    InputFile, JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, OverviewsChoice, Percent,
+    Permissions, PngLevelName, Preset, Shift, TileSize, Times, TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
@@ -88,7 +88,8 @@ pub struct Written {
     /// With clahe: how many tiles, across and down, and along stacks if they are boxes [default: 8x8]
     ///
     /// Each from 1 to 1024. With three numbers, such as 8x8x4, the pages of a file are the slices of a volume (a z-stack as TIFF, a scan as
-    /// DICOM of several frames), and tiles are boxes: their tables are also blended from page to page.
+    /// DICOM of several frames; one for each channel and time), or with --together folder or series the files are, and tiles are boxes: their
+    /// tables are also blended from slice to slice.
     #[arg(long, value_name = "XxY[xZ]", help_heading = "Picture", conflicts_with = "tile_size")]
     #[serde(with = "as_text")]
     pub tiles: Option<Grid>,
@@ -113,7 +114,7 @@ pub struct Written {
     ///
     /// "auto" is each page for itself, and of an OME-Zarr image each channel. "file" keeps the brightness of a stack's pages comparable, "channel" that of the pages of each channel of a stack, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
-    /// into --memory. Not with clahe.
+    /// into --memory. Not with clahe, but for --tiles of three numbers, where "folder" and "series" make volumes whose slices are files.
     #[arg(long, value_name = "WHAT", help_heading = "Picture")]
     #[serde(with = "as_name")]
     pub together: Option<TogetherChoice>,
@@ -358,7 +359,7 @@ pub struct Written {
     /// a good part of the work, if that lasts longer than GPUs take to start. A service always starts its GPUs. "cpu" uses no
     /// GPU. "all" uses the CPU and every GPU, and fails if one cannot be used. A list such as "0,2" or "GPU-6a1b..." leaves
     /// the equalizing to those, with the numbers that `histeqd devices` shows. Every device writes the same bytes, except
-    /// for JPEGs: see --jpeg.
+    /// for JPEGs and TIFFs compressed by deflate: see --jpeg and --deflate.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_text")]
     pub devices: Option<DeviceChoice>,
@@ -373,6 +374,15 @@ pub struct Written {
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_name")]
     pub jpeg: Option<JpegChoice>,
+
+    /// Which devices compress TIFFs by deflate: auto, cpu [default: auto]
+    ///
+    /// A GPU uses NVIDIA's nvCOMP, if it is installed, for pictures of eight strips or tiles and more that repetitions make no
+    /// shorter; they get some percent longer than the CPU's. "auto" has GPUs compress while they have room, so the compressed
+    /// bytes depend on which was free; the samples do not. "cpu" or --deterministic writes the same bytes everywhere.
+    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
+    #[serde(with = "as_name")]
+    pub deflate: Option<DeflateChoice>,
 
     /// How long a GPU may take for one picture before it counts as failed [default: 30s]
     ///

@@ -13,8 +13,11 @@ pub(super) fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
 
 /// Returns what the GPUs decode, which is the same for all of them.
 pub(super) fn decoders(found: &[GpuInfo]) -> Decoders {
-    let codestreams = found.first().is_some_and(|gpu| matches!(gpu.nvjpeg2000, Some(Ok(_))));
-    Decoders { jpegs: matches!(nvjpeg(found), Some(Ok(_))), codestreams }
+    let has = |library: fn(&GpuInfo) -> &Option<Result<String, String>>| {
+        found.first().is_some_and(|gpu| matches!(library(gpu), Some(Ok(_))))
+    };
+    let (codestreams, streams) = (has(|gpu| &gpu.nvjpeg2000), has(|gpu| &gpu.nvcomp));
+    Decoders { jpegs: has(|gpu| &gpu.nvjpeg), codestreams, streams }
 }
 
 /// Returns a note for the user if only the lack of nvJPEG keeps a GPU from processing JPEGs.
@@ -92,18 +95,23 @@ mod tests {
             driver: None,
             nvjpeg: Some(nvjpeg.map(str::to_owned).map_err(str::to_owned)),
             nvjpeg2000: None,
+            nvcomp: None,
             refused: refused.map(str::to_owned),
         }
     }
 
     #[test]
     fn what_gpus_decode_is_what_libraries_there_are() {
-        let with = |nvjpeg2000| [GpuInfo { nvjpeg2000, ..gpu(Ok("12.4"), None) }];
-        let codestreams = [None, Some(Err("missing".to_owned())), Some(Ok("0.11".to_owned()))]
-            .map(|nvjpeg2000| decoders(&with(nvjpeg2000)).codestreams);
-        assert_eq!(codestreams, [false, false, true]);
-        assert!(decoders(&with(None)).jpegs);
-        assert_eq!(decoders(&[]), Decoders { jpegs: false, codestreams: false });
+        for found in [None, Some(Err("missing".to_owned())), Some(Ok("0.11".to_owned()))] {
+            let is_there = found.as_ref().is_some_and(Result::is_ok);
+            let with = |gpu| decoders(&[gpu]);
+            let only_jpegs = Decoders { jpegs: true, codestreams: false, streams: false };
+            let decodes = with(GpuInfo { nvjpeg2000: found.clone(), ..gpu(Ok("12.4"), None) });
+            assert_eq!(decodes, Decoders { codestreams: is_there, ..only_jpegs });
+            let inflates = with(GpuInfo { nvcomp: found, ..gpu(Ok("12.4"), None) });
+            assert_eq!(inflates, Decoders { streams: is_there, ..only_jpegs });
+        }
+        assert_eq!(decoders(&[]), Decoders { jpegs: false, codestreams: false, streams: false });
     }
 
     #[test]

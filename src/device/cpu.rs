@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender};
 use tracing::trace_span;
 
 use super::Device;
-use crate::device::task::{CodestreamTask, Task};
+use crate::device::task::{OffloadTask, Task};
 use crate::progress::timings::{Stage, Waits, thread_time};
 use crate::slot::device_state::DeviceState;
 use codec::Cores;
@@ -118,8 +118,8 @@ impl Device for CpuDevice {
         work.send(task).expect("the lanes outlive the sender");
     }
 
-    fn decode(&self, task: CodestreamTask) {
-        // The CPU has no slots for codestreams: it decodes them where they are.
+    fn offload(&self, task: OffloadTask) {
+        // The CPU has no slots for this: whoever would wait does it.
         drop(task);
     }
 

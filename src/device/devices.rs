@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::Device;
 use super::find::Finder;
-use crate::device::task::{CodestreamTask, Task};
+use crate::device::task::{OffloadTask, Task};
 use crate::slot::device_state::DeviceState;
 use crate::slot::schedule::DeviceId;
 
@@ -49,9 +49,9 @@ impl Devices {
         self.get(task.slot.device()).submit(task);
     }
 
-    /// Has a codestream decoded by the device that its slot belongs to.
-    pub(super) fn decode(&self, task: CodestreamTask) {
-        self.get(task.slot.device()).decode(task);
+    /// Has something done by the device that its slot belongs to.
+    pub(super) fn offload(&self, task: OffloadTask) {
+        self.get(task.slot.device()).offload(task);
     }
 
     /// Returns the names of the devices that did a picture, each once, joined by `+`.

@@ -39,6 +39,7 @@ pub fn describe() -> String {
                 text.extend(
                     gpu.nvjpeg2000.as_ref().map(|found| decoder_line("JPEG 2000", "nvJPEG2000", found)),
                 );
+                text.extend(gpu.nvcomp.as_ref().map(|found| decoder_line("deflate", "nvCOMP", found)));
             }
         }
         Err(reason) => text.push_str(&format!("no GPU: {reason}\n")),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Devices;
 use crate::fs::files;
 use crate::progress::timings::{Load, Meter, Waits};
-use crate::slot::device_state::{DeviceState, DeviceUse};
+use crate::slot::device_state::{DeviceState, DeviceUse, Offloaded};
 use crate::slot::rates::Rates;
 use crate::slot::{SlotPool, SlotUse, limit_heap_retention};
 use codec::Cores;
@@ -60,7 +60,9 @@ impl Machine {
             reading,
             writing,
             memory_wait: self.pool.waited_for_memory().as_secs_f64(),
-            decoded: decoded(&states),
+            decoded: offloaded(&states, |offloaded| offloaded.codestreams),
+            inflated: offloaded(&states, |offloaded| offloaded.inflated),
+            deflated: offloaded(&states, |offloaded| offloaded.deflated),
             devices: of_workers(&states, |use_of| use_of.busy),
             ready: of_workers(&states, |use_of| use_of.ready),
             full: of_workers(&states, |use_of| use_of.full),
@@ -68,10 +70,10 @@ impl Machine {
     }
 }
 
-/// Returns how many codestreams each device decoded that did any.
-fn decoded(states: &[DeviceState]) -> BTreeMap<String, u64> {
-    let some = states.iter().filter(|state| state.decoded > 0);
-    some.map(|state| (state.name.clone(), state.decoded)).collect()
+/// Returns how often each device did something for the CPU that did.
+fn offloaded(states: &[DeviceState], of: impl Fn(&Offloaded) -> u64) -> BTreeMap<String, u64> {
+    let counts = states.iter().map(|state| (state.name.clone(), of(&state.offloaded)));
+    counts.filter(|(_, count)| *count > 0).collect()
 }
 
 /// Returns seconds of the use of each device other than the CPU.

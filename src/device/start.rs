@@ -164,7 +164,10 @@ impl<'scope> Starter<'scope, '_> {
             return;
         }
         pool.want(always.unwrap_or_else(|| outlook.first(expected.len())));
-        let early = self.early(&expected, pool.has_compressed() && pool.wanted().engines > 0);
+        let mut early = self.early(&expected, pool.has_compressed() && pool.wanted().engines > 0);
+        if let Err(error) = self.ahead(&expected, &mut early) {
+            return events.note(error.to_string(), false);
+        }
         let verbose = settings.report.style == Style::Verbose;
         let found = match devices.finder.gpus() {
             Ok(found) => found,
@@ -231,8 +234,31 @@ impl<'scope> Starter<'scope, '_> {
                 let number_each = (0..ENGINES_EACH).flat_map(|n| units.clone().map(move |unit| (unit, n)));
                 EarlyWorkers::start(number_each.take(wanted.engines).map(|(unit, n)| for_jpegs(unit, n)))
             }
-            false => EarlyWorkers::start(units.take(wanted.lanes).map(for_pixels)),
+            false => EarlyWorkers::start(units.take(wanted.lanes).map(|unit| self.for_pixels(unit))),
         }
+    }
+
+    /// Has the early workers for pixels join before it is known which GPUs there are: where there are many, that takes CUDA a second. Those of a
+    /// service wait for it, because they are started again by what it says.
+    fn ahead(&self, expected: &[u32], early: &mut EarlyWorkers) -> Result<(), Error> {
+        let slots = Slots { pixels: self.slots_each(expected.len()), ..Slots::default() };
+        let all = expected.iter().map(|&gpu| self.for_pixels(Unit::Gpu(gpu)));
+        for args in all.filter(|_| !self.keeps_ready()) {
+            if early.has(&args) {
+                let id = self.worker(&args, slots, Start::Now, &[], early, self.required.clone())?;
+                early.note_joined(&args, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the slots for pixels of each of so many GPUs: every decoder and encoder may hold one, and each lane one that it works on and one
+    /// that is queued behind it.
+    fn slots_each(&self, gpus: usize) -> usize {
+        let Context { settings, machine, .. } = self.context;
+        // GPUs that do not all start may have to do with one.
+        let sharing = machine.pool.wanted().lanes.clamp(1, gpus.max(1));
+        2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1
     }
 
     /// Starts the GPUs' workers and, if that is wanted and nvJPEG can be used, those for JPEGs.
@@ -243,24 +269,39 @@ impl<'scope> Starter<'scope, '_> {
         self.workers(&mut Units { all: units, found, early, encode: with_jpegs, decode: with_jpegs })
     }
 
+    /// Returns how the worker for pixels of a unit is started.
+    fn for_pixels(&self, unit: Unit) -> WorkerArgs {
+        let prepares = self.keeps_ready() && self.context.settings.jpeg != JpegChoice::Cpu;
+        WorkerArgs { unit, lanes: GPU_LANES, uuid: None, jpeg: None, prepares }
+    }
+
     /// Adds the workers of these units.
     fn workers(&self, units: &mut Units<'_>) -> Result<(), Error> {
         let Context { settings, machine: Machine { pool, .. }, .. } = self.context;
-        // GPUs that do not all start may have to do with one.
-        let sharing = pool.wanted().lanes.clamp(1, units.all.len().max(1));
-        // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
-        let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1;
+        let slots = self.slots_each(units.all.len());
         for (number, &unit) in units.all.iter().enumerate() {
             if units.decode {
                 self.decoders(number, unit, units)?;
             }
             // A thread that decodes has one codestream decoded at a time, and others of the workers may not be ready yet.
-            let decodes = matches!(unit, Unit::Cpu(_)) || decoders(units.found).codestreams;
-            let codestreams = if decodes { settings.threads } else { 0 };
+            let (is_cpu, does) = (matches!(unit, Unit::Cpu(_)), decoders(units.found));
+            let codestreams = if is_cpu || does.codestreams { settings.threads } else { 0 };
+            // Those that encode have some as well.
+            let streams = if is_cpu || does.streams { 2 * settings.threads } else { 0 };
             let is_kept_ready = self.keeps_ready() && number < pool.wanted().lanes;
             let start = if is_kept_ready { Start::Now } else { Start::Lanes(number) };
-            let slots = Slots { pixels: slots, codestreams };
-            let id = self.worker(&for_pixels(unit), slots, start, units, self.required.clone())?;
+            let slots = Slots { pixels: slots, codestreams, streams };
+            let args = self.for_pixels(unit);
+            let id = match units.early.joined(&args) {
+                Some(id) => {
+                    pool.add(id, codestreams, Kind::Codestream);
+                    pool.add(id, streams, Kind::Streams);
+                    id
+                }
+                None => {
+                    self.worker(&args, slots, start, units.found, &mut units.early, self.required.clone())?
+                }
+            };
             if units.encode {
                 pool.encodes(id);
             }
@@ -276,7 +317,8 @@ impl<'scope> Starter<'scope, '_> {
         for n in 0..ENGINES_EACH {
             let start =
                 if self.keeps_ready() { Start::Now } else { Start::Engines(n * units.all.len() + number) };
-            self.worker(&for_jpegs(unit, n), Slots::default(), start, units, required())?;
+            let args = for_jpegs(unit, n);
+            self.worker(&args, Slots::default(), start, units.found, &mut units.early, required())?;
         }
         Ok(())
     }
@@ -286,14 +328,15 @@ impl<'scope> Starter<'scope, '_> {
         args: &WorkerArgs,
         slots: Slots,
         start: Start,
-        units: &mut Units<'_>,
+        found: &[GpuInfo],
+        early: &mut EarlyWorkers,
         required: RequiredDevices,
     ) -> Result<DeviceId, Error> {
         let devices = &self.context.machine.devices;
         devices.have_workers.store(true, Ordering::Relaxed);
-        let early = units.early.take(args);
+        let early = early.take(args);
         let start = if early.is_some() { Start::Now } else { start };
-        let args = WorkerArgs { uuid: uuid(args.unit, units.found), ..args.clone() };
+        let args = WorkerArgs { uuid: uuid(args.unit, found), ..args.clone() };
         let (id, device) = WorkerDevice::new(args, slots, start, early, required, &self.context);
         devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
         device.supervise_in(self.scope).map_err(Error::thread)?;
@@ -313,14 +356,9 @@ struct Units<'u> {
     decode: bool,
 }
 
-/// Returns how the worker for pixels of a unit is started.
-fn for_pixels(unit: Unit) -> WorkerArgs {
-    WorkerArgs { unit, lanes: GPU_LANES, uuid: None, jpeg: None }
-}
-
 /// Returns how the worker for JPEGs with this number of a unit is started.
 fn for_jpegs(unit: Unit, number: usize) -> WorkerArgs {
-    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(number as u32) }
+    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(number as u32), prepares: false }
 }
 
 /// Returns the UUID of a unit, if it is a GPU that was found.

@@ -20,7 +20,7 @@ use super::required::RequiredDevices;
 use super::{Context, Device};
 use crate::config::Wait;
 use crate::device::backoff::Backoff;
-use crate::device::task::{CodestreamTask, Content, Task};
+use crate::device::task::{Content, OffloadTask, Task};
 use crate::device::worker::protocol::{Channel, FromWorker};
 use crate::device::worker::{Process, WorkerArgs, abandon};
 use crate::fs::files::WithRemedy;
@@ -85,6 +85,8 @@ pub(super) struct Slots {
     pub(super) pixels: usize,
     /// For codestreams that it decodes; none if it cannot.
     pub(super) codestreams: usize,
+    /// For streams that it inflates or deflates; none if it cannot.
+    pub(super) streams: usize,
 }
 
 /// How a worker's life ended.
@@ -115,9 +117,10 @@ impl WorkerDevice {
         let pool = &context.machine.pool;
         let (release, released) = crossbeam_channel::unbounded();
         // Without the device, no worker has the slot mapped.
-        let Slots { pixels, codestreams } = slots;
+        let Slots { pixels, codestreams, streams } = slots;
         let id = pool.join_worker(pixels, Box::new(move |slot| release.send(slot).unwrap_or_default()));
         pool.add(id, codestreams, Kind::Codestream);
+        pool.add(id, streams, Kind::Streams);
         if args.jpeg.is_some() {
             pool.add(id, args.lanes * COMPRESSED_EACH, Kind::Compressed);
         }
@@ -297,7 +300,7 @@ impl WorkerDevice {
                 FromWorker::Done { slot, encoded } => {
                     self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded), None)
                 }
-                FromWorker::Decoded { slot } => self.decoded(slot),
+                FromWorker::Offloaded { slot } => self.offloaded(slot),
                 FromWorker::Equalized { slot, reason } => self.done(slot, Content::Pixels, Some(&reason)),
                 FromWorker::Declined { slot, reason } => match self.declined(slot, &reason, &mut declined) {
                     Ok(()) => continue,
@@ -448,7 +451,7 @@ impl Device for WorkerDevice {
             idle: matches!(state.health, Health::Asleep),
             trouble,
             failures: state.failures,
-            decoded: state.decoded,
+            offloaded: state.offloaded,
             in_use: Some(state.in_use()),
             processor: state.processor,
         }
@@ -464,9 +467,9 @@ impl Device for WorkerDevice {
         }
     }
 
-    fn decode(&self, task: CodestreamTask) {
+    fn offload(&self, task: OffloadTask) {
         // Without a worker, it is left to the thread that waits.
-        drop(self.lend(Loan::Codestream(task)));
+        drop(self.lend(Loan::Offload(task)));
     }
 
     fn close(&self) {

@@ -5,8 +5,8 @@
 //! back last completes the `Join`, and the results are merged into the picture's own slot. Luma, which needs all channels, is counted
 //! here along the way.
 
-mod codestream;
 mod join;
+mod offload;
 mod picture;
 mod planes;
 mod stack;
@@ -21,12 +21,12 @@ use crate::progress::timings::Stage;
 use crate::slot::Slot;
 use crate::slot::schedule::{Attempts, DeviceId};
 use codec::Decoded;
-pub(crate) use codestream::Answer;
-pub use codestream::CodestreamTask;
 use equalize::planes::PLANES;
 use equalize::{ByteOrders, Layout, count};
 use join::Join;
 use lanes::Order;
+pub(crate) use offload::Answer;
+pub use offload::{Offload, OffloadTask};
 pub use picture::{Content, InputFile, Pass, Picture, Processed, QueuedJob, Tables};
 use planes::{luma_of, separate};
 pub(crate) use stack::Done;

@@ -4,10 +4,10 @@
 //! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
 //! socket closes, so no worker outlives the main process.
 
-mod codestreams;
 mod faults;
 mod jpeg;
 mod mapped;
+mod offload;
 mod pixels;
 pub mod protocol;
 
@@ -29,12 +29,12 @@ use crate::error::{Error, Exit};
 use crate::fs::files;
 use crate::progress::trace;
 use crate::slot::SlotId;
-use codestreams::LentCodestream;
 use equalize::ByteOrders;
 pub use faults::{Faults, MakeFaults, NoFaults};
 use jpeg::{LentJpeg, Waiting};
 use lanes::{Checked, Engine, EngineError, Order, Unit, open};
 use mapped::Mapped;
+use offload::LentOffload;
 use pixels::{LaneContext, Lent};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
@@ -47,8 +47,9 @@ pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 /// The arguments with which it lists the GPUs instead of working.
 pub const LIST_ARGS: [&str; 2] = ["worker", "--list"];
 
-/// Lanes for codestreams of a worker for pixels, besides its others. nvJPEG2000 keeps a GPU busy with this many pictures of 4 MP at once.
-const CODESTREAM_LANES: usize = 16;
+/// Lanes of a worker for pixels, besides its others, for what threads of the main process wait for. nvJPEG2000 keeps a GPU busy with this many
+/// pictures of 4 MP at once.
+pub(super) const OFFLOAD_LANES: usize = 16;
 
 /// How a worker is started.
 #[derive(Clone, Debug)]
@@ -61,6 +62,8 @@ pub struct WorkerArgs {
     pub uuid: Option<String>,
     /// For a worker that only recodes JPEGs (decodes, equalizes and encodes them): a number that tells such workers of a unit apart.
     pub jpeg: Option<u32>,
+    /// Whether a worker for pixels makes what encodes JPEGs before it is ready, so that the first picture does not wait for it.
+    pub prepares: bool,
 }
 
 /// A worker process as the main process sees it.
@@ -122,6 +125,7 @@ impl WorkerArgs {
         let mut line = vec!["worker", kind, &number, "--lanes", &lanes, "--life", &life];
         line.extend(self.uuid.iter().flat_map(|uuid| ["--uuid", uuid]));
         line.extend(self.jpeg.map(|_| "--jpeg"));
+        line.extend(self.prepares.then_some("--prepare"));
         line.into_iter().map(str::to_owned).collect()
     }
 }
@@ -192,9 +196,9 @@ fn end_with_parent() -> io::Result<()> {
 }
 
 fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn Faults) -> io::Result<()> {
-    let (lanes, jpeg) = (args.lanes, args.jpeg.is_some());
+    let (lanes, jpeg, prepares) = (args.lanes, args.jpeg.is_some(), args.prepares);
     let (sender, receiver) = crossbeam_channel::unbounded();
-    let (codestreams, lent_codestreams) = crossbeam_channel::unbounded();
+    let (offloads, lent_offloads) = crossbeam_channel::unbounded();
     let jpegs = Waiting::default();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
     let (checked, making) = (Checked::default(), Mutex::default());
@@ -203,14 +207,14 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn 
         for number in 0..lanes {
             let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
             start_lane(channel, scope, format!("lane-{number}"), move || match jpeg {
-                false => context.run_lane(&receiver, &made),
+                false => context.run_lane(&receiver, &made, prepares),
                 true => context.run_jpeg_lane(jpegs, &made),
             });
         }
-        for number in 0..if jpeg { 0 } else { CODESTREAM_LANES } {
-            let lent = lent_codestreams.clone();
-            let run = move || context.run_codestream_lane(&lent);
-            start_lane(channel, scope, format!("codestreams-{number}"), run);
+        for number in 0..if jpeg { 0 } else { OFFLOAD_LANES } {
+            let lent = lent_offloads.clone();
+            let run = move || context.run_offload_lane(&lent);
+            start_lane(channel, scope, format!("offload-{number}"), run);
         }
         // The first lane for JPEGs is enough to begin with.
         let awaited = if jpeg { 1 } else { lanes };
@@ -227,7 +231,7 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &dyn 
             });
         }
         // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
-        let queues = Queues { lanes: sender, codestreams, jpegs: &jpegs };
+        let queues = Queues { lanes: sender, offloads, jpegs: &jpegs };
         std::process::exit(listen(channel, engine, &queues).is_err().into())
     })
 }
@@ -247,7 +251,7 @@ fn start_lane<'scope>(
 /// Where what is lent waits for a lane.
 struct Queues<'w> {
     lanes: Sender<Lent>,
-    codestreams: Sender<LentCodestream>,
+    offloads: Sender<LentOffload>,
     jpegs: &'w Waiting,
 }
 
@@ -269,7 +273,7 @@ fn refuse(channel: &Channel, why: &str) -> ! {
 
 /// Handles messages until the main process closes the socket.
 fn listen(channel: &Channel, engine: &dyn Engine, queues: &Queues<'_>) -> io::Result<()> {
-    let Queues { lanes, codestreams, jpegs } = queues;
+    let Queues { lanes, offloads, jpegs } = queues;
     let without_lanes = || io::Error::other("the lanes are gone");
     let mut slots: HashMap<SlotId, Arc<Mutex<Mapped>>> = HashMap::new();
     let without_memory = || io::Error::other("a slot without memory");
@@ -304,10 +308,10 @@ fn listen(channel: &Channel, engine: &dyn Engine, queues: &Queues<'_>) -> io::Re
                 let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
                 jpegs.push(LentJpeg { slot, memory, jpeg, operation });
             }
-            ToWorker::Decode { slot, codestream } => {
+            ToWorker::Offload { slot, offload } => {
                 let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
-                let lent = LentCodestream { slot, memory, codestream };
-                codestreams.send(lent).map_err(|_| without_lanes())?;
+                let lent = LentOffload { slot, memory, offload };
+                offloads.send(lent).map_err(|_| without_lanes())?;
             }
         }
     }

@@ -142,7 +142,10 @@ impl PictureError {
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
                     | Refusal::NoVolume
-                    | Refusal::SeveralVolumes
+                    | Refusal::NoVolumes(_)
+                    | Refusal::StackAmongSlices
+                    | Refusal::SlicesDiffer { .. }
+                    | Refusal::SamePlace { .. }
                     | Refusal::LargeBoxes
                     | Refusal::CountedVolume
                     | Refusal::DeepLab
@@ -257,7 +260,10 @@ impl PictureError {
 fn why_whole(format: Format) -> &'static str {
     match format {
         Format::Tiff => "as this TIFF is stored or with these settings; others are done in bands of rows",
-        _ => "and only TIFFs that stay TIFFs are done in bands of rows",
+        Format::Pnm => {
+            "as text, PFMs, and with these settings all PNMs are; others are done in bands of rows"
+        }
+        _ => "and only TIFFs and PNMs that become one of these are done in bands of rows",
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::fs::input::Outside;
 use crate::fs::paths::Shown;
 use crate::picture::reference::Unlike;
+use codec::NoVolumes;
 
 /// Why a picture was not attempted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,15 +75,52 @@ pub enum Refusal {
     },
     /// It is divided into boxes, and is not a stack.
     #[error(
-        "--tiles with three numbers divides the pages of a stack into boxes, and it is one picture; use two, such as 8x8"
+        "--tiles with three numbers divides the pages of a stack into boxes, and it is one picture; use two, such as 8x8, or --together folder \
+         if the files of a folder are slices"
     )]
     NoVolume,
-    /// It is divided into boxes, and has several volumes.
+    /// It is divided into boxes, and its pages are no slices of volumes.
     #[error(
-        "--tiles with three numbers divides a volume into boxes, and its pages are of several channels, times or images; write each into a file of \
-         its own, or use two numbers, such as 8x8"
+        "--tiles with three numbers divides volumes into boxes, and {0}; write each volume into a file of its own, or use two numbers, such as 8x8"
     )]
-    SeveralVolumes,
+    NoVolumes(#[from] NoVolumes),
+    /// It is to be a slice of a volume, and has several pages.
+    #[error(
+        "it has several pages, which are a volume by themselves, and --together makes a volume of several files; put it elsewhere, and leave \
+         --together out for it"
+    )]
+    StackAmongSlices,
+    /// It is a slice, and not like those of the same volume.
+    #[error(
+        "it has {own}, and {}, a slice of the same volume, has {others}; give each volume a folder of its own, or tell them apart with --together-by",
+        Shown(other)
+    )]
+    SlicesDiffer {
+        /// Its size and kind.
+        own: String,
+        /// The other file.
+        other: PathBuf,
+        /// Size and kind of the other.
+        others: String,
+    },
+    /// It is a slice of a volume in which two lie at the same place.
+    #[error(
+        "{} and {}, slices of its volume, lie at the same place; give each volume a folder of its own, or tell them apart with --together-by",
+        Shown(one),
+        Shown(other)
+    )]
+    SamePlace {
+        /// A slice.
+        one: PathBuf,
+        /// One at the same place.
+        other: PathBuf,
+    },
+    /// It is a slice of a volume that cannot be made, as another of its files failed.
+    #[error("{}, of the same volume, failed; mend it or take it away", Shown(slice))]
+    BrokenVolume {
+        /// The file that failed.
+        slice: PathBuf,
+    },
     /// A box has more pixels than are counted.
     #[error("--tiles makes boxes of more than 4294967295 pixels; use more tiles")]
     LargeBoxes,

@@ -16,7 +16,7 @@ use crate::publish::{Pending, PublishError, Publisher, Unpublished};
 use crate::run::pipeline::{Outlet, Taken};
 use crate::source::Job;
 use crate::source::stop::Stop;
-use codec::Cores;
+use codec::Help;
 use equalize::count;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
@@ -183,23 +183,22 @@ impl Outlet for Collector<'_> {
         &self,
         finished: &mut Processed,
         _scratch: &mut Vec<u8>,
-        _cores: &Cores,
+        _help: Help<'_>,
     ) -> Result<Taken<'_>, PictureError> {
-        let (layout, bins) = (finished.picture.decoded.layout, self.request.bins);
+        let (mut layout, bins) = (finished.picture.decoded.layout, self.request.bins);
         let levels_of = finished.picture.decoded.levels();
         let levels = levels_of.number(layout.depth);
         if bins > levels {
             return Err(PictureError::TooManyBins { levels, bins });
         }
         let (_, counts) = finished.order.parts(finished.slot.bytes_mut(), &layout);
-        let summed = match &finished.picture.work.page {
-            Some(page) => match self.sums.add(page, &finished.picture.decoded, counts)? {
-                Some(summed) => Some(summed),
-                None => return Ok(Taken::Page),
-            },
-            None => None,
-        };
-        let counts = summed.as_deref().unwrap_or(counts);
+        let summed;
+        let mut counts = &*counts;
+        if let Some(page) = &finished.picture.work.page {
+            summed = self.sums.add(page, &finished.picture.decoded, counts)?;
+            let Some(sum) = &summed else { return Ok(Taken::Page) };
+            (layout, counts) = (sum.layout, &sum.counts);
+        }
         let job = &finished.picture.work.job;
         // Asked again before a plot is published; a row of the table cannot be taken back.
         if !job.is_unchanged() {

@@ -1,12 +1,13 @@
 //! The histograms of files of several pages, while their pages are counted.
 
 use std::collections::HashMap;
+use std::iter;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::task::{Page, Stack, StackId};
 use crate::error::PictureError;
 use codec::Decoded;
-use equalize::{Depth, Levels, Pixel};
+use equalize::{Layout, Levels, Pixel, count};
 
 /// The counts so far of every file some of whose pages have been counted.
 #[derive(Default)]
@@ -14,11 +15,45 @@ pub(super) struct Sums {
     open: Mutex<HashMap<StackId, Sum>>,
 }
 
-/// The counts of some pages of a file.
-struct Sum {
-    kind: (Pixel, Depth, Levels),
-    counts: Vec<u64>,
+/// The counts of some pages of a file. Pages may differ in alpha, which some have for pixels that do not count.
+pub(super) struct Sum {
+    /// The layout of a page, with alpha if any of them has it, or of all if they are the bands of a picture.
+    pub(super) layout: Layout,
+    levels: Levels,
+    /// Those of each stage.
+    pub(super) counts: Vec<u64>,
     pages: usize,
+}
+
+impl Sum {
+    /// Adds a page. Returns whether it is like the others.
+    fn add(&mut self, mut page: Self) -> bool {
+        match [&*self, &page].map(|sum| sum.layout.pixel.has_alpha()) {
+            [true, false] => page.add_alpha(),
+            [false, true] => self.add_alpha(),
+            _ => {}
+        }
+        self.counts.iter_mut().zip(&page.counts).for_each(|(sum, count)| *sum += count);
+        self.pages += page.pages;
+        let [own, other] = [&*self, &page].map(|sum| (sum.layout.pixel, sum.layout.depth, sum.levels));
+        own == other
+    }
+
+    /// Counts an alpha that is opaque everywhere.
+    fn add_alpha(&mut self) {
+        let Layout { pixel, depth, .. } = self.layout;
+        let (colours, levels) = (pixel.colour_channels(), depth.levels());
+        let mut counts = Vec::with_capacity(2 * self.counts.len());
+        for stage in self.counts.chunks(count::length(&self.layout)) {
+            let (before, behind) = stage.split_at(colours * levels);
+            counts.extend_from_slice(before);
+            counts.extend(iter::repeat_n(0, levels - 1));
+            counts.push(stage[..levels].iter().sum());
+            counts.extend_from_slice(behind);
+        }
+        self.counts = counts;
+        self.layout.pixel = if colours == 1 { Pixel::GrayAlpha } else { Pixel::Rgba };
+    }
 }
 
 impl Sums {
@@ -31,23 +66,24 @@ impl Sums {
         page: &Page,
         decoded: &Decoded,
         counts: &[u64],
-    ) -> Result<Option<Vec<u64>>, PictureError> {
-        if decoded.has_own_range() {
+    ) -> Result<Option<Sum>, PictureError> {
+        let height = page.stack.pages.height_of_bands();
+        if decoded.has_own_range() && height.is_none() {
             return Err(PictureError::OwnRange);
         }
-        let kind = (decoded.layout.pixel, decoded.layout.depth, decoded.levels());
+        let layout = Layout { height: height.unwrap_or(decoded.layout.height), ..decoded.layout };
+        let added = Sum { layout, levels: decoded.levels(), counts: counts.to_vec(), pages: 1 };
         let key = page.stack.id();
         let mut open = self.lock();
-        let sum = open.entry(key).or_insert_with(|| Sum { kind, counts: vec![0; counts.len()], pages: 0 });
-        if sum.kind != kind {
-            return Err(PictureError::PagesDiffer);
+        let sum = match open.remove(&key) {
+            Some(mut sum) => sum.add(added).then_some(sum).ok_or(PictureError::PagesDiffer)?,
+            None => added,
+        };
+        if sum.pages == page.stack.pages.len() {
+            return Ok(Some(sum));
         }
-        sum.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        sum.pages += 1;
-        if sum.pages < page.stack.pages.len() {
-            return Ok(None);
-        }
-        Ok(open.remove(&key).map(|sum| sum.counts))
+        open.insert(key, sum);
+        Ok(None)
     }
 
     /// Forgets the counts of a file.

@@ -1,42 +1,136 @@
-//! The boxes that CLAHE divides a stack into, while its pages are counted and when they are equalized; or the tiles of a picture that is read in
-//! bands, which are boxes of one page.
+//! The boxes that CLAHE divides a volume into, while its slices are counted and when they are equalized: pages of a file, or files. Or the tiles of
+//! a picture that is read in bands, which are boxes of one page.
 
+use std::ffi::OsStr;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use codec::Pages;
+use crate::picture::kind::Kind;
+use codec::{Pages, Volumes};
 use equalize::clahe::{BoxTables, Extent, Part, Volume};
-use equalize::{Layout, Levels, Operation};
+use equalize::{Layout, Levels, Operation, Pixel};
 
 /// What is divided into boxes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Divided {
-    /// A stack of so many pages.
-    Pages(usize),
+    /// A volume of so many slices.
+    Slices {
+        /// How many there are.
+        count: usize,
+        /// How many such volumes of a file have begun and not ended at most.
+        at_once: usize,
+    },
     /// A picture of so many rows, in bands.
-    Bands { height: u32 },
+    Bands {
+        /// The rows.
+        height: u32,
+    },
 }
 
 impl Divided {
-    pub(crate) fn of(pages: &Pages) -> Self {
-        match pages.height_of_bands() {
-            Some(height) => Self::Bands { height },
-            None => Self::Pages(pages.len()),
+    /// A picture by itself.
+    pub(crate) const ONE: Self = Self::Slices { count: 1, at_once: 1 };
+
+    /// Returns what a page or band is a part of, given the volumes of its file.
+    pub(crate) fn of(pages: &Pages, volumes: Option<&Volumes>, page: usize) -> Self {
+        match (pages.height_of_bands(), volumes) {
+            (Some(height), _) => Self::Bands { height },
+            (None, Some(volumes)) => {
+                Self::Slices { count: volumes.slice(page).of, at_once: volumes.at_once() }
+            }
+            (None, None) => Self::ONE,
         }
     }
 
-    /// Returns the boxes, if the operation has any; `layout` is that of a page or band.
+    /// Returns the boxes, if the operation has any; `layout` is that of a slice or band.
     pub(crate) fn volume(self, layout: &Layout, operation: &Operation) -> Option<Volume> {
         match self {
-            Self::Pages(pages) => Volume::new(layout, pages, operation),
+            Self::Slices { count, .. } => Volume::new(layout, count, operation),
             Self::Bands { height } => Volume::new(&Layout { height, ..*layout }, 1, operation),
         }
     }
+
+    /// Returns the bytes of the counts and tables of all boxes that there are at once, if the operation has any.
+    pub(crate) fn table_bytes(self, layout: &Layout, operation: &Operation) -> u64 {
+        let at_once = if let Self::Slices { at_once, .. } = self { at_once as u64 } else { 1 };
+        let bytes = self.volume(layout, operation).map_or(0, |boxes| boxes.table_bytes());
+        bytes.saturating_mul(at_once)
+    }
 }
 
-/// The boxes of a stack. Its pages may be counted by several threads at once.
+/// The part that a picture is of what is divided: a slice, or a band.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoxPart<'b> {
+    pub(crate) divided: Divided,
+    pub(crate) boxes: &'b CountedBoxes,
+    /// The number of the slice, and of its first row.
+    pub(crate) slice: usize,
+    pub(crate) first_row: u32,
+}
+
+impl BoxPart<'_> {
+    /// Returns where the pixels of a picture of this layout lie.
+    pub(crate) fn extent(&self, layout: &Layout) -> Extent {
+        Extent { page: self.slice, first_row: self.first_row, rows: layout.height }
+    }
+}
+
+/// The boxes of a volume, from the first of its slices that is counted until there are tables.
+#[derive(Debug, Default)]
+pub(crate) struct CountedBoxes(Mutex<Option<Arc<StackBoxes>>>);
+
+impl CountedBoxes {
+    /// Returns the boxes. The slice that is counted first makes them.
+    pub(crate) fn get_or(&self, make: impl FnOnce() -> Option<StackBoxes>) -> Option<Arc<StackBoxes>> {
+        let mut boxes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if boxes.is_none() {
+            *boxes = make().map(Arc::new);
+        }
+        boxes.clone()
+    }
+
+    /// Takes the boxes, of which all slices have been counted, so that they are gone when those are equalized.
+    pub(crate) fn take(&self) -> Option<Arc<StackBoxes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What tells volumes of several files from each other: the folder that the files lie in, unless that does not matter, and their series or group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct VolumeName {
+    pub(crate) folder: PathBuf,
+    pub(crate) group: Arc<OsStr>,
+}
+
+/// A volume each slice of which is a file.
+#[derive(Debug)]
+pub(crate) struct FileVolume {
+    pub(crate) name: VolumeName,
+    /// How many slices it has.
+    pub(crate) slices: usize,
+    pub(crate) boxes: CountedBoxes,
+}
+
+/// Which slice of which volume a file is.
+#[derive(Clone, Debug)]
+pub struct FileSlice {
+    pub(crate) volume: Arc<FileVolume>,
+    pub(crate) index: usize,
+}
+
+impl FileSlice {
+    pub(crate) fn part(&self) -> BoxPart<'_> {
+        let divided = Divided::Slices { count: self.volume.slices, at_once: 1 };
+        BoxPart { divided, boxes: &self.volume.boxes, slice: self.index, first_row: 0 }
+    }
+}
+
+/// The boxes of a volume. Its slices may be counted by several threads at once.
 #[derive(Debug)]
 pub struct StackBoxes {
+    /// The file of the slice that was counted first.
+    first: PathBuf,
     volume: Volume,
     layout: Layout,
     levels: Levels,
@@ -46,8 +140,9 @@ pub struct StackBoxes {
 }
 
 impl StackBoxes {
-    /// Returns the boxes of pages or bands of one kind; `None` if the operation has none for them.
+    /// Returns the boxes of slices or bands of one kind, that of the first, which is of this file; `None` if the operation has none for them.
     pub(crate) fn new(
+        first: &Path,
         layout: &Layout,
         levels: Levels,
         divided: Divided,
@@ -55,29 +150,37 @@ impl StackBoxes {
     ) -> Option<Self> {
         let volume = divided.volume(layout, &Operation { levels, ..*operation })?;
         let rows = (0..volume.rows()).map(|_| Mutex::new(vec![0; volume.row_counts()])).collect();
-        Some(Self { volume, layout: *layout, levels, rows, tables: OnceLock::new() })
+        Some(Self { first: first.to_owned(), volume, layout: *layout, levels, rows, tables: OnceLock::new() })
     }
 
-    /// Returns whether pages of this kind are those of the stack. Bands differ in their rows.
+    /// Returns the file of the slice that was counted first, and the kind of all slices.
+    pub(crate) fn first(&self) -> (&Path, &Layout, Levels) {
+        (&self.first, &self.layout, self.levels)
+    }
+
+    /// Returns whether slices of this kind are those of the volume. Bands differ in their rows, and all of them may have alpha or not, as they have
+    /// pixels that do not count.
     pub(crate) fn is_of(&self, layout: &Layout, levels: Levels, divided: Divided) -> bool {
-        let is_alike = match divided {
-            Divided::Pages(_) => self.layout == *layout,
-            Divided::Bands { .. } => self.layout == Layout { height: self.layout.height, ..*layout },
+        let height = match divided {
+            Divided::Slices { .. } => layout.height,
+            Divided::Bands { .. } => self.layout.height,
         };
-        is_alike && self.levels == levels
+        let is_as_large = (self.layout.width, self.layout.height) == (layout.width, height);
+        is_as_large && self.levels == levels && Kind::of(&self.layout, levels) == Kind::of(layout, levels)
     }
 
-    /// Counts a page or band. Each begins at another row of boxes, so that threads do not wait for each other.
-    pub(crate) fn count(&self, extent: Extent, pixels: &[u8]) {
-        let mut parts: Vec<Part> = self.volume.parts(extent).collect();
+    /// Counts a slice or band. Each begins at another row of boxes, so that threads do not wait for each other.
+    pub(crate) fn count(&self, extent: Extent, pixel: Pixel, pixels: &[u8]) {
+        let volume = self.volume.with_pixel(pixel);
+        let mut parts: Vec<Part> = volume.parts(extent).collect();
         let first = (extent.page + extent.first_row as usize) % parts.len().max(1);
         parts.rotate_left(first);
         for part in parts {
-            self.volume.count(pixels, extent, part, &mut self.row(part.row));
+            volume.count(pixels, extent, part, &mut self.row(part.row));
         }
     }
 
-    /// Makes the tables, once all pages are counted.
+    /// Makes the tables, once all slices are counted.
     pub(crate) fn make_tables(&self) {
         self.tables.get_or_init(|| {
             let rows: Vec<_> = (0..self.rows.len()).map(|row| mem::take(&mut *self.row(row))).collect();
@@ -85,10 +188,10 @@ impl StackBoxes {
         });
     }
 
-    /// Equalizes a page or band, if there are tables.
-    pub(crate) fn equalize(&self, extent: Extent, pixels: &mut [u8]) {
+    /// Equalizes a slice or band, if there are tables.
+    pub(crate) fn equalize(&self, extent: Extent, pixel: Pixel, pixels: &mut [u8]) {
         if let Some(tables) = self.tables.get() {
-            self.volume.equalize(extent, pixels, tables);
+            self.volume.with_pixel(pixel).equalize(extent, pixels, tables);
         }
     }
 

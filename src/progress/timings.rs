@@ -151,6 +151,10 @@ pub struct Load {
     pub memory_wait: f64,
     /// Codestreams of JPEG 2000 that each of these devices decoded, if it did any.
     pub decoded: BTreeMap<String, u64>,
+    /// Pictures or pages of TIFFs whose strips or tiles each of these devices inflated, if it did any.
+    pub inflated: BTreeMap<String, u64>,
+    /// Those whose strips or tiles it deflated.
+    pub deflated: BTreeMap<String, u64>,
     /// Seconds during which each device other than the CPU had at least one picture.
     pub devices: BTreeMap<String, f64>,
     /// Seconds during which each of these devices worked: from the end of its start on.
@@ -313,8 +317,15 @@ impl fmt::Display for Timings {
         for (device, busy) in &self.load.devices {
             let ready = self.load.ready.get(device).copied().unwrap_or_default();
             write!(f, ", {device} {} %", percent(*busy, ready))?;
-            if let Some(decoded) = self.load.decoded.get(device) {
-                write!(f, " ({decoded} codestreams decoded)")?;
+            let Load { decoded, inflated, deflated, .. } = &self.load;
+            for (counts, what) in [
+                (decoded, "codestreams decoded"),
+                (inflated, "pictures inflated"),
+                (deflated, "pictures deflated"),
+            ] {
+                if let Some(count) = counts.get(device) {
+                    write!(f, " ({count} {what})")?;
+                }
             }
         }
         writeln!(f, "; {}", self.remedy())

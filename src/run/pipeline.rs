@@ -23,8 +23,9 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tracing::trace_span;
 
-use crate::config::{Durability, Settings};
+use crate::config::{DeflateChoice, Durability, Settings};
 use crate::device::machine::Machine;
+use crate::device::offload::DeviceCoder;
 use crate::device::task::{self, Content, Done, Page, Pass, Picture, Processed, QueuedJob, Task};
 use crate::device::{self, Context};
 use crate::error::{Error, PictureError};
@@ -36,7 +37,7 @@ use crate::run::together::Groups;
 use crate::slot::Slots;
 use crate::source::stop::Stop;
 use crate::source::{Job, Remake, Workload};
-use codec::{self, CodecError};
+use codec::{self, CodecError, Help, StreamCoder};
 use lanes::Order;
 use load::{Loaded, Loader, divided_by};
 use niceness::Niceness;
@@ -287,7 +288,12 @@ impl<'a> Run<'a> {
         let remark = finished.remark();
         let pixels = finished.picture.decoded.layout.pixels();
         let span = trace_span!("encode").entered();
-        let taken = contained(|| self.outlet.take(&mut finished, scratch, &self.machine.cores));
+        let (attempts, job) = (finished.picture.work.attempts.clone(), finished.picture.work.job.clone());
+        let device = DeviceCoder::new(self.machine, &attempts, &job.input);
+        // Other streams come of it than of the CPU, with the same samples.
+        let coder = (self.settings.deflate == DeflateChoice::Auto).then_some(&device as &dyn StreamCoder);
+        let help = Help { cores: &self.machine.cores, coder };
+        let taken = contained(|| self.outlet.take(&mut finished, scratch, help));
         drop((span, working));
         // The scratch buffer counts towards the memory bound only while its picture has a slot.
         if scratch.capacity() > SCRATCH_KEPT {
@@ -302,7 +308,7 @@ impl<'a> Run<'a> {
         }
         let (passed, processor) = (finished.picture.clock.mark(Stage::Encode), thread_time() - before);
         finished.picture.clock.took(processor);
-        self.machine.waits.add_encoding(passed.saturating_sub(processor));
+        self.machine.waits.add_encoding(passed.saturating_sub(processor + device.waited()));
         self.close_picture(finished, pixels, remark, taken)
     }
 

@@ -15,9 +15,11 @@ use crate::device::task::{Page, Pass, QueuedJob, StackId, Tables};
 use crate::error::Error;
 use crate::fs::input;
 use crate::fs::paths::below_inputs;
+use crate::picture::boxes::VolumeName;
 use crate::picture::counts::Counts;
 use crate::picture::luts::Luts;
 use crate::picture::record::Digest;
+use crate::run::volumes;
 use crate::slot::ParkedId;
 use crate::source::stop::Stop;
 use crate::source::{self, Job, Plan, Skip};
@@ -54,7 +56,8 @@ pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     Ok(all)
 }
 
-/// Lists the pictures, with their groups where their paths tell them, their series where these matter, and the slices of each in their order.
+/// Lists the pictures, with their groups where their paths tell them, their series or volumes where these matter, and the slices of each in their
+/// order.
 fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let mut plan = source::scan(settings, stop)?;
     for job in &mut plan.jobs {
@@ -62,12 +65,13 @@ fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
             job.group = pattern.group_of(below_inputs(&settings.inputs, &job.input)).map(Arc::from);
         }
     }
+    volumes::arrange(&mut plan, settings, stop);
     let mut by_series: HashMap<Arc<OsStr>, (Vec<usize>, Vec<Slice>)> = HashMap::new();
     let jobs = plan.jobs.iter_mut().enumerate();
-    let of_series = jobs.filter(|(_, job)| job.settings.together == Together::Of(TogetherChoice::Series));
+    let of_series = jobs.filter(|(_, job)| is_of_series(job));
     for (place, job) in of_series.take_while(|_| !stop.asked()) {
         let file = input::open(&job.input).ok();
-        let Some(slice) = file.and_then(|mut file| codec::slice_of(&mut file, &settings.limits)) else {
+        let Some(slice) = file.and_then(|mut file| codec::slice_of(&mut file, &settings.limits).ok()?) else {
             continue;
         };
         let series: Arc<OsStr> = OsStr::new(slice.series.as_str()).into();
@@ -80,6 +84,12 @@ fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         put_in_order(&mut plan.jobs, &places, &slices);
     }
     Ok(plan)
+}
+
+/// Returns whether a file has a table with those of its series.
+fn is_of_series(job: &Job) -> bool {
+    job.settings.together == Together::Of(TogetherChoice::Series)
+        && !job.settings.operation.method.has_boxes()
 }
 
 /// Puts the slices of a series, which are the jobs at these places, into their order there.
@@ -109,12 +119,18 @@ enum Common {
     Series(Arc<OsStr>),
     /// A group of the files of a folder.
     Group(PathBuf, Arc<OsStr>),
+    /// The volume whose slices they are.
+    Volume(VolumeName),
 }
 
 impl GroupKey {
     /// Returns the group of a job among those of several files; `None` if it is one by itself.
     fn of(job: &Job) -> Option<Self> {
         let folder = job.input.parent().unwrap_or(Path::new(""));
+        if job.settings.operation.method.has_boxes() {
+            let common = Common::Volume(job.slice.as_ref()?.volume.name.clone());
+            return Some(Self { settings: job.settings.digest(), common });
+        }
         let common = match &job.settings.together {
             Together::By(_) => Common::Group(folder.to_owned(), Arc::clone(job.group.as_ref()?)),
             Together::Of(choice) => match choice {
@@ -157,6 +173,8 @@ struct Group {
     left: usize,
     /// Whether any was left out.
     is_broken: bool,
+    /// The first file that failed, if the group is a volume, which is none without it.
+    failed: Option<PathBuf>,
     /// How stored values are rescaled, of each in another way than of those before.
     rescales: Vec<Option<[f64; 2]>>,
     counts: Counts,
@@ -187,7 +205,11 @@ impl Group {
 
     /// Has its pictures go on with the LUTs of all, unless any was left out.
     fn complete(self) -> Complete {
-        let Self { is_broken, rescales, counts, counted, .. } = self;
+        let Self { is_broken, failed, rescales, counts, counted, .. } = self;
+        if let Some(slice) = failed.filter(|_| !is_broken) {
+            let broken = counted.into_iter().map(|counted| (counted.work, slice.clone())).collect();
+            return Complete { broken, ..Complete::default() };
+        }
         if rescales.len() > 1 {
             let refused = counted.into_iter().map(|counted| counted.work).collect();
             return Complete { refused, ..Complete::default() };
@@ -205,9 +227,9 @@ impl Group {
 
 /// Makes the tables of a group with these counts, one of whose pictures this is.
 fn tables(work: &QueuedJob, counts: &Counts) -> Tables {
-    if let Some(boxes) = work.page.as_ref().and_then(|page| page.stack.boxes()) {
+    if let Some(boxes) = work.part().and_then(|part| part.boxes.take()) {
         boxes.make_tables();
-        return Tables::Boxes(Arc::clone(boxes));
+        return Tables::Boxes(boxes);
     }
     let settings = &work.job.settings;
     Tables::Luts(Arc::new(Luts::of(counts, &settings.operation, settings.reference.as_deref())))
@@ -220,6 +242,8 @@ pub struct Complete {
     pub go_on: Vec<QueuedJob>,
     /// Refused, because equal levels of the group are other values.
     pub refused: Vec<QueuedJob>,
+    /// Slices of a volume, because the file that is named failed.
+    pub broken: Vec<(QueuedJob, PathBuf)>,
     /// Left out, because another picture of the group was.
     pub left_out: Vec<QueuedJob>,
 }
@@ -234,7 +258,7 @@ pub struct Groups {
 #[derive(Default)]
 struct OpenGroups {
     groups: HashMap<GroupKey, Group>,
-    /// Files of several pages, of each those that go together, by their channels if these have tables of their own.
+    /// Files of several pages, of each those that go together, by their volumes or channels if these have tables of their own.
     files: HashMap<StackId, HashMap<usize, Group>>,
     /// Whether no group will be complete any more.
     is_abandoned: bool,
@@ -281,7 +305,11 @@ impl Groups {
             state.files.remove(&page.stack.id());
         }
         let Some(key) = GroupKey::of(job).filter(|_| !state.is_abandoned) else { return Complete::default() };
-        state.group(key).is_broken |= breaks;
+        let group = state.group(key);
+        group.is_broken |= breaks;
+        if job.slice.is_some() {
+            group.failed.get_or_insert_with(|| job.input.clone());
+        }
         Self::leave(state, job, None)
     }
 
@@ -339,14 +367,14 @@ impl OpenGroups {
     /// Returns the pages of a file that go with this one.
     fn file(&mut self, job: &Job, page: &Page) -> &mut Group {
         let groups = self.files.entry(page.stack.id()).or_insert_with(|| groups_of(job, page));
-        groups.entry(channel_of(job, page, page.index)).or_default()
+        groups.entry(part_of(job, page, page.index)).or_default()
     }
 
     /// Takes out the pages of a file that go with this one.
     fn take_file(&mut self, job: &Job, page: &Page) -> Group {
         let id = page.stack.id();
         let groups = self.files.get_mut(&id);
-        let group = groups.and_then(|groups| groups.remove(&channel_of(job, page, page.index)));
+        let group = groups.and_then(|groups| groups.remove(&part_of(job, page, page.index)));
         if self.files.get(&id).is_some_and(HashMap::is_empty) {
             self.files.remove(&id);
         }
@@ -362,16 +390,17 @@ impl OpenGroups {
 fn groups_of(job: &Job, page: &Page) -> HashMap<usize, Group> {
     let mut groups: HashMap<_, Group> = HashMap::new();
     for index in 0..page.stack.pages.len() {
-        groups.entry(channel_of(job, page, index)).or_default().left += 1;
+        groups.entry(part_of(job, page, index)).or_default().left += 1;
     }
     groups
 }
 
-/// Returns the channel of a page of the same file, by number, if channels have tables of their own.
-fn channel_of(job: &Job, page: &Page, index: usize) -> usize {
-    match job.settings.together {
+/// Returns the number of the volume or channel of a page of the same file, if volumes or channels have tables of their own.
+fn part_of(job: &Job, page: &Page, index: usize) -> usize {
+    match (page.stack.volume_of(index), &job.settings.together) {
+        (Some(volume), _) => volume,
         // A file that does not tell is refused.
-        Together::CHANNEL => page.stack.pages.channel(index).unwrap_or_default(),
-        _ => 0,
+        (None, &Together::CHANNEL) => page.stack.pages.channel(index).unwrap_or_default(),
+        (None, _) => 0,
     }
 }

@@ -170,6 +170,7 @@ impl Pictures {
             object: None,
             replaced: None,
             group: None,
+            slice: None,
         };
         self.begun.insert(job.input.clone(), Begun { candidate, told, at: Instant::now(), alone });
         // Fails only if the pipeline has ended, and the user is told the reason for that.

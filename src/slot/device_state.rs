@@ -18,15 +18,26 @@ pub struct DeviceState {
     pub trouble: Option<String>,
     /// How often it failed.
     pub failures: u64,
-    /// How many codestreams of JPEG 2000 it decoded for the CPU.
+    /// What it did for the CPU.
     #[serde(default)]
-    pub decoded: u64,
+    pub offloaded: Offloaded,
     /// How long it was in use; `None` for the CPU, whose processor time tells that.
     #[serde(skip)]
     pub in_use: Option<DeviceUse>,
     /// Processor time of its worker processes that have ended.
     #[serde(skip)]
     pub processor: Duration,
+}
+
+/// How often a device did something for the CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offloaded {
+    /// How many codestreams of JPEG 2000 it decoded.
+    pub codestreams: u64,
+    /// Of how many pictures or pages it inflated the strips or tiles.
+    pub inflated: u64,
+    /// Of how many it deflated them.
+    pub deflated: u64,
 }
 
 /// How long a device was in use.

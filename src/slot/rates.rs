@@ -103,6 +103,7 @@ struct Foreseen {
     /// By what a GPU could decode of them.
     jpegs: Duration,
     codestreams: Duration,
+    streams: Duration,
     others: Duration,
 }
 
@@ -113,11 +114,13 @@ pub struct Decoders {
     pub jpegs: bool,
     /// JPEG 2000.
     pub codestreams: bool,
+    /// Streams of deflate.
+    pub streams: bool,
 }
 
 impl Decoders {
     /// All that any GPU does.
-    pub const ALL: Self = Self { jpegs: true, codestreams: true };
+    pub const ALL: Self = Self { jpegs: true, codestreams: true, streams: true };
 }
 
 /// What a GPU could decode of a picture.
@@ -127,6 +130,8 @@ pub enum Decodable {
     Jpeg,
     /// Its codestream, of JPEG 2000.
     Codestream,
+    /// Its strips or tiles, compressed by deflate.
+    Streams,
     /// Nothing.
     Nothing,
 }
@@ -192,6 +197,7 @@ impl Rates {
         let sum = match decodable {
             Decodable::Jpeg => &mut foreseen.jpegs,
             Decodable::Codestream => &mut foreseen.codestreams,
+            Decodable::Streams => &mut foreseen.streams,
             Decodable::Nothing => &mut foreseen.others,
         };
         *sum = sum.saturating_add(least);
@@ -211,8 +217,9 @@ impl Rates {
     /// Returns how long a picture takes a core at least, on average, by what is known of those whose headers were read; without the time of
     /// those that a GPU would have to decode that does not.
     pub fn foreseen(&self, by: Decoders) -> Duration {
-        let Foreseen { pictures, jpegs, codestreams, others } = self.lock().foreseen;
-        let counted = [(by.jpegs, jpegs), (by.codestreams, codestreams), (true, others)];
+        let Foreseen { pictures, jpegs, codestreams, streams, others } = self.lock().foreseen;
+        let counted =
+            [(by.jpegs, jpegs), (by.codestreams, codestreams), (by.streams, streams), (true, others)];
         let counted = counted.into_iter().filter(|(counts, _)| *counts).map(|(_, time)| time);
         counted.fold(Duration::ZERO, Duration::saturating_add) / pictures.max(1)
     }
@@ -277,12 +284,14 @@ mod tests {
     fn what_is_foreseen_is_spread_over_all_pictures() {
         let (rates, second) = (Rates::default(), Duration::from_secs(1));
         assert_eq!([rates.foreseen(Decoders::ALL), rates.average()], [Duration::ZERO; 2]);
-        [(4, Decodable::Jpeg), (2, Decodable::Nothing), (3, Decodable::Codestream)]
+        [(4, Decodable::Jpeg), (2, Decodable::Nothing), (3, Decodable::Codestream), (5, Decodable::Streams)]
             .into_iter()
             .for_each(|(least, decodable)| rates.foresee(second * least, decodable));
-        let foreseen = [(true, true), (true, false), (false, true), (false, false)]
-            .map(|(jpegs, codestreams)| rates.foreseen(Decoders { jpegs, codestreams }));
-        assert_eq!(foreseen, [9, 6, 5, 2].map(|seconds| second * seconds / 3));
+        let foreseen =
+            [(true, true, false), (true, false, true), (false, true, false), (false, false, false)].map(
+                |(jpegs, codestreams, streams)| rates.foreseen(Decoders { jpegs, codestreams, streams }),
+            );
+        assert_eq!(foreseen, [9, 11, 5, 2].map(|seconds| second * seconds / 4));
         [1, 2].into_iter().for_each(|time| rates.add(class(100), None, 10, second * time));
         assert_eq!(rates.average(), second * 3 / 2);
         assert_eq!([1, 5].map(|files| rates.left_of(files)), [0, 3]);

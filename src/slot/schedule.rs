@@ -46,6 +46,8 @@ pub struct Device {
     pub decodes_codestreams: bool,
     /// How many of them are free.
     pub free_codestream: usize,
+    /// How many slots for streams are free.
+    pub free_streams: usize,
     /// How many slots for compressed pictures are free and have memory.
     pub free_compressed: usize,
     /// How many of them are free and have none yet.
@@ -215,12 +217,21 @@ impl Schedule {
     /// Returns the device that decodes a codestream now: of those that can, the one with the most slots for it. A core takes a hundred times as
     /// long, so it only does what no device has room for.
     pub fn codestream_decoder(&self, attempts: &Attempts) -> Option<DeviceId> {
-        let ready = self
-            .devices
-            .iter()
-            .enumerate()
-            .filter(|(id, device)| device.free_codestream > 0 && device.is_up() && attempts.admit(*id));
-        ready.max_by_key(|(_, device)| device.free_codestream).map(|(id, _)| id)
+        self.with_most(attempts, |device| device.free_codestream)
+    }
+
+    /// As [`Schedule::codestream_decoder`], for streams that are to be inflated or deflated.
+    pub fn stream_coder(&self, attempts: &Attempts) -> Option<DeviceId> {
+        self.with_most(attempts, |device| device.free_streams)
+    }
+
+    /// Returns the device with the most free slots of a kind, if one has any now.
+    fn with_most(&self, attempts: &Attempts, free: impl Fn(&Device) -> usize) -> Option<DeviceId> {
+        let devices = self.devices.iter().enumerate();
+        let ready = devices
+            .filter(|(id, device)| free(device) > 0 && device.is_up() && attempts.admit(*id))
+            .map(|(id, device)| (id, free(device)));
+        ready.max_by_key(|(_, free)| *free).map(|(id, _)| id)
     }
 
     /// Returns whether a device that `attempts` admit decodes codestreams, or may come to do so.
@@ -253,6 +264,7 @@ mod tests {
         decodes: false,
         decodes_codestreams: false,
         free_codestream: 0,
+        free_streams: 0,
         free_compressed: 0,
         fresh_compressed: 0,
         filling: 0,
@@ -315,6 +327,18 @@ mod tests {
         let may = |device| schedule(&[CPU, JPEGS, device]).may_decode_codestreams(&Attempts::default());
         let retired = Device { standing: Standing::Retired, ..with(9) };
         assert_eq!([with(0), down, retired, PIXELS].map(may), [true, true, false, false]);
+    }
+
+    #[test]
+    fn streams_go_to_the_device_with_the_most_room_for_them_that_is_there() {
+        let with = |free_streams| Device { free_streams, ..PIXELS };
+        let codestreams = Device { free_codestream: 9, ..PIXELS };
+        let down = Device { standing: Standing::Down, ..with(9) };
+        let chosen = |attempts: &Attempts| {
+            schedule(&[CPU, with(3), codestreams, with(4), down]).stream_coder(attempts)
+        };
+        assert_eq!(chosen(&Attempts::default()), Some(3));
+        assert_eq!([&[3][..], &[1, 3]].map(|on| chosen(&failed_on(on))), [Some(1), None]);
     }
 
     #[test]

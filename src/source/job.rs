@@ -12,6 +12,7 @@ use store::{Object, Version};
 use super::stdin::Spooled;
 use crate::config::{PictureSettings, Settings};
 use crate::fs::stamp::Stamp;
+use crate::picture::boxes::FileSlice;
 use crate::picture::record::Digest;
 use crate::selection::promises_a_picture;
 use codec::{self, Format, Limits};
@@ -23,6 +24,8 @@ pub struct Job {
     pub number: usize,
     /// The name of the series or group that it belongs to, where that matters.
     pub group: Option<Arc<OsStr>>,
+    /// The slice that it is of a volume of several files.
+    pub slice: Option<FileSlice>,
     /// What its output is to look like.
     pub settings: Arc<PictureSettings>,
     /// What tells its mask from other states of it, if it has one.
@@ -81,6 +84,7 @@ impl Job {
             object: None,
             replaced: None,
             group: None,
+            slice: None,
         }
     }
 }

@@ -66,6 +66,7 @@ impl Pair {
             object,
             replaced: stored.map(|stored| stored.entry.version),
             group: None,
+            slice: None,
         })
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::harness::{BRIGHT, DULL, Place};
+use crate::harness::{BRIGHT, DULL, Place, Ran};
 
 #[test]
 fn a_folder_is_mirrored_and_left_as_it_was() {
@@ -263,6 +263,32 @@ fn sizes_are_refused_with_the_flag_that_allows_them() {
     place.run("in --out done --max-bytes 3").exits(1).says("--max-bytes");
     assert!(place.tree("done").is_empty());
     place.run("in --out done --max-pixels 4").exits(0);
+}
+
+#[test]
+fn one_message_names_all_limits_with_values_that_do() {
+    let place = Place::new();
+    let noise: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    place.file("in/a.pgm", [&b"P5 2000 1500 255\n"[..], &noise].concat());
+    let flags_of = |ran: &Ran, before: &str| {
+        let told = ran.stderr();
+        let flags = told.split_once(before).expect(&told).1.lines().next().unwrap().replace(['.', ','], "");
+        flags.replace(" and", "")
+    };
+    for format in ["png", "jpeg", "webp", "bmp"] {
+        place.run(&format!("in/a.pgm --out {format}/a.{format} --strength 0")).exits(0);
+        let input = format!("{format}/a.{format} --out done --devices cpu --threads 1");
+        let ran = place.run(&format!("{input} --max-pixels 1000 --max-bytes 100000 --memory 1MiB"));
+        let flags = flags_of(ran.exits(1), "raise them with ");
+        assert!(
+            ["--max-pixels 3000000", "--max-bytes ", "--memory "].iter().all(|flag| flags.contains(flag)),
+            "{format}: {flags}"
+        );
+        place.run(&format!("{input} {flags}")).exits(0);
+        let ran = place.run(&format!("{input} --overwrite --memory 1MiB"));
+        let enough = flags_of(ran.exits(1), "raise --memory to ");
+        place.run(&format!("{input} --overwrite --memory {}", enough.split(':').next().unwrap())).exits(0);
+    }
 }
 
 #[test]

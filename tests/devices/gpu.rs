@@ -45,6 +45,10 @@ fn of_no_levels() -> impl Iterator<Item = (String, Vec<u8>)> {
 }
 
 fn assert_parity(flags: &[&str]) {
+    assert_parity_of(pictures, flags);
+}
+
+fn assert_parity_of(pictures: impl FnOnce() -> Vec<(String, Vec<u8>)>, flags: &[&str]) {
     let gpus = gpus();
     if gpus == 0 {
         return;
@@ -67,6 +71,13 @@ fn luma_has_the_same_bytes() {
 fn hue_has_the_same_bytes() {
     assert_parity(&["--color", "hue"]);
     assert_parity(&["--color", "hue", "--method", "clahe", "--strength", "0.5"]);
+}
+
+#[test]
+fn lab_has_the_same_bytes() {
+    let of_8_bits = || pictures().into_iter().filter(|(name, _)| name.contains("-Eight-")).collect();
+    assert_parity_of(of_8_bits, &["--color", "lab"]);
+    assert_parity_of(of_8_bits, &["--color", "lab", "--method", "clahe", "--strength", "0.5"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod other;
 mod pages;
 mod planes;
 mod raw;
+mod tiles;
 mod ycbcr;
 
 use std::fs::File;

@@ -16,7 +16,7 @@ from zarr.codecs import BloscCodec, GzipCodec, TransposeCodec, ZstdCodec
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "../../python/tests")]
 import images
-from model import table_equalize, table_match, table_stretch
+from model import clahe_volume, table_equalize, table_match, table_stretch
 
 HISTEQD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/histeqd")
 METADATA = {"zarr.json", ".zarray", ".zattrs", ".zgroup"}
@@ -92,6 +92,11 @@ def check_clahe(folder):
         _, arrays = images.read(folder / "adaptive" / name)
         with tempfile.TemporaryDirectory() as beside:
             check(np.array_equal(arrays[0][...], clahe(Path(beside), base, "--method clahe --tiles 4x4")), f"{name}: samples")
+        ran = histeqd("--method clahe --clip-limit 3 --tiles 4x3x2", folder / name, out=folder / "volumes")
+        check(ran.returncode == 0, f"{name}, volumes: {ran.stderr}")
+        _, arrays = images.read(folder / "volumes" / name)
+        volumes = np.stack([[clahe_volume(volume, 3.0, 4, 3, 2) for volume in channels] for channels in base])
+        check(np.array_equal(arrays[0][...], volumes), f"{name}: volumes")
 
 
 def files(folder):

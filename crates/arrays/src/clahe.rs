@@ -6,6 +6,7 @@ use equalize::clahe::Geometry;
 use equalize::{ByteOrders, Clahe, Layout, Operation, Pixel, Strength};
 
 use crate::batch::{Batch, Pictures};
+use crate::colours::{Relight, Relighting};
 use crate::gpu::Stream;
 use crate::kernels::Kernels;
 use crate::rule::colours;
@@ -23,6 +24,7 @@ const MOST_PICTURES: u64 = 65_535;
 pub struct ClaheTask {
     tiles: Tiles,
     operation: Operation,
+    relight: Option<Relight>,
     is_gray: bool,
     /// The bytes of a plane, and how many planes of each picture are kept besides it.
     plane: u64,
@@ -30,8 +32,13 @@ pub struct ClaheTask {
 }
 
 impl ClaheTask {
-    /// Returns how such pictures go through the kernels.
-    pub fn new(kernels: &Kernels, layout: &Layout, clahe: &Clahe, operation: &Operation) -> Self {
+    /// Returns how such pictures go through the kernels. `relight`: [`Relight::new`] of them.
+    pub fn new(
+        kernels: &Kernels,
+        layout: &Layout,
+        clahe: &Clahe,
+        (operation, relight): (&Operation, Option<Relight>),
+    ) -> Self {
         let levels = operation.levels.number(layout.depth);
         let geometry = Geometry::new(layout, clahe).with_levels(levels);
         let tiles = Tiles::new(kernels, layout, &geometry, (clahe.clip_limit, levels));
@@ -39,6 +46,7 @@ impl ClaheTask {
         Self {
             tiles,
             operation: *operation,
+            relight,
             is_gray,
             plane: (layout.pixels() * layout.depth.bytes() as u64).next_multiple_of(16),
             planes: u64::from(tiles.go_elsewhere()) + u64::from(!is_gray),
@@ -122,6 +130,10 @@ impl Kernels {
     ) -> Result<()> {
         let layout = Layout { pixel: Pixel::Gray, ..batch.layout };
         let planes = Batch { to: new, ..Batch::to_read(layout, batch.number, old) };
+        if let Some(relight) = task.relight {
+            // SAFETY: guaranteed by the caller.
+            return unsafe { self.clahe_of_brightness(stream, batch, task, (old, &planes, relight), memory) };
+        }
         let is_per_channel = task.operation.is_per_channel();
         let has_luma = matches!(batch.layout.pixel, Pixel::Rgb | Pixel::Rgba) && !is_per_channel;
         let channels = colours(batch.layout.pixel, is_per_channel) as u32;
@@ -141,6 +153,27 @@ impl Kernels {
         }
         Ok(())
     }
+
+    /// # Safety
+    /// As [`Kernels::clahe_of_channels`].
+    unsafe fn clahe_of_brightness(
+        &self,
+        stream: &cuda::Stream,
+        batch: &Batch,
+        task: &ClaheTask,
+        (old, planes, relight): (Pictures, &Batch, Relight),
+        memory: Address,
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match relight {
+                Relight::Hue { .. } => self.extract(stream, batch, old, None)?,
+                Relight::Lab { tables } => self.extract_lightness(stream, batch, old, tables)?,
+            }
+            self.clahe_of_planes(stream, planes, (&task.tiles, Strength::FULL), memory)?;
+            self.insert_brightness(stream, batch, planes.to, relight, task.operation.strength)
+        }
+    }
 }
 
 impl Stream {
@@ -150,7 +183,8 @@ impl Stream {
     /// As [`Stream::equalize`].
     pub(crate) unsafe fn clahe(&self, batch: &Batch, clahe: &Clahe, operation: &Operation) -> Result<()> {
         let kernels = &self.gpu.kernels;
-        let task = ClaheTask::new(kernels, &batch.layout, clahe, operation);
+        let relighting = Relighting::new(self, operation, &batch.layout)?;
+        let task = ClaheTask::new(kernels, &batch.layout, clahe, (operation, relighting.how));
         for (_, part) in batch.parts((MOST / task.bytes(kernels, 1)).min(MOST_PICTURES)) {
             let mut pieces = Pieces::default();
             pieces.add(task.bytes(kernels, part.number));

@@ -6,6 +6,7 @@ use equalize::{Colour, Depth, Method, Operation};
 use histeqd_kernels::GLOBAL16;
 
 use crate::batch::{Batch, Mask};
+use crate::colours::{Relight, Relighting};
 use crate::gpu::{Error, Stream};
 use crate::kernels::Kernels;
 use crate::rule::{Rule, colours};
@@ -40,14 +41,13 @@ impl Stream {
         if operation.levels.are_fewer(batch.layout.depth) {
             return Err(Error::FewerLevels);
         }
-        if matches!(operation.colour, Colour::Hue | Colour::Lab) && batch.layout.pixel.colour_channels() > 1 {
-            return Err(Error::Colour);
-        }
         // SAFETY: guaranteed by the caller.
         unsafe {
             if let Method::Clahe(clahe) = operation.method {
                 return Ok(self.clahe(batch, &clahe, operation)?);
             }
+            let relighting = Relighting::new(self, operation, &batch.layout)?;
+            let how = (operation.is_per_channel(), relighting.how);
             let planes = colours(batch.layout.pixel, operation.is_per_channel());
             let (depth, levels) = (batch.layout.depth, batch.layout.depth.levels());
             let mut pieces = Pieces::default();
@@ -56,7 +56,9 @@ impl Stream {
             let held = match reference {
                 Some(reference) => {
                     let held = Workspace::new(self, &pieces, 0)?;
-                    self.total(reference, operation.is_per_channel(), held.at(total))?;
+                    let relighting = Relighting::new(self, operation, &reference.layout)?;
+                    let counted = Planes::equalized((operation.is_per_channel(), relighting.how));
+                    self.total(reference, counted, held.at(total))?;
                     self.run_up(held.at(total), planes, depth, held.at(running))?;
                     Some(held)
                 }
@@ -64,16 +66,18 @@ impl Stream {
             };
             let reference = held.as_ref().map_or(0, |held| held.at(running));
             let rule = Rule::new(operation.method, operation.strength, reference);
-            if depth == Depth::Eight && mask.is_none() {
+            let is_relit = relighting.how.is_some();
+            if depth == Depth::Eight && mask.is_none() && !is_relit {
                 return Ok(self.equalize_at_once(batch, operation.is_per_channel(), rule)?);
             }
             if operation.method == Method::Global
                 && mask.is_none()
+                && !is_relit
                 && self.gpu.kernels.are_made_by_blocks(batch, operation.is_per_channel())
             {
                 return Ok(self.equalize_by_blocks(batch, operation)?);
             }
-            Ok(self.equalize_in_steps(batch, operation.is_per_channel(), rule, mask)?)
+            Ok(self.equalize_in_steps(batch, how, rule, mask)?)
         }
     }
 
@@ -117,11 +121,11 @@ impl Stream {
     unsafe fn equalize_in_steps(
         &self,
         batch: &Batch,
-        per_channel: bool,
+        how: (bool, Option<Relight>),
         rule: Rule,
         mask: Option<Mask>,
     ) -> Result<()> {
-        let planes = colours(batch.layout.pixel, per_channel);
+        let planes = colours(batch.layout.pixel, how.0);
         let depth = batch.layout.depth;
         let entries = (planes * depth.levels()) as u64;
         let each = entries * (4 + 2 + if depth == Depth::Sixteen { 8 } else { 0 });
@@ -134,13 +138,7 @@ impl Stream {
             let mask = mask.map(|mask| mask.skip(first));
             // SAFETY: guaranteed by the caller; the workspace has room for what is made.
             unsafe {
-                self.gpu.kernels.count(
-                    self,
-                    &batch,
-                    Planes::Equalized { per_channel },
-                    mask,
-                    held.at(counts),
-                )?;
+                self.gpu.kernels.count(self, &batch, Planes::equalized(how), mask, held.at(counts))?;
                 let all = planes * batch.number as usize;
                 self.gpu.kernels.make_luts(
                     self,
@@ -150,13 +148,14 @@ impl Stream {
                     rule,
                     held.at(luts),
                 )?;
-                self.gpu.kernels.map(self, &batch, per_channel, held.at(luts), entries as u32)?;
+                self.gpu.kernels.map(self, &batch, how, held.at(luts), entries as u32)?;
             }
         }
         Ok(())
     }
 
-    /// Counts planes of pictures: number, plane, level (or bin, of which there are `bins`), in 64 bits each.
+    /// Counts planes of pictures: number, plane, level (or bin, of which there are `bins`), in 64 bits each. The planes are those that are equalized
+    /// in colours so; each channel, alpha included, if `colour` is `None`.
     ///
     /// # Errors
     /// If there is too little memory, or the driver fails.
@@ -166,11 +165,15 @@ impl Stream {
     pub unsafe fn histograms(
         &self,
         batch: &Batch,
-        planes: Planes,
+        colour: Option<Colour>,
         mask: Option<Mask>,
         bins: u32,
         to: Address,
     ) -> std::result::Result<(), Error> {
+        let operation = Operation { colour: colour.unwrap_or_default(), ..Operation::new(Method::Global) };
+        let relighting = Relighting::new(self, &operation, &batch.layout)?;
+        let how = (operation.is_per_channel(), relighting.how);
+        let planes = colour.map_or(Planes::Channels, |_| Planes::equalized(how));
         let levels = batch.layout.depth.levels() as u32;
         let number_of_planes = planes.number(batch.layout.pixel) as u64;
         let each = number_of_planes * u64::from(levels) * 4;
@@ -236,7 +239,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends pictures through the same LUTs: one for each plane that is equalized, or, if there `is_one`, the same for all.
+    /// Sends pictures through the same LUTs: one for each plane that the operation equalizes, or, if there `is_one`, the same for all.
     ///
     /// # Errors
     /// If there is too little memory, or the driver fails.
@@ -246,12 +249,14 @@ impl Stream {
     pub unsafe fn apply(
         &self,
         batch: &Batch,
-        per_channel: bool,
+        operation: &Operation,
         luts: Address,
         is_one: bool,
     ) -> std::result::Result<(), Error> {
         let bytes = (batch.layout.depth.levels() * batch.layout.depth.bytes()) as u64;
-        let planes = colours(batch.layout.pixel, per_channel) as u64;
+        let relighting = Relighting::new(self, operation, &batch.layout)?;
+        let how = (operation.is_per_channel(), relighting.how);
+        let planes = colours(batch.layout.pixel, how.0) as u64;
         let mut pieces = Pieces::default();
         let copies = pieces.add(planes * bytes);
         let held = if is_one && planes > 1 { Some(Workspace::new(self, &pieces, 0)?) } else { None };
@@ -267,7 +272,7 @@ impl Stream {
         };
         for (_, batch) in batch.parts(MOST_PICTURES) {
             // SAFETY: guaranteed by the caller.
-            unsafe { self.gpu.kernels.map(self, &batch, per_channel, luts, 0)? };
+            unsafe { self.gpu.kernels.map(self, &batch, how, luts, 0)? };
         }
         Ok(())
     }
@@ -276,8 +281,7 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Stream::equalize`].
-    unsafe fn total(&self, batch: &Batch, per_channel: bool, to: Address) -> Result<()> {
-        let planes = Planes::Equalized { per_channel };
+    unsafe fn total(&self, batch: &Batch, planes: Planes, to: Address) -> Result<()> {
         let size = (planes.number(batch.layout.pixel) * batch.layout.depth.levels()) as u32;
         let (number, bytes) = (batch.number, u64::from(batch.number) * u64::from(size) * 4);
         let mut pieces = Pieces::default();

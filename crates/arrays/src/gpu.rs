@@ -25,9 +25,6 @@ pub enum Error {
         "pictures with fewer levels than their depth has are not equalized in a GPU's memory; use all levels"
     )]
     FewerLevels,
-    /// A new luma that keeps the hue, or L\*a\*b\*.
-    #[error("hue is not kept in a GPU's memory, and there is no L*a*b*; equalize luma or channels there")]
-    Colour,
     /// A driver call failed, now or in an earlier launch.
     #[error(transparent)]
     Cuda(#[from] CudaError),

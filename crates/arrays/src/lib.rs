@@ -9,6 +9,7 @@
 
 mod batch;
 mod clahe;
+mod colours;
 mod depth8;
 mod global;
 mod gpu;
@@ -21,6 +22,7 @@ mod workspace;
 
 pub use batch::{Batch, Mask, Pictures};
 pub use clahe::ClaheTask;
+pub use colours::Relight;
 pub use cuda::{Address, CudaError};
 pub use gpu::{Error, Gpu, Stream};
 pub use kernels::Kernels;

@@ -43,6 +43,12 @@ impl Kernels {
         unsafe { self.exchange(stream, batch, planes, channel, Some(strength)) }
     }
 
+    /// Returns the launch of kernels that copy to or from planes.
+    pub(crate) fn exchanging(&self, batch: &Batch) -> Launch {
+        let grid = self.spread(batch.layout.pixels(), batch.number, 1 << 13, 4);
+        Launch { grid, block: (512, 1, 1), shared: 0 }
+    }
+
     /// # Safety
     /// As [`Kernels::extract`].
     unsafe fn exchange(
@@ -64,9 +70,7 @@ impl Kernels {
             Pixel::Rgb => "_rgb",
             Pixel::Rgba => "_rgba",
         };
-        let grid = self.spread(batch.layout.pixels(), batch.number, 1 << 13, 4);
-        let launch = Launch { grid, block: (512, 1, 1), shared: 0 };
-        let (pictures, at) = (batch.argument(), planes.at);
+        let (launch, pictures, at) = (self.exchanging(batch), batch.argument(), planes.at);
         let pitch = planes.pitch / batch.layout.depth.bytes() as u64;
         let (channel, strength) = (channel.unwrap_or(LUMA), insert.map_or(0, Strength::in_thousandths));
         let arguments = arguments![pictures, at, pitch, channel, strength];

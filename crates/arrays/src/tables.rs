@@ -6,6 +6,7 @@ use equalize::{Depth, Pixel, Strength};
 use histeqd_kernels::{GLOBAL8, GLOBAL16};
 
 use crate::batch::{Batch, Mask};
+use crate::colours::Relight;
 use crate::kernels::{Kernels, blocks, kind, threads};
 use crate::rule::{Rule, colours};
 
@@ -33,14 +34,28 @@ pub enum Planes {
         /// Whether each channel is one.
         per_channel: bool,
     },
+    /// The L of colours in L\*a\*b\*.
+    Lightness {
+        /// Where [`equalize::lab_tables`] are.
+        tables: Address,
+    },
 }
 
 impl Planes {
+    /// Returns those that are equalized: channels or luma, or what the colours follow.
+    pub fn equalized((per_channel, relight): (bool, Option<Relight>)) -> Self {
+        match relight {
+            Some(Relight::Lab { tables }) => Self::Lightness { tables },
+            Some(Relight::Hue { .. }) | None => Self::Equalized { per_channel },
+        }
+    }
+
     /// Returns how many there are.
     pub const fn number(self, pixel: Pixel) -> usize {
         match self {
             Self::Channels => pixel.channels(),
             Self::Equalized { per_channel } => colours(pixel, per_channel),
+            Self::Lightness { .. } => 1,
         }
     }
 }
@@ -65,6 +80,10 @@ impl Kernels {
         let per_channel = match planes {
             Planes::Channels => true,
             Planes::Equalized { per_channel } => per_channel,
+            // SAFETY: guaranteed by the caller.
+            Planes::Lightness { tables } => unsafe {
+                return self.count_lightness(stream, batch, tables, mask, counts);
+            },
         };
         let kind = kind(layout.pixel, per_channel);
         let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
@@ -162,7 +181,7 @@ impl Kernels {
         unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
     }
 
-    /// Sends pictures through LUTs; those of two pictures are `stride` entries apart.
+    /// Sends pictures through LUTs, channel by channel or with all colours following: those of two pictures are `stride` entries apart.
     ///
     /// # Safety
     /// The memory must be as described, and for this stream alone until it is done.
@@ -170,10 +189,14 @@ impl Kernels {
         &self,
         stream: &Stream,
         batch: &Batch,
-        per_channel: bool,
+        (per_channel, relight): (bool, Option<Relight>),
         luts: Address,
         stride: u32,
     ) -> Result<()> {
+        if let Some(relight) = relight {
+            // SAFETY: guaranteed by the caller.
+            return unsafe { self.relight(stream, batch, relight, luts, stride) };
+        }
         let layout = &batch.layout;
         if layout.depth == Depth::Eight {
             // SAFETY: guaranteed by the caller.

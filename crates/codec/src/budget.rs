@@ -39,7 +39,8 @@ pub(super) fn ask(budget: &mut dyn Budget, bytes: u64, what: &str) -> Result<(),
     if bytes <= SMALL_CHANGE {
         return Ok(());
     }
-    let refused =
-        |allowed| CodecError::LargerThanMemory { what: format!("{what} of {bytes} bytes"), allowed };
-    budget.hold(bytes).map_err(refused)
+    budget.hold(bytes).map_err(|allowed| {
+        let what = format!("{what} of {bytes} bytes");
+        CodecError::LargerThanMemory { what, allowed, needs: None, enough: None }
+    })
 }

@@ -6,7 +6,7 @@ use super::cores::Cores;
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
 use super::stated::Stated;
-use super::{BlockCoder, CodecError, CodestreamDecoder, Format, Payload};
+use super::{BlockCoder, CodecError, CodestreamDecoder, Format, Payload, StreamCoder};
 use equalize::{ByteOrder, Layout};
 
 /// A picture whose header has been read: what it is, and what decoding it takes.
@@ -90,6 +90,11 @@ pub(super) trait Describe: Debug {
         false
     }
 
+    /// Returns whether it has enough streams of deflate for a [`StreamCoder`].
+    fn may_be_inflated(&self) -> bool {
+        false
+    }
+
     /// Returns how its blocks are coded, if it is compressed as JPEG 2000.
     fn block_coder(&self) -> Option<BlockCoder> {
         None
@@ -118,4 +123,6 @@ pub(super) struct Wanted<'w> {
     pub(super) cores: &'w Cores,
     /// What may decode a codestream.
     pub(super) decoder: Option<&'w dyn CodestreamDecoder>,
+    /// What may inflate streams.
+    pub(super) coder: Option<&'w dyn StreamCoder>,
 }

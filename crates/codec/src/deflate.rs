@@ -14,6 +14,8 @@ mod matches;
 use codes::Codes;
 use matches::{BIT, Finder, LONGEST_MATCH, Match, Trial};
 
+/// Bytes of a block of strips, which has Huffman codes of its own.
+pub(super) const BLOCK: usize = 128 << 10;
 /// The longest code. Four such codes fit into one [`Bits::push`], and so do the two codes of a match with their extra bits.
 const LONGEST: usize = 12;
 /// The longest code in the alphabet of code lengths.
@@ -126,6 +128,13 @@ impl Deflater {
             (self.pending, self.count) = (0, 0);
         }
     }
+}
+
+/// Returns about how many bytes data take without matches, as nearly as their frequencies tell.
+pub(super) fn literal_bytes(data: &[u8]) -> u64 {
+    let mut tally = Tally::new(256);
+    tally.add(data);
+    literal_cost(tally.counts(), data.len()) * data.len() as u64 / BIT / 8
 }
 
 /// Returns the average cost of a byte as a literal, in units of 1/[`BIT`] of a bit: what the frequencies of bytes suggest, but at least a

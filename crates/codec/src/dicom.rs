@@ -23,11 +23,12 @@ use super::range::Range;
 use super::reader::Reader;
 use super::{
     BlockCoder, CodecError, Format, Limits, Metadata, Native as AnyNative, Object, Payload, Resolution,
-    Slice, Target, pixels_of,
+    Target, pixels_of,
 };
-use crate::cores::{Cores, SMALL_CHANGE};
+use crate::cores::Cores;
 use crate::elements::{Encoding, MARK, PREAMBLE, Tag, has_preamble, is_type};
 use crate::ifd::Bytes;
+use crate::volumes::{NoVolumes, Volumes};
 use equalize::{Depth, Layout};
 
 mod data;
@@ -42,10 +43,12 @@ mod nested;
 mod palette;
 mod pixels;
 mod rle;
+mod series;
 mod shown;
 mod tags;
 mod transfer;
 mod turn;
+mod volumes;
 mod write;
 
 use data::Data;
@@ -53,8 +56,8 @@ use dataset::{DataSet, fault};
 use description::Description;
 use fragments::Fragments;
 use header::Header;
-use items::Scope;
 use pixels::Frame;
+pub(super) use series::slice_of;
 use shown::{Rescale, Shown, ShownRows};
 use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
@@ -122,40 +125,6 @@ impl Known {
     }
 }
 
-/// Returns the slice that a file is of a series.
-pub(super) fn slice_of(
-    file: &mut File,
-    buffer: &mut Vec<u8>,
-    limits: &Limits,
-    budget: &mut dyn Budget,
-) -> Result<Option<Slice>, CodecError> {
-    let start = start(buffer);
-    let mut data = Data::new(Reader::new(file, buffer, limits, budget)?);
-    let (start, uid) = meta(&mut data, start as u64)?;
-    let transfer = uid.as_deref().map_or(Ok(Transfer::UNKNOWN), Transfer::of)?;
-    if transfer.deflated {
-        data.inflate(start, limits, budget)?;
-    }
-    let encoding = encoding(&mut data, start, transfer)?;
-    let set = DataSet::read(&mut data, start, encoding, budget)?;
-    Ok(position_of(&set))
-}
-
-/// Returns what a file says of its place in a series; `None` if it is of none.
-fn position_of(set: &DataSet) -> Option<Slice> {
-    Some(Slice {
-        series: set.text(tags::SERIES_INSTANCE)?.to_owned(),
-        position: coordinates(set, tags::POSITION),
-        orientation: coordinates(set, tags::ORIENTATION),
-        number: Scope::Whole(set).number(tags::INSTANCE_NUMBER),
-    })
-}
-
-/// Returns the numbers of an element that has exactly so many.
-fn coordinates<const N: usize>(set: &DataSet, tag: Tag) -> Option<[f64; N]> {
-    Scope::Whole(set).find(tag)?.numbers().collect::<Vec<_>>().try_into().ok()
-}
-
 /// The frames of a file that has several.
 #[derive(Debug)]
 pub(super) struct Frames {
@@ -176,6 +145,11 @@ impl Frames {
 
     pub(super) fn place(&self, index: usize) -> Place {
         Place { known: Arc::clone(&self.known), frame: index as u32 }
+    }
+
+    /// Returns the volumes whose slices the frames are.
+    pub(super) fn volumes(&self) -> Result<Volumes, NoVolumes> {
+        volumes::of_frames(&self.known.set, self.count())
     }
 
     /// Returns what writes the frames back.
@@ -390,7 +364,7 @@ fn read_levels(rows: &Frame<'_>, layout: &Layout, slot: &mut [u8], cores: &Cores
     let row = layout.width as usize * layout.pixel_bytes();
     let at_once = rows.at_once();
     let alone = Cores::none();
-    let cores = if mapped::heap_bytes(rows, row) <= SMALL_CHANGE { cores } else { &alone };
+    let cores = mapped::helpers(rows, row, cores, &alone);
     cores.in_order(
         slot.chunks_mut(at_once * row).enumerate(),
         || (Vec::new(), Ok(())),

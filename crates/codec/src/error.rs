@@ -52,12 +52,19 @@ pub enum CodecError {
         needs: Option<MemoryNeeds>,
     },
     /// The file, or what it says besides its pixels, does not fit into memory.
-    #[error("{what} takes more memory than the {allowed} bytes that --memory allows; raise --memory")]
+    #[error(
+        "{what} takes more memory than the {allowed} bytes that --memory allows; raise --memory{}",
+        enough.map_or_else(String::new, |enough| format!(" to {enough}"))
+    )]
     LargerThanMemory {
         /// What takes the memory, with its size: "metadata of 60000000 bytes".
         what: String,
         /// Bytes that `--memory` allows.
         allowed: u64,
+        /// What the picture needs in all, if that is known.
+        needs: Option<MemoryNeeds>,
+        /// The bytes that would do, if they are known.
+        enough: Option<u64>,
     },
     /// A sample is above the levels that the picture is said to have.
     #[error(
@@ -211,15 +218,28 @@ impl CodecError {
         Self::TooLarge { what: what.into(), exceeded, needs: None }
     }
 
-    /// Adds `--memory` to the limits that a picture exceeds, if the bytes that `of` says of its needs are more than are `allowed`.
+    /// Adds `--memory` to the limits that a picture exceeds, if the bytes that `of` says of its needs are more than are `allowed`, or those bytes to
+    /// an error about memory.
     #[must_use]
     pub fn within_memory(mut self, allowed: u64, of: impl FnOnce(&MemoryNeeds) -> u64) -> Self {
-        if let Self::TooLarge { exceeded, needs: Some(needs), .. } = &mut self {
-            let needed = of(needs);
-            if needed > allowed {
-                let value = format!("{allowed} bytes of memory");
-                exceeded.push(Limit { value, flag: "--memory", enough: Some(needed) });
+        match &mut self {
+            Self::TooLarge { exceeded, needs: Some(needs), .. } => {
+                let needed = of(needs);
+                if needed > allowed {
+                    let value = format!("{allowed} bytes of memory");
+                    exceeded.push(Limit { value, flag: "--memory", enough: Some(needed) });
+                }
             }
+            Self::LargerThanMemory { needs: Some(needs), enough, .. } => *enough = Some(of(needs)),
+            _ => {}
+        }
+        self
+    }
+
+    /// Adds what the picture needs to an error about its size.
+    pub(super) fn needing(mut self, of_picture: Option<MemoryNeeds>) -> Self {
+        if let Self::TooLarge { needs, .. } | Self::LargerThanMemory { needs, .. } = &mut self {
+            *needs = of_picture;
         }
         self
     }

@@ -61,8 +61,32 @@ pub(super) fn check_length(length: u64, limits: &Limits) -> Result<(), CodecErro
     Ok(())
 }
 
-/// Reads the rest of the file behind its head, as far as the budget allows; returns all of it.
+/// Asks whether a file of this length may be read as a whole.
+pub(super) fn admit(length: u64, limits: &Limits, budget: &mut dyn Budget) -> Result<(), CodecError> {
+    check_length(length, limits)?;
+    ask(budget, length, "a file")
+}
+
+/// Reads on behind the head of a file, as much as nobody has to be asked for.
+pub(super) fn read_longer_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<(), CodecError> {
+    let left = SMALL_CHANGE.saturating_sub(buffer.len() as u64);
+    waiting_for_file(|| file.take(left).read_to_end(buffer))?;
+    Ok(())
+}
+
+/// Reads the rest of a file behind its head, as far as the budget allows; returns all of it.
 pub(super) fn read_rest<'b>(
+    file: &mut File,
+    buffer: &'b mut Vec<u8>,
+    limits: &Limits,
+    budget: &mut dyn Budget,
+) -> Result<&'b mut [u8], CodecError> {
+    admit(file.metadata()?.len(), limits, budget)?;
+    read_admitted(file, buffer, limits, budget)
+}
+
+/// Does so with a file that has been [admitted](admit).
+pub(super) fn read_admitted<'b>(
     file: &mut File,
     buffer: &'b mut Vec<u8>,
     limits: &Limits,
@@ -70,8 +94,6 @@ pub(super) fn read_rest<'b>(
 ) -> Result<&'b mut [u8], CodecError> {
     let about = file.metadata()?;
     let length = about.len();
-    check_length(length, limits)?;
-    ask(budget, length, "a file")?;
     if length > SMALL_CHANGE {
         let mut used = budget.buffer();
         used.clear();

@@ -58,6 +58,19 @@ pub(super) fn complete_frame(bytes: &mut [u8]) {
     }
 }
 
+/// Returns a file that begins like this one and ends where its first scan begins; `None` if that is not reached.
+pub(super) fn ended(head: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = head.get(2..)?;
+    loop {
+        let (marker, behind) = markers::next_marker(rest).ok()?;
+        rest = markers::segment(marker, behind).ok()?.1;
+        if marker == markers::SOS {
+            let before = &head[..head.len() - rest.len()];
+            return Some([before, &[0xff, markers::EOI]].concat());
+        }
+    }
+}
+
 /// The side of a block of coefficients, in samples.
 const BLOCK: usize = 8;
 

@@ -54,6 +54,7 @@ use std::fs::File;
 use equalize::{ByteOrders, Layout, Levels};
 
 mod animation;
+mod bands;
 mod bmp;
 mod budget;
 mod codestream;
@@ -97,9 +98,11 @@ mod representation;
 mod samples;
 mod slice;
 mod stated;
+mod streams;
 mod target;
 mod tiff;
 mod uncounted;
+mod volumes;
 mod webp;
 mod window;
 mod xmp;
@@ -129,10 +132,12 @@ pub use opened::{Opened, open, open_page, open_within, slice_of};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
-pub use slice::Slice;
+pub use slice::{OrderedBy, Slice, SliceOrder};
+pub use streams::{CodedStreams, Help, StreamCoder, StreamWork, Streams, code_streams};
 pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
 pub use uncounted::Mask;
 use uncounted::Uncounted;
+pub use volumes::{NoVolumes, SliceOf, Volumes};
 pub use window::Window;
 
 /// Bytes of a cache line.
@@ -259,13 +264,13 @@ impl Decoded {
     /// Returns whether the levels of the pixels stand for other samples than those of another picture, because they are spread over its own
     /// range.
     pub fn has_own_range(&self) -> bool {
-        self.mapped.as_ref().is_some_and(|mapped| mapped.has_own_range)
+        self.mapped.as_ref().is_some_and(|mapped| mapped.spread.has_own_range)
     }
 
     /// Returns the range of all values but a few, about from the 0.1th to the 99.9th percentile, if these few stretch the range that levels are spread
     /// over to more than six times as much.
     pub fn inner_range(&self) -> Option<Range> {
-        self.mapped.as_ref()?.inner_range
+        self.mapped.as_ref()?.spread.inner_range
     }
 
     /// Returns the slope and intercept that make values of samples, if the levels stand for the samples as they are stored: where these differ
@@ -350,20 +355,21 @@ struct Payload {
 }
 
 /// Encodes the picture in the slot, and writes it to `out` from its current position on. Returns the number of bytes written. The encoder
-/// works in the slot, so its contents are lost. `scratch` is worth reusing. Idle `cores` may help.
+/// works in the slot, so its contents are lost. `scratch` is worth reusing. Idle cores may `help`, or cores and a device for streams.
 ///
 /// # Errors
 /// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the pixels or the metadata do not fit into the format, or
 /// [`CodecError::Encoder`].
-pub fn encode(
+pub fn encode<'h>(
     decoded: &Decoded,
     slot: &mut [u8],
     target: &Target,
     scratch: &mut Vec<u8>,
-    cores: &Cores,
+    help: impl Into<Help<'h>>,
     out: &mut File,
 ) -> Result<u64, CodecError> {
-    let format = target.format_for(decoded.format);
+    let (format, help) = (target.format_for(decoded.format), help.into());
+    let cores = help.cores;
     format.check(&decoded.frame_layout())?;
     guard(
         format,
@@ -377,7 +383,7 @@ pub fn encode(
                 }
                 _ => pnm::encode(decoded, slot, out),
             },
-            Format::Tiff => tiff::encode(decoded, slot, cores, out),
+            Format::Tiff => tiff::encode(decoded, slot, help, out),
             Format::Bmp => bmp::encode(decoded, slot, scratch, out),
             Format::WebP => webp::encode(decoded, slot, scratch, out),
             Format::Gif => gif::encode(decoded, slot, out),

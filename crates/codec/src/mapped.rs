@@ -10,6 +10,7 @@
 
 use super::cores::{Cores, SMALL_CHANGE};
 use super::range::Range;
+use super::reader::resize;
 use super::samples::drop_last;
 use super::{CodecError, LevelCount, pixels_of};
 use equalize::{Layout, Pixel};
@@ -21,7 +22,9 @@ mod hidden;
 pub(crate) mod kind;
 mod mapping;
 mod means;
+mod spread;
 mod survey;
+mod tables;
 mod to_levels;
 mod to_samples;
 mod without_data;
@@ -32,11 +35,9 @@ pub(super) use form::{Alpha, Form, NoData};
 use hidden::Hidden;
 pub(super) use kind::Kind;
 use kind::Value;
-#[cfg(feature = "zarr")]
 pub(super) use kind::with_values;
-use mapping::Mapping;
 pub(super) use means::{Boxes, Cut, Pixels};
-use to_levels::survey;
+pub(super) use spread::{SharedSpread, Spread};
 pub(super) use to_samples::Piece;
 
 /// A thread reads about this many bytes of samples at a time.
@@ -62,11 +63,18 @@ pub(super) fn heap_bytes(rows: &impl Rows, row: usize) -> u64 {
     rows.tool_bytes().saturating_add(rows.at_once().saturating_mul(row) as u64)
 }
 
+/// Returns the cores that may help with rows of this many bytes: nobody if each took more than small change.
+pub(super) fn helpers<'c>(rows: &impl Rows, row: usize, cores: &'c Cores, alone: &'c Cores) -> &'c Cores {
+    if heap_bytes(rows, row) <= SMALL_CHANGE { cores } else { alone }
+}
+
 /// What is made of samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose {
     /// The values between which levels are spread, if they are not the picture's own.
     pub(super) range: Option<Range>,
+    /// How levels are spread over a picture of which these are only some rows.
+    pub(super) of_all: Option<Spread>,
     /// Whether one gray sample is made of all colours.
     pub(super) gray: bool,
     /// Whether samples are made again of the new levels.
@@ -81,7 +89,9 @@ pub(super) struct Purpose {
 #[derive(Debug)]
 pub(super) struct Mapped {
     form: Form,
-    mapping: Mapping,
+    pub(super) spread: Spread,
+    /// The sample of each level, in native byte order; none if that many do not pay.
+    samples: Vec<u8>,
     hidden: Hidden,
     /// The samples behind the colours.
     behind: Vec<u8>,
@@ -89,10 +99,6 @@ pub(super) struct Mapped {
     pub(super) is_masked: bool,
     /// Whether samples are made again of the levels.
     pub(super) restores: bool,
-    /// Whether levels are spread over the picture's own range.
-    pub(super) has_own_range: bool,
-    /// The range of all values but a few, if these few stretch the picture's own range.
-    pub(super) inner_range: Option<Range>,
 }
 
 /// Puts levels into the front of `slot`, with the help of idle cores. The picture has `size` pixels across and down. Returns the layout of
@@ -108,27 +114,24 @@ pub(super) fn decode<R: Rows>(
     let form = form.with_levels(purpose.levels, purpose.reduces);
     let layout = form.layout(width, height);
     let alone = Cores::none();
-    let cores =
-        if heap_bytes(rows, width as usize * form.pixel_bytes()) <= SMALL_CHANGE { cores } else { &alone };
-    let (mapping, inner_range) = match (form.ends, purpose.range) {
-        (Some(ends), _) => (Mapping::of_ends(form.top(), ends), None),
-        (None, Some(range)) => (Mapping::of_range(form.top(), range), None),
-        (None, None) => {
-            let survey = survey(rows, &form, &layout, cores)?;
-            (Mapping::of_extremes(form.top(), survey.extremes), survey.inner_range())
-        }
+    let cores = helpers(rows, width as usize * form.pixel_bytes(), cores, &alone);
+    let spread = match purpose.of_all {
+        Some(spread) => spread,
+        None => Spread::of(rows, &form, (width, height), purpose.range, cores)?,
     };
     let is_masked = form.may_mask() && form.alpha.is_none();
     let mut mapped = Mapped {
         form,
-        mapping,
+        spread,
+        samples: Vec::new(),
         hidden: Hidden::default(),
         behind: Vec::new(),
         is_masked,
         restores: purpose.restores,
-        has_own_range: form.ends.is_none() && purpose.range.is_none(),
-        inner_range,
     };
+    if mapped.restores {
+        mapped.samples = mapped.samples_of_levels(layout.pixels())?;
+    }
     let slot = pixels_of(&layout, slot);
     let hides = mapped.fill(rows, purpose.gray, &layout, slot, cores)?;
     if is_masked && !hides {
@@ -150,13 +153,35 @@ impl Mapped {
     /// Returns the sample that a level stands for.
     #[inline(always)]
     fn sample<V: Value>(&self, level: u16) -> V {
+        match self.samples.get(usize::from(level) * size_of::<V>()..) {
+            Some(samples) if samples.len() >= size_of::<V>() => {
+                bytemuck::pod_read_unaligned(&samples[..size_of::<V>()])
+            }
+            _ => self.nearest(level),
+        }
+    }
+
+    fn nearest<V: Value>(&self, level: u16) -> V {
         let top = self.form.top();
-        V::nearest(self.mapping.value(if self.form.inverted { top - level } else { level }))
+        V::nearest(self.spread.mapping.value(if self.form.inverted { top - level } else { level }))
+    }
+
+    /// Returns the samples of all levels, if that many pay for so many pixels.
+    fn samples_of_levels(&self, pixels: u64) -> Result<Vec<u8>, CodecError> {
+        fn fill<V: Value>(mapped: &Mapped, samples: &mut [u8]) {
+            for (level, sample) in samples.chunks_exact_mut(size_of::<V>()).enumerate() {
+                sample.copy_from_slice(bytemuck::bytes_of(&mapped.nearest::<V>(level as u16)));
+            }
+        }
+        let mut samples = Vec::new();
+        resize(&mut samples, tables::bytes_of_samples(&self.form, pixels))?;
+        with_values!(self.form.kind, fill(self, &mut samples));
+        Ok(samples)
     }
 
     /// Returns the bytes of heap in use.
     pub(super) fn heap_bytes(&self) -> u64 {
-        self.hidden.bytes() + self.behind.len() as u64
+        self.hidden.bytes() + (self.behind.len() + self.samples.len()) as u64
     }
 
     /// Returns whether there is a channel that is neither colour nor alpha.

@@ -18,7 +18,7 @@ use super::mapped::{self, Purpose};
 use super::pages::Pages;
 use super::uncounted::{self, Mask};
 use super::{
-    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, LevelCount, Limits,
+    BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, Help, LevelCount, Limits,
     MemoryNeeds, Payload, Range, Target, WorkspaceNeeds, encoder_bytes, tiff,
 };
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
@@ -180,6 +180,11 @@ impl<'a> Opened<'a> {
         Self { decoder: Some(decoder), ..self }
     }
 
+    /// Returns whether it has so many streams of deflate that a [`StreamCoder`](super::StreamCoder) may inflate them.
+    pub fn may_be_inflated(&self) -> bool {
+        self.source.facts().may_be_inflated()
+    }
+
     /// Returns how its blocks are coded, if it is compressed as JPEG 2000, so that a [`CodestreamDecoder`] may decode it.
     pub fn block_coder(&self) -> Option<BlockCoder> {
         self.source.facts().block_coder()
@@ -206,18 +211,18 @@ impl<'a> Opened<'a> {
 
     /// Decodes into the front of `slot`, which must have at least [`Opened::slot_bytes`] bytes. Its contents are unspecified after an
     /// error. `workspace` is the memory that [`Opened::workspace`] asks for, all zero; if it is shorter, the decoder allocates memory of
-    /// its own. It is dropped as soon as it is not needed any more. Idle `cores` may help.
+    /// its own. It is dropped as soon as it is not needed any more. Idle cores may `help`, or cores and a device for streams.
     ///
     /// # Errors
     /// Mostly [`CodecError::Malformed`], which includes a file that ends too early: half a picture is never returned.
-    pub fn decode(
+    pub fn decode<'h>(
         self,
         slot: &mut [u8],
         workspace: impl AsMut<[u8]>,
-        cores: &Cores,
+        help: impl Into<Help<'h>>,
     ) -> Result<Decoded, CodecError> {
         let needed = self.slot_bytes();
-        self.decode_as(false, &mut slot[..needed], workspace, cores)
+        self.decode_as(false, &mut slot[..needed], workspace, help.into())
     }
 
     /// Like [`Opened::decode`], but for a device that encodes the picture, which must be an [`Opened::compressed`] one: the chroma planes
@@ -227,7 +232,7 @@ impl<'a> Opened<'a> {
     /// As for [`Opened::decode`].
     pub fn decode_planes(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
         let needed = self.planes_bytes() + self.file_bytes as usize;
-        self.decode_as(true, &mut slot[..needed], workspace, &Cores::none())
+        self.decode_as(true, &mut slot[..needed], workspace, (&Cores::none()).into())
     }
 
     fn decode_as(
@@ -235,13 +240,13 @@ impl<'a> Opened<'a> {
         planes: bool,
         slot: &mut [u8],
         workspace: impl AsMut<[u8]>,
-        cores: &Cores,
+        Help { cores, coder }: Help<'_>,
     ) -> Result<Decoded, CodecError> {
         let (format, gray, written) = (self.format, self.gray, self.written);
         let byte_orders = self.byte_orders();
         let reduces = self.source.facts().reduces();
         let (restores, levels) = (self.restored().is_some(), self.levels);
-        let purpose = Purpose { range: self.range, gray, restores, levels, reduces };
+        let purpose = Purpose { range: self.range, of_all: None, gray, restores, levels, reduces };
         let facts = self.source.facts();
         let samples = DecodedSamples {
             stated: facts.stated(),
@@ -253,7 +258,7 @@ impl<'a> Opened<'a> {
         };
         let (byte_order, output, leaves, decoder) =
             (byte_orders.from, self.output, self.leaves, self.decoder);
-        let wanted = Wanted { byte_order, written, output, leaves, purpose, cores, decoder };
+        let wanted = Wanted { byte_order, written, output, leaves, purpose, cores, decoder, coder };
         let stored = if self.may_hide() { self.stored_bytes() as usize } else { slot.len() };
         let (whole, slot) = (slot, 0..stored);
         let payload = guard(
@@ -367,7 +372,7 @@ impl<'a> Opened<'a> {
             layout.height = height;
         }
         match limits.check(&layout, bytes, || None) {
-            Ok(()) => input::check_length(length, limits),
+            Ok(()) => input::check_length(length, limits).map_err(|why| why.needing(self.needs())),
             Err(_) => limits.check(&layout, bytes.max(length), || self.needs()),
         }
     }
@@ -381,7 +386,8 @@ impl<'a> Opened<'a> {
         }
         let layout = self.layout();
         let height_of_bands = self.pages.as_ref().and_then(Pages::height_of_bands);
-        let bytes = (self.lead() + self.slot_bytes()) as u64 + self.heap_bytes();
+        let pixels = (self.lead() + self.slot_bytes()) as u64;
+        let bytes = (pixels + self.heap_bytes()).saturating_add(self.file_bytes);
         Some(MemoryNeeds { layout, height_of_bands, bytes })
     }
 }

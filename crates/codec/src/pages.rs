@@ -3,10 +3,11 @@
 
 use std::fs::File;
 
-use super::cores::Cores;
+use super::bands::BandRows;
 use super::foreign::{SPLIT, SPLIT_DICOM};
 use super::guard::guard;
-use super::{CodecError, Decoded, Format, Target, dicom, tiff, zarr};
+use super::volumes::{NoVolumes, Volumes};
+use super::{CodecError, Decoded, Format, Help, Target, dicom, pnm, tiff, zarr};
 
 /// The pages of a file that has several, in the order in which they are written, or the bands of its only picture, from top to bottom.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub struct Pages {
 pub(super) enum Source {
     Tiff(tiff::Stack),
     TiffBands(tiff::Bands),
+    PnmBands(pnm::Bands),
     Dicom(dicom::Frames),
     Zarr(zarr::Stack),
 }
@@ -29,6 +31,7 @@ pub(super) enum Source {
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     Tiff(tiff::Place),
+    Pnm(pnm::Place),
     Dicom(dicom::Place),
     Zarr(zarr::Place),
 }
@@ -54,7 +57,7 @@ impl Pages {
             return Ok(pages);
         }
         let remedy = match &pages.source {
-            Source::Tiff(_) | Source::TiffBands(_) | Source::Zarr(_) => SPLIT,
+            Source::Tiff(_) | Source::TiffBands(_) | Source::PnmBands(_) | Source::Zarr(_) => SPLIT,
             Source::Dicom(_) => SPLIT_DICOM,
         };
         Err(CodecError::cannot_represent(
@@ -71,7 +74,9 @@ impl Pages {
     pub fn len(&self) -> usize {
         match &self.source {
             Source::Tiff(stack) => stack.count(),
-            Source::TiffBands(bands) => bands.count(),
+            Source::TiffBands(tiff::Bands { rows, .. }) | Source::PnmBands(pnm::Bands { rows }) => {
+                rows.count()
+            }
             Source::Dicom(frames) => frames.count(),
             Source::Zarr(stack) => stack.count(),
         }
@@ -86,27 +91,39 @@ impl Pages {
     pub fn are_numbered(&self) -> bool {
         match self.source {
             Source::Tiff(_) | Source::Dicom(_) => true,
-            Source::TiffBands(_) | Source::Zarr(_) => false,
+            Source::TiffBands(_) | Source::PnmBands(_) | Source::Zarr(_) => false,
+        }
+    }
+
+    /// Returns how the picture is cut, if they are its bands.
+    fn bands(&self) -> Option<&BandRows> {
+        match &self.source {
+            Source::TiffBands(bands) => Some(&bands.rows),
+            Source::PnmBands(bands) => Some(&bands.rows),
+            Source::Tiff(_) | Source::Dicom(_) | Source::Zarr(_) => None,
         }
     }
 
     /// Returns how many rows the picture has, if they are its bands.
     pub fn height_of_bands(&self) -> Option<u32> {
-        if let Source::TiffBands(bands) = &self.source { Some(bands.height()) } else { None }
+        self.bands().map(BandRows::height)
     }
 
     /// Returns the number of the first row of a band in its picture; 0 for a page.
     pub fn first_row(&self, index: usize) -> u32 {
-        if let Source::TiffBands(bands) = &self.source { bands.first_row(index) } else { 0 }
+        self.bands().map_or(0, |bands| bands.first_row(index))
     }
 
-    /// Returns whether the pages are the slices of one volume, in their order, as far as the file tells: not those of several channels or times.
-    pub fn are_volume(&self) -> bool {
+    /// Returns the volumes whose slices the pages are: one for each channel and time, as far as the file tells.
+    ///
+    /// # Errors
+    /// If it does not tell that of each page, if slices are missing, or if there are none.
+    pub fn volumes(&self) -> Result<Volumes, NoVolumes> {
         match &self.source {
-            Source::Tiff(stack) => stack.is_volume(),
-            Source::TiffBands(_) => false,
-            Source::Dicom(_) => true,
-            Source::Zarr(stack) => stack.is_volume(),
+            Source::Tiff(stack) => stack.volumes(),
+            Source::TiffBands(_) | Source::PnmBands(_) => Err(NoVolumes::Flat),
+            Source::Dicom(frames) => frames.volumes(),
+            Source::Zarr(stack) => stack.volumes(),
         }
     }
 
@@ -116,7 +133,12 @@ impl Pages {
             (Source::Dicom(frames), Format::Dicom) => Writer::Dicom(frames.writer()),
             (Source::Dicom(_), _) => Writer::Tiff(tiff::Writer::new(self.len())),
             (Source::Tiff(stack), _) => Writer::Tiff(stack.writer()),
+            (
+                Source::TiffBands(tiff::Bands { rows, .. }) | Source::PnmBands(pnm::Bands { rows }),
+                Format::Pnm,
+            ) => Writer::Pnm(pnm::Writer::new(*rows)),
             (Source::TiffBands(bands), _) => Writer::Tiff(bands.writer()),
+            (Source::PnmBands(bands), _) => Writer::Tiff(tiff::Writer::of_plain_bands(bands.rows)),
             (Source::Zarr(stack), _) => Writer::Zarr(stack.writer()),
         };
         PageWriter { writer }
@@ -127,7 +149,7 @@ impl Pages {
     pub fn channel(&self, index: usize) -> Option<usize> {
         match &self.source {
             Source::Tiff(stack) => stack.channel(index),
-            Source::TiffBands(_) | Source::Dicom(_) => Some(0),
+            Source::TiffBands(_) | Source::PnmBands(_) | Source::Dicom(_) => Some(0),
             Source::Zarr(stack) => Some(stack.channel(index)),
         }
     }
@@ -136,6 +158,7 @@ impl Pages {
         match &self.source {
             Source::Tiff(stack) => Place::Tiff(stack.place(index)),
             Source::TiffBands(bands) => Place::Tiff(bands.place(index)),
+            Source::PnmBands(bands) => Place::Pnm(bands.place(index)),
             Source::Dicom(frames) => Place::Dicom(frames.place(index)),
             Source::Zarr(stack) => Place::Zarr(stack.place(index)),
         }
@@ -151,6 +174,7 @@ pub struct PageWriter {
 #[derive(Debug)]
 enum Writer {
     Tiff(tiff::Writer),
+    Pnm(pnm::Writer),
     Dicom(dicom::Writer),
     Zarr(zarr::Writer),
 }
@@ -161,34 +185,36 @@ impl PageWriter {
     pub fn announce(&self, bytes: Option<u64>) {
         match &self.writer {
             Writer::Tiff(writer) => writer.announce(bytes),
-            // All frames are of one length, and chunks are files of their own.
-            Writer::Dicom(_) | Writer::Zarr(_) => {}
+            // All frames are of one length, rows have their places, and chunks are files of their own.
+            Writer::Dicom(_) | Writer::Pnm(_) | Writer::Zarr(_) => {}
         }
     }
 
     /// Encodes page `index`, which has been announced and is in the slot, and writes it to `out`, or to `spill` until the pages before it are
     /// written. Both are files of this writer alone, empty at first; of an
     /// image that is a folder, `out` is an empty folder. Returns the bytes of the file once all pages are in it. The encoder works
-    /// in the slot, so its contents are lost. Idle `cores` may help.
+    /// in the slot, so its contents are lost. Idle cores may `help`, or cores and a device for streams.
     ///
     /// # Errors
     /// As for [`encode`](super::encode).
-    pub fn write(
+    pub fn write<'h>(
         &self,
         index: usize,
         decoded: &Decoded,
         slot: &mut [u8],
         target: &Target,
-        cores: &Cores,
+        help: impl Into<Help<'h>>,
         (out, spill): (&File, &File),
     ) -> Result<Option<u64>, CodecError> {
-        let format = target.format_for(decoded.format);
+        let (format, help) = (target.format_for(decoded.format), help.into());
+        let cores = help.cores;
         format.check(&decoded.layout)?;
         guard(
             format,
             |reason| CodecError::encoder(format, reason),
             || match &self.writer {
-                Writer::Tiff(writer) => writer.write(index, decoded, slot, cores, out, spill),
+                Writer::Tiff(writer) => writer.write(index, decoded, slot, help, out, spill),
+                Writer::Pnm(writer) => writer.write(index, decoded, slot, out),
                 Writer::Dicom(writer) => writer.write(index, decoded, slot, target, cores, out),
                 Writer::Zarr(writer) => writer.write(index, decoded, slot, cores, (out, spill)),
             },

@@ -28,6 +28,7 @@ mod rows;
 mod unfilter;
 mod zlib;
 
+pub(super) use chunks::ended;
 use chunks::{Chunks, Kept};
 use frames::Frames;
 use metadata::Parts;

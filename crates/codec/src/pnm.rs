@@ -5,18 +5,21 @@
 //! fewer levels, and the binary form: P5, P6, or P7 if the source is P7 or has alpha. A file of several pictures is refused.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 
+use super::bands::BandRows;
 use super::budget::Budget;
 use super::decode::{Decode, Describe, Wanted};
 use super::input::{HEAD, read_full, read_rest};
 use super::samples::{rescale, swap_big_endian, unpack};
-use super::stated::{Place, Stated};
+use super::stated::{Place as StatedPlace, Stated};
 use super::{CodecError, Decoded, Format, LINE, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
 use equalize::{ByteOrder, Depth, Layout, Pixel};
 
+mod bands;
 mod header;
 
+pub(super) use bands::{Bands, Place, Writer};
 use header::{Header, Raster, blank};
 
 /// What is remembered of a PNM for writing it back.
@@ -34,6 +37,8 @@ pub(super) struct Source<'a> {
     /// The bytes behind the header that have been read: all of a text raster, the beginning of a binary one.
     body: &'a [u8],
     file: &'a mut File,
+    /// The rows that are decoded, if they are not all.
+    band: Option<Place>,
 }
 
 impl<'a> Source<'a> {
@@ -60,7 +65,37 @@ impl<'a> Source<'a> {
             let behind = file.metadata()?.len().saturating_sub(start as u64);
             start += usize::from(behind == header.raster_bytes() + 1);
         }
-        Ok(Self { header, start, body: &buffer[start..], file })
+        Ok(Self { header, start, body: &buffer[start..], file, band: None })
+    }
+
+    /// Returns the bands that it is cut into if more than `most` bytes of pixels are too many at once: those of a text cannot be found. No band
+    /// divides `unit` rows.
+    pub(super) fn bands(&self, unit: u32, most: u64) -> Option<Bands> {
+        let layout = self.header.layout;
+        let rows = BandRows::of(layout.height, layout.bytes(), unit, most)?;
+        self.is_binary().then_some(Bands { rows })
+    }
+
+    /// Has a band of it alone be decoded.
+    pub(super) fn narrow(self, band: Place) -> Self {
+        Self { band: Some(band), ..self }
+    }
+
+    fn is_binary(&self) -> bool {
+        matches!(self.header.raster, Raster::Binary | Raster::Bits)
+    }
+
+    /// Fills `raster` with the rows that are decoded, and checks that nothing follows the last one.
+    fn read_rows(self, raster: &mut [u8]) -> Result<(), CodecError> {
+        let Some(Place { first, count }) = self.band else { return self.read_binary(raster) };
+        let (all, height) = (self.header.raster_bytes(), self.header.layout.height);
+        let before = all / u64::from(height) * u64::from(first);
+        self.file.seek(SeekFrom::Start(self.start as u64 + before))?;
+        let filled = read_full(self.file, raster)?;
+        if filled < raster.len() {
+            return Err(truncated(before + filled as u64, all));
+        }
+        if first + count < height { Ok(()) } else { check_end_of(self.file) }
     }
 
     /// Fills `raster` from what has been read already and from the file, and checks that nothing follows.
@@ -69,31 +104,28 @@ impl<'a> Source<'a> {
         raster[..ready].copy_from_slice(&self.body[..ready]);
         let filled = ready + read_full(self.file, &mut raster[ready..])?;
         if filled < raster.len() {
-            return Err(malformed(format!(
-                "truncated: only {filled} of {} bytes of pixels are there",
-                raster.len()
-            )));
+            return Err(truncated(filled as u64, raster.len() as u64));
         }
         check_end(&self.body[ready..])?;
-        let mut next = [0; 64];
-        let read = read_full(self.file, &mut next)?;
-        check_end(&next[..read])
+        check_end_of(self.file)
     }
 }
 
 impl Describe for Source<'_> {
     fn layout(&self) -> Layout {
-        self.header.layout
+        let layout = self.header.layout;
+        Layout { height: self.band.map_or(layout.height, |band| band.count), ..layout }
     }
 
     /// Returns what maxval says of the levels, which are spread over the range.
     fn stated(&self) -> Option<Stated> {
-        Some(Stated { top: self.header.maxval, place: Place::Spread })
+        Some(Stated { top: self.header.maxval, place: StatedPlace::Spread })
     }
 
     /// The header of the output usually has the same length.
     fn lead(&self) -> usize {
-        let straight = self.header.raster == Raster::Binary
+        let straight = self.band.is_none()
+            && self.header.raster == Raster::Binary
             && self.start.is_multiple_of(self.header.layout.depth.bytes());
         if straight { self.start % LINE } else { 0 }
     }
@@ -108,19 +140,20 @@ impl Describe for Source<'_> {
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let Header { layout, raster, maxval, pam, .. } = self.header;
+        let layout = self.layout();
+        let Header { raster, maxval, pam, .. } = self.header;
         match raster {
             Raster::Text => check_text_end(read_numbers(self.body, layout.depth, maxval, slot)?)?,
             Raster::TextBits => check_text_end(read_digits(self.body, slot)?)?,
             Raster::Binary => {
-                self.read_binary(slot)?;
+                self.read_rows(slot)?;
                 to_full_range(slot, layout.depth, maxval, wanted.byte_order)?;
             }
             Raster::Bits => {
                 // The packed rows go to the end of the slot and are unpacked from there to its front.
-                let packed = usize::try_from(self.header.raster_bytes()).expect("fewer bytes than pixels");
+                let packed = layout.width.div_ceil(8) as usize * layout.height as usize;
                 let at = slot.len() - packed;
-                self.read_binary(&mut slot[at..])?;
+                self.read_rows(&mut slot[at..])?;
                 unpack(slot, at, layout.width as usize, 1);
                 slot.iter_mut().for_each(|sample| *sample = !*sample); // 1 is black
             }
@@ -136,17 +169,26 @@ impl Decode for Source<'_> {
 
 /// Writes the pixels of `slot`.
 pub(super) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Result<u64, CodecError> {
-    let layout = decoded.layout;
-    let pixels = pixels_of(&layout, slot);
-    if layout.depth == Depth::Sixteen {
-        swap_big_endian(pixels, decoded.byte_orders.to);
-    }
-    let pam = matches!(decoded.native, AnyNative::Pnm(Native { pam: true }));
-    let maxval = decoded.scale.top_written(layout.depth);
-    let header = header_for(&layout, maxval, pam);
+    let pixels = stored(decoded, slot);
+    let header = header_of(decoded, &decoded.layout);
     out.write_all(header.as_bytes())?;
     out.write_all(pixels)?;
     Ok((header.len() + pixels.len()) as u64)
+}
+
+/// Returns the pixels at the front of `slot` as they are stored.
+fn stored<'s>(decoded: &Decoded, slot: &'s mut [u8]) -> &'s [u8] {
+    let pixels = pixels_of(&decoded.layout, slot);
+    if decoded.layout.depth == Depth::Sixteen {
+        swap_big_endian(pixels, decoded.byte_orders.to);
+    }
+    pixels
+}
+
+/// Returns the header of a decoded picture, all of which has this layout.
+fn header_of(decoded: &Decoded, layout: &Layout) -> String {
+    let pam = matches!(decoded.native, AnyNative::Pnm(Native { pam: true }));
+    header_for(layout, decoded.scale.top_written(layout.depth), pam)
 }
 
 fn header_for(layout: &Layout, maxval: u16, pam: bool) -> String {
@@ -176,6 +218,13 @@ pub(super) fn check_end(rest: &[u8]) -> Result<(), CodecError> {
         )),
         _ => Err(malformed("more bytes than its header's width and height call for")),
     }
+}
+
+/// Checks what is left of a file behind the pixels.
+fn check_end_of(file: &mut File) -> Result<(), CodecError> {
+    let mut next = [0; 64];
+    let read = read_full(file, &mut next)?;
+    check_end(&next[..read])
 }
 
 /// Like [`check_end`], for text, where comments may follow too.
@@ -266,6 +315,10 @@ fn read_digits<'t>(mut text: &'t [u8], slot: &mut [u8]) -> Result<&'t [u8], Code
         text = &text[1..];
     }
     Ok(text)
+}
+
+fn truncated(there: u64, all: u64) -> CodecError {
+    malformed(format!("truncated: only {there} of {all} bytes of pixels are there"))
 }
 
 fn over_maxval(sample: u32, maxval: u16) -> CodecError {

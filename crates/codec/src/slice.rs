@@ -19,13 +19,52 @@ pub struct Slice {
     pub(crate) number: Option<f64>,
 }
 
+/// The order of the slices of one volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SliceOrder {
+    /// The slices, as indices of those that were given.
+    pub indices: Vec<usize>,
+    /// What tells it.
+    pub by: OrderedBy,
+    /// Two slices at one place, if any are.
+    pub same: Option<(usize, usize)>,
+    /// How many slices seem to be missing, and the slices between which the first of them are.
+    pub missing: Option<(usize, (usize, usize))>,
+}
+
+/// What tells the order of slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderedBy {
+    /// Where they lie along the normal of their planes.
+    Position,
+    /// Their InstanceNumbers.
+    Number,
+    /// Nothing that they say.
+    Nothing,
+}
+
 impl Slice {
+    /// Returns the order of the slices of one volume, in which no two have the same place: along the normal of their planes if they have one in
+    /// common, or else by their numbers.
+    pub fn order_of_volume(slices: &[Self]) -> SliceOrder {
+        let (by, places) = match (along_normal(slices), numbers(slices)) {
+            (Some(places), _) => (OrderedBy::Position, places),
+            (None, Some(numbers)) => (OrderedBy::Number, numbers),
+            (None, None) => (OrderedBy::Nothing, (0..slices.len()).map(|at| at as f64).collect()),
+        };
+        let indices = Self::order(slices);
+        let steps = indices.windows(2).map(|pair| ((pair[0], pair[1]), places[pair[1]] - places[pair[0]]));
+        let steps: Vec<_> = steps.collect();
+        let same = steps.iter().find(|(_, step)| *step == 0.0).map(|(pair, _)| *pair);
+        SliceOrder { same, missing: missing(&steps), indices, by }
+    }
+
     /// Returns the order of the slices of a series, as indices of these: along the normal of their planes, if all lie in planes of one
     /// orientation, and by their numbers where positions are equal; or else by their numbers, if all have one. What is equal in all of that
     /// stays in its order.
     pub fn order(slices: &[Self]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..slices.len()).collect();
-        if let Some(numbers) = slices.iter().map(|slice| slice.number).collect::<Option<Vec<_>>>() {
+        if let Some(numbers) = numbers(slices) {
             order.sort_by(|&one, &other| numbers[one].total_cmp(&numbers[other]));
         }
         if let Some(places) = along_normal(slices) {
@@ -33,6 +72,21 @@ impl Slice {
         }
         order
     }
+}
+
+fn numbers(slices: &[Slice]) -> Option<Vec<f64>> {
+    slices.iter().map(|slice| slice.number).collect()
+}
+
+/// Returns how many slices seem to be missing between neighbours with these distances, most of which are alike, and the neighbours between which
+/// the first would lie.
+fn missing(steps: &[((usize, usize), f64)]) -> Option<(usize, (usize, usize))> {
+    let mut lengths: Vec<f64> = steps.iter().map(|(_, step)| *step).collect();
+    lengths.sort_by(f64::total_cmp);
+    let usual = *lengths.get(lengths.len() / 2).filter(|&&length| length > 0.0)?;
+    let gaps = steps.iter().map(|(pair, step)| (*pair, ((step / usual).round() as usize).saturating_sub(1)));
+    let gaps: Vec<_> = gaps.filter(|(_, count)| *count > 0).collect();
+    Some((gaps.iter().map(|(_, count)| count).sum(), gaps.first()?.0))
 }
 
 /// Returns how far each slice lies along the normal of all, in steps; `None` if they have none in common.
@@ -88,6 +142,27 @@ mod tests {
         assert_eq!(order([at(1., 4.), at(0., 3.), at(1. + 1e-7, 2.), at(0., 1.)]), [3, 1, 2, 0]);
         let unnumbered = |z| (Some([0., 0., z]), Some(AXIAL), None);
         assert_eq!(order([at(1., 4.), unnumbered(0.), at(0., 1.)]), [1, 2, 0], "those of one place stay");
+    }
+
+    #[test]
+    fn what_is_missing_in_a_volume_or_there_twice_is_told() {
+        let of = |places: &[(f64, f64)]| {
+            let slices =
+                places.iter().map(|&(z, number)| slice(Some([0., 0., z]), Some(AXIAL), Some(number)));
+            Slice::order_of_volume(&slices.collect::<Vec<_>>())
+        };
+        let whole = of(&[(2.5, 1.), (0., 2.), (5., 9.), (-2.4, 3.)]);
+        let expected =
+            SliceOrder { indices: vec![3, 1, 0, 2], by: OrderedBy::Position, same: None, missing: None };
+        assert_eq!(whole, expected);
+        let gaps = of(&[(0., 1.), (1., 2.), (2., 3.), (5., 4.), (6., 5.), (7., 6.), (9., 7.)]);
+        assert_eq!(gaps.missing, Some((3, (2, 3))));
+        assert_eq!(of(&[(1., 1.), (0., 2.), (1., 3.)]).same, Some((0, 2)));
+        let numbered = |number| slice(None, None, number);
+        let by_number = Slice::order_of_volume(&[numbered(Some(3.)), numbered(Some(1.)), numbered(Some(2.))]);
+        assert_eq!((by_number.by, &by_number.indices[..]), (OrderedBy::Number, &[1, 2, 0][..]));
+        let by_nothing = Slice::order_of_volume(&[numbered(None), numbered(Some(1.))]);
+        assert_eq!((by_nothing.by, by_nothing.same), (OrderedBy::Nothing, None));
     }
 
     #[test]

@@ -18,12 +18,11 @@ use std::io;
 use std::sync::Arc;
 
 use super::budget::{Budget, ask};
-use super::decode::{Decode, Describe, Wanted};
-use super::mapped;
-use super::metadata::MetadataBytes;
+use super::decode::{Decode, Wanted};
+use super::mapped::{self, Purpose, Spread};
 use super::samples::unpack;
-use super::stated::{Place as Levels, Stated};
-use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd, pixels_of};
+use super::stated::Place as Levels;
+use super::{CodecError, Format, Limits, Native as AnyNative, Payload, ifd, pixels_of};
 use crate::cores::Cores;
 use crate::reader::Reader;
 use equalize::Layout;
@@ -32,21 +31,26 @@ mod arrangement;
 mod bands;
 mod channels;
 mod colours;
+mod compress;
 mod deflate;
+mod deflated;
 mod dimensions;
 mod directories;
 mod fax;
 mod gdal;
 mod header;
 mod imagej;
+mod inflated;
 mod jpeg;
 mod lzw;
 mod method;
+mod needs;
 mod other;
 mod overviews;
 mod pages;
 mod parts;
 mod predictor;
+mod press;
 mod pyramid;
 mod refused;
 mod samples;
@@ -56,7 +60,6 @@ mod strips;
 mod tags;
 mod tiles;
 mod values;
-mod volume;
 mod whole;
 mod write;
 mod writer;
@@ -64,7 +67,7 @@ mod written;
 mod zstd;
 
 use arrangement::Change;
-pub(super) use bands::Bands;
+pub(super) use bands::{Bands, rows_of_strip};
 pub(super) use colours::divide_alpha_out;
 use header::Header;
 use method::Method;
@@ -73,7 +76,7 @@ use parts::Parts;
 use pyramid::Pyramid;
 use samples::Colours;
 pub(super) use stack::{Place, Stack};
-use strips::{Raster, Shape};
+use strips::Shape;
 pub(super) use tags::exif_has_resolution;
 use values::FirstPage;
 pub(super) use whole::encode;
@@ -160,6 +163,8 @@ pub(super) struct Source<'a> {
     directory: ifd::Directory,
     /// The offset of the first strip or tile.
     start: u64,
+    /// Whether a device may inflate its strips or tiles.
+    may_be_inflated: bool,
     /// Bytes of heap that reading takes.
     tool_bytes: u64,
     /// The smaller versions that may be made again.
@@ -170,10 +175,12 @@ pub(super) struct Source<'a> {
     stack: Option<Stack>,
     /// The bands, if this is the first of several.
     bands: Option<Bands>,
+    /// How levels are spread over all bands, if this is one.
+    spread: Option<Arc<mapped::SharedSpread>>,
 }
 
 /// What of a file is to be opened, and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Selection {
     /// The place of a page or band; `None` for the first.
     pub(super) place: Option<Place>,
@@ -197,13 +204,13 @@ impl<'a> Source<'a> {
     ) -> Result<Self, CodecError> {
         let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
         let mut file = Reader::new(file, buffer, limits, budget)?;
-        let first = match place {
+        let first = match &place {
             Some(place) => place.directory,
             None => offset as u64,
         };
         let mut directory = read_directory(&mut file, form, first, budget)?;
         refused::refuse_others(&file, &directory)?;
-        let mut pictures = match place {
+        let mut pictures = match &place {
             Some(_) => Pictures::at(first),
             None => Pictures::find(&mut file, form, first, slide::is_one(&directory))?,
         };
@@ -214,12 +221,12 @@ impl<'a> Source<'a> {
         let beside = pages::beside(&mut file, form, (at, &directory), slide::is_one(&directory))?;
         pictures.company.masks |= beside.has_masks;
         pictures.company.labels |= beside.has_labels;
-        let first_page = place.map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
-        let channel = place.map_or(0, |place| place.channel);
+        let first_page = place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
+        let channel = place.as_ref().map_or(0, |place| place.channel);
         let mut header = Header::new(&directory, form, &first_page, channel, no_data)?;
         parts::check(&header, limits)?;
         let mut company = pictures.company;
-        let stack = match place {
+        let stack = match &place {
             Some(place) => {
                 place.check(&header)?;
                 None
@@ -228,7 +235,7 @@ impl<'a> Source<'a> {
         };
         let is_alone = place.is_none() && stack.is_none();
         let is_joined =
-            stack.as_ref().is_some_and(Stack::is_joined) || place.is_some_and(|place| place.is_joined());
+            stack.as_ref().is_some_and(Stack::is_joined) || place.as_ref().is_some_and(Place::is_joined);
         let smaller: &[Smaller] = if is_joined { &[] } else { &beside.smaller };
         let (mut pyramid, are_all) =
             Pyramid::find(&mut file, (at, &directory), (&header, &first_page), smaller)?;
@@ -238,20 +245,30 @@ impl<'a> Source<'a> {
             company.smaller = false;
         }
         let bands = Bands::of((&header, &pyramid), at, first_page, most_at_once).filter(|_| is_alone);
-        if let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) {
+        let place = place.or_else(|| bands.as_ref().map(|bands| bands.place(0)));
+        if let Some(place) = &place {
             place.narrow(&mut directory, &mut header);
         }
+        let spread = place.as_ref().and_then(Place::spread);
         let parts = Parts::new(&file, &header, &directory)?;
-        let start = parts.start();
+        let (start, may_be_inflated) = (parts.start(), parts.may_be_inflated());
         let row = header.row_bytes(header.layout.width);
         let tool_bytes =
             if header.kind.is_some() { mapped::heap_bytes(&parts, row) } else { parts.tool_bytes() };
-        Ok(Self { file, header, directory, start, tool_bytes, pyramid, company, stack, bands })
-    }
-
-    /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
-    pub(super) fn other_bytes(&self) -> u64 {
-        self.header.other_bytes()
+        drop(parts);
+        Ok(Self {
+            file,
+            header,
+            directory,
+            start,
+            may_be_inflated,
+            tool_bytes,
+            pyramid,
+            company,
+            stack,
+            bands,
+            spread,
+        })
     }
 
     /// Decodes samples that are levels. Returns the channels that are neither colour nor alpha if they are to be kept.
@@ -270,7 +287,7 @@ impl<'a> Source<'a> {
         let stored = &mut slot[start..];
         let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
         parts.read(&mut stored[packed..], cores)?;
-        if header.is_packed() && !header.unpacks_planes() {
+        if header.is_packed() && !header.unpacks_parts() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         colours::make(slot, start, header, &self.directory)?;
@@ -288,6 +305,18 @@ impl<'a> Source<'a> {
         Ok(other)
     }
 
+    /// Returns how levels are spread over all of the picture, if this is a band of it.
+    fn spread_of_all(&self, purpose: Purpose, cores: &Cores) -> Result<Option<Spread>, CodecError> {
+        let Some(spread) = &self.spread else { return Ok(None) };
+        let mut whole = self.header.clone();
+        whole.narrow(0, whole.file_rows);
+        let Some(form) = whole.mapped() else { return Ok(None) };
+        let form = form.with_levels(purpose.levels, purpose.reduces);
+        let parts = Parts::new(&self.file, &whole, &self.directory)?;
+        let size = (whole.layout.width, whole.file_rows);
+        spread.get_or(|| Spread::of(&parts, &form, size, purpose.range, cores)).map(Some)
+    }
+
     /// Returns the pages of the file, the first time, if this is the first of several.
     pub(super) fn take_pages(&mut self) -> Option<Stack> {
         self.stack.take()
@@ -297,119 +326,28 @@ impl<'a> Source<'a> {
     pub(super) fn take_bands(&mut self) -> Option<Bands> {
         self.bands.take()
     }
-
-    /// Returns how the picture is cut, if it is written so again.
-    fn shape(&self) -> Option<Shape> {
-        let header = &self.header;
-        let is_cut = header.is_band() || header.tile_to_keep().is_some();
-        is_cut.then(|| bands::shape(header))
-    }
-
-    /// Returns how the picture is written as pixels of a layout, or as samples that are made again if it `restores` them.
-    fn raster(&self, layout: &Layout, restores: bool) -> Raster {
-        let raster = match self.header.mapped() {
-            Some(form) if restores => Raster::of_form(&form, layout),
-            // Those that become levels lose the channels behind their colours.
-            Some(_) => Raster::of_levels(layout, 0),
-            None => Raster::of_levels(layout, self.header.others),
-        };
-        Raster { shape: self.shape(), ..raster }
-    }
-
-    /// Returns the bytes of heap that an encoder takes besides rows, for tiles and overviews.
-    fn aside_bytes(&self) -> u64 {
-        let raster = self.raster(&self.header.layout, true);
-        let raster = Raster { others: raster.others + self.header.channels.stride() - 1, ..raster };
-        let tile = raster.tile().map_or(0, |_| bytes_of_rows((raster.part_row() * raster.rows()) as u64));
-        let is_cut_again = raster.tile().is_some() && self.header.kind.is_some();
-        let row_of_tiles = if is_cut_again { (raster.row() * raster.rows()) as u64 } else { 0 };
-        let pyramid = self.pyramid.heap_bytes(&raster, self.header.is_band());
-        tile.saturating_add(row_of_tiles).saturating_add(pyramid)
-    }
-}
-
-impl Describe for Source<'_> {
-    fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
-        if self.header.method.written() != method::Compression::Stored {
-            return None;
-        }
-        let raster = self.raster(layout, restores);
-        let overviews = if self.header.is_band() { 0 } else { self.pyramid.stored_bytes(&raster)? };
-        raster.all_bytes().checked_add(overviews)
-    }
-
-    fn layout(&self) -> Layout {
-        self.header.layout
-    }
-
-    fn mapped(&self) -> Option<mapped::Form> {
-        self.header.mapped()
-    }
-
-    fn no_data(&self) -> Option<f64> {
-        self.header.no_data.filter(|_| self.header.kind.is_none())
-    }
-
-    fn is_inverted(&self) -> bool {
-        self.header.colours == Colours::WhiteIsZero
-    }
-
-    fn stated(&self) -> Option<Stated> {
-        self.header.stated
-    }
-
-    fn beyond_bytes(&self) -> u64 {
-        self.header.other_bytes().saturating_add(self.header.spare_bytes())
-    }
-
-    fn lead(&self) -> usize {
-        let header = &self.header;
-        let is_whole = header.is_straight() && header.is_direct() && !header.is_band();
-        let straight = header.method == Method::Stored && is_whole;
-        let start = if straight { self.start } else { 0 };
-        if start.is_multiple_of(header.layout.depth.bytes() as u64) {
-            (start % LINE as u64) as usize
-        } else {
-            0
-        }
-    }
-
-    /// Returns the bytes of heap for reading a strip or tile, or for correcting texts.
-    fn heap_bytes(&self) -> u64 {
-        self.tool_bytes.max(self.other_bytes()).max(tags::heap_bytes(&self.directory))
-    }
-
-    fn metadata(&self) -> MetadataBytes {
-        let native = self.directory.bytes_of_values();
-        MetadataBytes { native, carried: tags::metadata_bytes(&self.directory) }
-    }
-
-    fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
-        let bytes = match self.header.other_bytes() {
-            0 => self.aside_bytes() + bytes_of_rows(row_bytes(layout, self.header.channels.stride() - 1)),
-            other => self.aside_bytes() + other + bytes_of_rows(row_bytes(layout, self.header.others)),
-        };
-        (to == Format::Tiff).then_some(bytes)
-    }
 }
 
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
-        let &Wanted { written, output: to, leaves, purpose, cores, .. } = wanted;
+        let &Wanted { written, output: to, leaves, purpose, cores, coder, .. } = wanted;
         let header = &self.header;
-        let parts = Parts::new(&self.file, header, &self.directory)?;
+        let parts = Parts::new(&self.file, header, &self.directory)?.inflated_by(coder);
         let was_sparse = parts.is_sparse();
         let others = header.others;
         let mut keeps_other = others > 0 && to == Format::Tiff;
         let (layout, other, mapped) = match header.mapped() {
             Some(form) => {
                 let size = (header.layout.width, header.layout.height);
+                let purpose = Purpose { of_all: self.spread_of_all(purpose, cores)?, ..purpose };
                 let (layout, mapped) = mapped::decode(&parts, form, size, purpose, slot, cores)?;
                 keeps_other &= purpose.restores;
                 (layout, None, Some(Box::new(mapped)))
             }
             None => (header.layout, self.decode_levels(&parts, slot, keeps_other, cores)?, None),
         };
+        // What a device inflated gives its memory back.
+        drop(parts);
         let change = Change {
             samples: (header.samples, written.pixel.channels() + if keeps_other { others } else { 0 }),
             planes: header.planar,

@@ -3,6 +3,8 @@
 //! While devices work on the picture these pixels have an alpha of 0, which it may get for this alone. Before it is encoded they get their own
 //! alpha back, or the picture loses it again, and those that stay as they are get their levels back.
 
+use std::ops::Range;
+
 use equalize::{Depth, Layout, Pixel};
 
 use super::reader::resize;
@@ -41,6 +43,29 @@ impl Mask {
             *counts = samples.all(|sample| sample.iter().any(|&byte| byte != 0)).into();
         }
         Ok(Self { width: layout.width, height: layout.height, counts, keeps })
+    }
+
+    /// Returns some rows of it.
+    ///
+    /// # Panics
+    /// If it has not so many.
+    #[must_use]
+    pub fn rows(mut self, rows: Range<u32>) -> Self {
+        let width = self.width as usize;
+        self.counts.truncate(rows.end as usize * width);
+        self.counts.drain(..rows.start as usize * width);
+        Self { height: rows.end - rows.start, ..self }
+    }
+
+    /// Returns it with another one below, which has the same width.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn with_below(mut self, below: &Self) -> Result<Self, CodecError> {
+        let length = self.counts.len();
+        resize(&mut self.counts, length + below.counts.len())?;
+        self.counts[length..].copy_from_slice(&below.counts);
+        Ok(Self { height: self.height + below.height, ..self })
     }
 
     /// Returns its width and height in pixels.

@@ -16,6 +16,7 @@ use equalize::{Depth, Layout, Pixel};
 mod chunks;
 mod frames;
 
+pub(super) use chunks::ended;
 use chunks::of_file;
 use frames::Frames;
 

@@ -6,6 +6,7 @@
 
 mod array;
 mod blocks;
+mod bounded;
 mod folder;
 mod reduce;
 mod region;
@@ -19,6 +20,7 @@ use super::decode::{Decode, Describe, Wanted};
 use super::mapped::{self, BAND, Form, Kind, NoData, Rows};
 use super::multiscales::{DOCUMENTS, GroupError, LONGEST, Multiscales, is_within};
 use super::{CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Target};
+use crate::volumes::{NoVolumes, Volumes};
 use array::Level;
 use blocks::{BlockPage, Blocks, Cut};
 use equalize::{Depth, Layout, Pixel};
@@ -202,13 +204,20 @@ impl Stack {
         axis.map_or(0, |axis| self.blocks.page(index).region.start[axis] as usize)
     }
 
-    /// Returns whether the pages are the slices of one volume: planes that follow each other along the only other axis, which is one of space.
-    pub(super) fn is_volume(&self) -> bool {
-        let shape = &self.image.base().shape;
-        let [before @ .., _, _] = &shape[..] else { return false };
-        let mut long = before.iter().zip(&self.image.about.axes).filter(|(length, _)| **length > 1);
-        long.next().is_some_and(|(length, axis)| axis.is_of_space() && *length == self.count() as u64)
-            && long.next().is_none()
+    /// Returns the volumes whose slices the pages are, if each is a plane: those that differ only along an axis of space.
+    pub(super) fn volumes(&self) -> Result<Volumes, NoVolumes> {
+        let axes = &self.image.about.axes;
+        let planes = (0..self.count()).map(|index| {
+            let Region { start, shape } = self.blocks.page(index).region;
+            let before = start.len().saturating_sub(2);
+            let is_plane = shape[..before].iter().all(|&length| length == 1);
+            let places = start.into_iter().zip(axes).take(before);
+            let (along, of_volume): (Vec<_>, Vec<_>) = places.partition(|(_, axis)| axis.is_of_space());
+            let [along, of_volume] =
+                [along, of_volume].map(|places| places.into_iter().map(|(at, _)| at).collect::<Vec<_>>());
+            is_plane.then_some((of_volume, along))
+        });
+        Volumes::new(planes.collect::<Option<Vec<_>>>().ok_or(NoVolumes::Untold)?)
     }
 
     /// Returns what writes the pages.

@@ -19,7 +19,7 @@ mod survey;
 mod tiles;
 mod volume;
 
-use super::clip::{ClipLimit, Clipping, LevelsInUse};
+use super::clip::{ClipLimit, Clipping, Count, LevelsInUse};
 use super::colour::Plane;
 use super::executor::{Executor, Pool, Team};
 use super::histogram::{Counting, Tally};
@@ -27,6 +27,7 @@ use super::level::Level;
 pub use super::portable::Corners;
 use super::portable::{Quad, quantize};
 use super::sample::Sample;
+use super::simd;
 use crate::{Depth, Layout, Operation};
 use bands::Task;
 use dense::{LutRow, packed_bytes};
@@ -107,6 +108,9 @@ impl<S: Sample> Buffers<S> {
         dense + self.sparse.iter().map(SlotRow::bytes).sum::<usize>()
     }
 }
+
+/// Entries of a LUT that are made at a time.
+const STEP: usize = 256;
 
 /// The buffers of a thread.
 pub(super) struct Thread<S> {
@@ -205,12 +209,35 @@ fn look<S: Sample, E: Executor>(
 
 /// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
 pub fn fill_lut<S: Level, C: Copy + Into<u64>>(counts: &[C], clipping: &Clipping, scale: f32, lut: &mut [S]) {
+    let total: u64 = counts.iter().map(|&count| count.into()).sum();
+    if total <= i32::MAX as u64 {
+        simd::vectorized!(fill_lut_portable::<S, C, u32>(counts, clipping, scale, lut));
+    } else {
+        simd::vectorized!(fill_lut_portable::<S, C, u64>(counts, clipping, scale, lut));
+    }
+}
+
+#[inline(always)]
+fn fill_lut_portable<S: Level, C: Copy + Into<u64>, N: Count>(
+    counts: &[C],
+    clipping: &Clipping,
+    scale: f32,
+    lut: &mut [S],
+) {
     let clip = clipping.most.unwrap_or(u64::MAX);
-    let spread = clipping.spread(counts.iter().map(|&count| count.into().saturating_sub(clip)).sum());
-    let mut running = 0;
-    for ((level, entry), &count) in (0..).zip(lut).zip(counts) {
-        running += count.into().min(clip);
-        *entry = quantize((running + spread.up_to::<u64>(level)) as f32 * scale);
+    let mut excess = 0;
+    counts.iter().for_each(|&count| excess += count.into().saturating_sub(clip));
+    let (clip, spread) = (N::at_most(clip), clipping.spread(excess));
+    let (mut sums, mut running) = ([N::ZERO; STEP], N::ZERO);
+    let steps = lut.chunks_mut(STEP).zip(counts.chunks(STEP));
+    for ((entries, counts), first) in steps.zip((0_u32..).step_by(STEP)) {
+        for (sum, &count) in sums.iter_mut().zip(counts) {
+            running = running + N::at_most(count.into()).min(clip);
+            *sum = running;
+        }
+        for ((entry, &sum), level) in entries.iter_mut().zip(&sums).zip(first..) {
+            *entry = quantize((sum + spread.up_to::<N>(level)).to_float() * scale);
+        }
     }
 }
 

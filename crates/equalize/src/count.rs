@@ -2,9 +2,9 @@
 
 use super::colour::Plane;
 use super::executor::{Executor, Sequential, Team};
-use super::histogram::{Counted, count_plane};
+use super::histogram::{Counted, count_plane, of_plane};
 use super::{Buffers, Sample, Scratch};
-use crate::{Depth, Layout, Pixel};
+use crate::{Depth, Layout, Operation, Pixel};
 
 /// Returns the planes that are counted, in the order of their counts: all channels and, for colour, luma.
 pub const fn planes(pixel: Pixel) -> &'static [Plane] {
@@ -39,6 +39,24 @@ pub fn of_equalized<'c>(counts: &'c [u64], layout: &Layout, per_channel: bool) -
     // They follow each other here too.
     let first = planes(layout.pixel).iter().position(|&plane| plane == equalized[0]);
     &counts[first.expect("all planes are counted") * levels..][..equalized.len() * levels]
+}
+
+/// Counts the planes of a picture that are equalized, and returns their counts in the places of luma and of the channels among those of a colour
+/// histogram, where all others are 0. The L of L\*a\*b\* has the place of luma.
+///
+/// # Panics
+/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
+pub fn equalized_planes(pixels: &[u8], layout: &Layout, operation: &Operation) -> Vec<u64> {
+    let mut counts = vec![0; length(layout)];
+    let levels = layout.depth.levels();
+    for &plane in operation.to_equalize(layout.pixel) {
+        let place = if plane == Plane::Lightness { Plane::Luma } else { plane };
+        let places = planes(layout.pixel).iter().zip(counts.chunks_exact_mut(levels));
+        for (_, counts) in places.filter(|(other, _)| **other == place) {
+            counts.copy_from_slice(&of_plane(pixels, layout, plane, Counted::Visible));
+        }
+    }
+    counts
 }
 
 /// Counts all planes of a picture into `counts`, one plane after another, each with one count per level. `counts` is overwritten.

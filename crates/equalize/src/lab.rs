@@ -21,32 +21,55 @@ const LIGHTS: usize = 1 << 12;
 /// Entries of [`Tables::root`], of which those above 2040, which is 1, are not used.
 const ROOTS: usize = 1 << 11;
 
+/// A table of 16-bit entries for bytes, as two: of their lower and their upper bytes. Bytes are looked up many at a time.
+type Halves = [[u8; 256]; 2];
+
 /// What depends on one value.
 struct Tables {
     /// Linear light of a sample, in units of 1/2040.
-    light: [i32; 256],
+    light: Halves,
     /// The root that L*a*b* takes of X, Y and Z, in units of 1/32768.
     root: [i32; ROOTS],
     /// Y of a lightness, and its root, both in units of 1/16384.
-    y: [i32; 256],
-    root_of_y: [i32; 256],
+    y: Halves,
+    root_of_y: Halves,
     /// The sample of linear light, which is in units of 1/4096.
     of_light: [i32; LIGHTS],
 }
 
 /// No entry is near enough to a half for another processor's last bit to matter, but for roots, which are first rounded to 32 bits as in OpenCV.
 static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
-    light: std::array::from_fn(|sample| rounded(2040.0 * light(f64::from(sample as f32 / 255.0)))),
+    light: halves(|sample| 2040.0 * light(f64::from(sample as f32 / 255.0))),
     root: std::array::from_fn(|x| rounded(32768.0 * f64::from(root(x as f64 / 2040.0) as f32))),
-    y: std::array::from_fn(|lightness| match lightness as f64 * 100.0 / 255.0 {
-        low if low <= 8.0 => rounded(16384.0 * low * 27.0 / 24389.0),
-        high => rounded(16384.0 * ((high + 16.0) / 116.0).powi(3)),
+    y: halves(|lightness| match lightness as f64 * 100.0 / 255.0 {
+        low if low <= 8.0 => 16384.0 * low * 27.0 / 24389.0,
+        high => 16384.0 * ((high + 16.0) / 116.0).powi(3),
     }),
-    root_of_y: std::array::from_fn(|lightness| {
-        rounded(16384.0 * (lightness as f64 * 100.0 / 255.0 + 16.0) / 116.0)
-    }),
+    root_of_y: halves(|lightness| 16384.0 * (lightness as f64 * 100.0 / 255.0 + 16.0) / 116.0),
     of_light: std::array::from_fn(|light| rounded(255.0 * sample(light as f64 / LIGHTS as f64))),
 });
+
+/// Returns the table of what is nearest to the values of this function, which are from 0 to 32767.
+fn halves(value: impl Fn(usize) -> f64) -> Halves {
+    [0, 1].map(|half| std::array::from_fn(|at| rounded(value(at)).to_le_bytes()[half]))
+}
+
+/// [`Tables`] in as few bytes as their entries take, as kernels of GPUs have them: `LabTables` in `kernels/colours.cuh`.
+static PACKED: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let Tables { light, root, y, root_of_y, of_light } = &*TABLES;
+    let whole = |[low, high]: &Halves| {
+        low.iter().zip(high).map(|(&low, &high)| u16::from_le_bytes([low, high])).collect()
+    };
+    let root = root.iter().map(|&entry| entry as u16).collect();
+    let wide: [Vec<u16>; 4] = [whole(light), root, whole(y), whole(root_of_y)];
+    let wide = wide.concat().into_iter().flat_map(u16::to_ne_bytes);
+    wide.chain(of_light.map(|sample| sample as u8)).collect()
+});
+
+/// Returns the tables of [`crate::Colour::Lab`], as kernels of GPUs take them.
+pub fn lab_tables() -> &'static [u8] {
+    &PACKED
+}
 
 fn rounded(value: f64) -> i32 {
     value.round_ties_even() as i32
@@ -89,9 +112,11 @@ pub(crate) fn write<const C: usize>(samples: &mut [u8], lightness: &[u8]) {
 fn read_portable<const C: usize>(samples: &[u8], lightness: &mut [u8], tables: &Tables) {
     for (pixels, lightness) in samples.as_chunks::<C>().0.chunks(STEP).zip(lightness.chunks_mut(STEP)) {
         let of_y = roots(&lights(pixels, tables), TO_XYZ[1], tables);
-        for (lightness, root) in lightness.iter_mut().zip(of_y) {
-            *lightness = level(296 * root - 1_336_934);
+        let mut levels = [0; STEP];
+        for (level_of_y, root) in levels.iter_mut().zip(of_y) {
+            *level_of_y = level(296 * root - 1_336_934);
         }
+        lightness.copy_from_slice(&levels[..lightness.len()]);
     }
 }
 
@@ -106,13 +131,15 @@ fn write_portable<const C: usize>(samples: &mut [u8], lightness: &[u8], tables: 
             roots(&lights, TO_XYZ[2], tables),
         ];
         let mut xyz = [[0; STEP]; 3];
-        for (at, &lightness) in lightness.iter().enumerate() {
+        let (mut ys, mut roots_of_y) = ([0; STEP], [0; STEP]);
+        simd::look_up_halves(lightness, &tables.y, &mut ys);
+        simd::look_up_halves(lightness, &tables.root_of_y, &mut roots_of_y);
+        for at in 0..STEP {
             let a = level(500 * (of_x[at] - of_y[at]) + (128 << 15));
             let b = level(200 * (of_y[at] - of_z[at]) + (128 << 15));
-            let root_of_y = tables.root_of_y[usize::from(lightness)];
-            xyz[0][at] = of_root(root_of_y + ((5 * i32::from(a) * 53_687 + 128) >> 13) - 4194);
-            xyz[1][at] = tables.y[usize::from(lightness)];
-            xyz[2][at] = of_root(root_of_y - ((i32::from(b) * 41_943 + 16) >> 9) + 10_484);
+            xyz[0][at] = of_root(factor(roots_of_y[at]) + ((5 * i32::from(a) * 53_687 + 128) >> 13) - 4194);
+            xyz[1][at] = factor(ys[at]);
+            xyz[2][at] = of_root(factor(roots_of_y[at]) - ((i32::from(b) * 41_943 + 16) >> 9) + 10_484);
         }
         let colours = [
             colours(&xyz, TO_LIGHT[0], tables),
@@ -127,22 +154,32 @@ fn write_portable<const C: usize>(samples: &mut [u8], lightness: &[u8], tables: 
 
 /// Returns the linear light of each colour.
 #[inline(always)]
-fn lights<const C: usize>(pixels: &[[u8; C]], tables: &Tables) -> [[i32; STEP]; 3] {
-    let mut lights = [[0; STEP]; 3];
-    for (channel, lights) in lights.iter_mut().enumerate() {
-        for (light, pixel) in lights.iter_mut().zip(pixels) {
-            *light = tables.light[usize::from(pixel[channel])];
+fn lights<const C: usize>(pixels: &[[u8; C]], tables: &Tables) -> [[u16; STEP]; 3] {
+    let (mut samples, mut lights) = ([[0; STEP]; 3], [[0; STEP]; 3]);
+    for (channel, samples) in samples.iter_mut().enumerate() {
+        for (sample, pixel) in samples.iter_mut().zip(pixels) {
+            *sample = pixel[channel];
         }
+    }
+    for (samples, lights) in samples.iter().zip(&mut lights) {
+        simd::look_up_halves(samples, &tables.light, lights);
     }
     lights
 }
 
+/// Returns an entry as a factor: it is known to have 15 bits, which are multiplied faster.
+#[inline(always)]
+fn factor(entry: u16) -> i32 {
+    i32::from(entry & 0x7fff)
+}
+
 /// Returns the roots of X, Y or Z, which is one of the rows of [`TO_XYZ`].
 #[inline(always)]
-fn roots([red, green, blue]: &[[i32; STEP]; 3], row: [i32; 3], tables: &Tables) -> [i32; STEP] {
+fn roots([red, green, blue]: &[[u16; STEP]; 3], row: [i32; 3], tables: &Tables) -> [i32; STEP] {
     let mut roots = [0; STEP];
     for (at, root) in roots.iter_mut().enumerate() {
-        let value = (row[0] * red[at] + row[1] * green[at] + row[2] * blue[at] + 2048) >> 12;
+        let (red, green, blue) = (factor(red[at]), factor(green[at]), factor(blue[at]));
+        let value = (row[0] * red + row[1] * green + row[2] * blue + 2048) >> 12;
         *root = tables.root[value as usize % ROOTS];
     }
     roots

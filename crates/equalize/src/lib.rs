@@ -52,6 +52,7 @@ pub use coverage::{NARROW, is_narrow};
 pub use executor::{Executor, SAMPLES_A_THREAD, Sequential};
 use executor::{Pool, Team};
 use histogram::{BLOCK, Counted};
+pub use lab::lab_tables;
 pub use layout::{Depth, Layout, Pixel};
 pub use level::Level;
 pub use levels::Levels;

@@ -260,6 +260,13 @@ pub(crate) fn interpolate<S: Level>(corner: impl Fn(usize) -> f32, right: f32, b
     quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight)
 }
 
+/// Looks bytes up in a table of 16-bit entries, given as those of their lower and of their upper bytes.
+pub(crate) fn look_up_halves(bytes: &[u8], low: &[u8; 256], high: &[u8; 256], entries: &mut [u16]) {
+    for (entry, &byte) in entries.iter_mut().zip(bytes) {
+        *entry = u16::from_le_bytes([low[usize::from(byte)], high[usize::from(byte)]]);
+    }
+}
+
 /// Rounds to the nearest level, halves to even. `value` must not be negative, and must be less than 2²².
 #[inline(always)]
 pub(crate) fn quantize<S: Level>(value: f32) -> S {

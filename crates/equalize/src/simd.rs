@@ -117,6 +117,16 @@ pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
     portable::map(samples, lut);
 }
 
+/// Looks bytes up in a table of 16-bit entries, given as that of their lower and that of their upper bytes.
+pub(super) fn look_up_halves(bytes: &[u8], halves: &[[u8; 256]; 2], entries: &mut [u16]) {
+    #[cfg(target_arch = "x86_64")]
+    if has_vbmi() {
+        // SAFETY: the processor has the instructions that the function is compiled for.
+        return unsafe { map::look_up_halves_vbmi(bytes, halves, entries) };
+    }
+    portable::look_up_halves(bytes, &halves[0], &halves[1], entries);
+}
+
 /// Shifts the colours of RGB (`C` = 3) or RGBA (`C` = 4) pixels by the difference of two lumas.
 pub(super) fn shift_luma<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
     #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,10 @@
 //! The CPU as a worker's backend, and as the lanes of the main process itself.
 
 use crate::gpu_info::GpuInfo;
-use crate::lane::{CodestreamLane, Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
-use codec::{Codestream, decode_codestream};
+use crate::lane::{
+    CodestreamLane, Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding, StreamLane,
+};
+use codec::{Codestream, Streams, code_streams, decode_codestream};
 use equalize::count::count_on;
 use equalize::{
     ByteOrder, ByteOrders, Executor, Layout, Operation, Scratch, Sequential, apply_on, equalize_on,
@@ -33,6 +35,20 @@ impl Engine for CpuEngine {
 
     fn codestream_lane(&self) -> Result<Box<dyn CodestreamLane + '_>, EngineError> {
         Ok(Box::new(CpuCodestreamLane))
+    }
+
+    fn stream_lane(&self) -> Result<Box<dyn StreamLane + '_>, EngineError> {
+        Ok(Box::new(CpuStreamLane))
+    }
+}
+
+/// Inflates and deflates as the main process does.
+struct CpuStreamLane;
+
+impl StreamLane for CpuStreamLane {
+    fn code(&mut self, slot: &mut [u8], streams: &Streams) -> Result<(), LaneError> {
+        code_streams(streams, slot);
+        Ok(())
     }
 }
 

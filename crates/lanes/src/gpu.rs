@@ -9,10 +9,12 @@ mod jpeg_lane;
 mod jpeg_planes;
 pub mod kernels;
 mod library;
+mod nvcomp;
 mod nvjpeg;
 mod nvjpeg2000;
 mod pixel_lane;
 mod scan_check;
+mod stream_lane;
 
 use codestream_lane::GpuCodestreamLane;
 pub use cuda as driver;
@@ -20,9 +22,10 @@ pub(crate) use engine::GpuEngine;
 pub use facts::{list, locate};
 use jpeg_lane::NvJpegLane;
 use pixel_lane::GpuLane;
+use stream_lane::GpuStreamLane;
 
 use crate::gpu_info::GpuInfo;
-use crate::lane::{CodestreamLane, Engine, EngineError, JpegLane, Lane, LaneError};
+use crate::lane::{CodestreamLane, Engine, EngineError, JpegLane, Lane, LaneError, StreamLane};
 use cuda::CudaError;
 
 impl From<CudaError> for EngineError {
@@ -68,5 +71,10 @@ impl Engine for GpuEngine {
         self.context.bind()?;
         let jpeg = self.nvjpeg2000().map_err(EngineError)?;
         Ok(Box::new(GpuCodestreamLane::new(self, jpeg)?))
+    }
+
+    fn stream_lane(&self) -> Result<Box<dyn StreamLane + '_>, EngineError> {
+        self.context.bind()?;
+        Ok(Box::new(GpuStreamLane::new(self, self.nvcomp().map_err(EngineError)?)?))
     }
 }

@@ -25,6 +25,8 @@ pub struct GpuInfo {
     pub nvjpeg: Option<Result<String, String>>,
     /// The same of nvJPEG2000, which decodes JPEG 2000.
     pub nvjpeg2000: Option<Result<String, String>>,
+    /// The same of nvCOMP, which inflates and deflates.
+    pub nvcomp: Option<Result<String, String>>,
     /// Why histeqd cannot use it, if so.
     pub refused: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! What computes: an engine, opened once a process, and its lanes, one a thread.
 
-use codec::{Codestream, CompressedJpeg};
+use codec::{Codestream, CompressedJpeg, Streams};
 use equalize::{ByteOrder, ByteOrders, Layout, Operation};
 
 use crate::gpu_info::GpuInfo;
@@ -66,6 +66,12 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// If this backend cannot decode them, or the device has no room for the lane.
     fn codestream_lane(&self) -> Result<Box<dyn CodestreamLane + '_>, EngineError>;
+
+    /// Creates a lane for streams of deflate, to be used on the calling thread only. It takes little memory until its first ones.
+    ///
+    /// # Errors
+    /// If this backend neither inflates nor deflates, or the device has no room for the lane.
+    fn stream_lane(&self) -> Result<Box<dyn StreamLane + '_>, EngineError>;
 }
 
 /// What equalizes pictures on a device, one after the other.
@@ -127,6 +133,14 @@ pub trait Lane {
         let luma = &mut slot[..jpeg.layout.bytes() as usize];
         self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation, &[])?;
         Ok(Recoded::Declined("this worker has no encoder".to_owned()))
+    }
+
+    /// Makes what the first [`Lane::encode`] would make otherwise, which takes a GPU a second.
+    ///
+    /// # Errors
+    /// If the device failed. Where there is no encoder, nothing is made.
+    fn prepare_to_encode(&mut self) -> Result<(), EngineError> {
+        Ok(())
     }
 
     /// Makes the GPU fail, to test what happens to its pictures.
@@ -204,6 +218,15 @@ pub trait CodestreamLane {
     /// # Errors
     /// [`LaneError`]; the slot is then undefined.
     fn decode(&mut self, slot: &mut [u8], codestream: &Codestream) -> Result<(), LaneError>;
+}
+
+/// What inflates and deflates streams on a device, many at once.
+pub trait StreamLane {
+    /// Replaces the streams in a slot by their data or data by streams, as [`codec::StreamCoder::code`] does; returns once they can be read.
+    ///
+    /// # Errors
+    /// [`LaneError`]; the slot is then undefined.
+    fn code(&mut self, slot: &mut [u8], streams: &Streams) -> Result<(), LaneError>;
 }
 
 /// The most pictures that a JPEG lane takes at a time.

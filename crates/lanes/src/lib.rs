@@ -34,7 +34,7 @@ pub use cpu::CpuLane;
 pub use gpu::{list, locate};
 pub use gpu_info::{GpuInfo, GpuList};
 pub use lane::{
-    CodestreamLane, Engine, EngineError, JPEG_BATCH, JpegLane, Lane, LaneError, Recoded, Recoding,
+    CodestreamLane, Engine, EngineError, JPEG_BATCH, JpegLane, Lane, LaneError, Recoded, Recoding, StreamLane,
 };
 pub use order::Order;
 pub use self_test::Checked;

@@ -9,6 +9,7 @@ mod picture;
 mod reading;
 mod request;
 mod settings;
+mod streams;
 
 use codec::Format;
 
@@ -34,7 +35,10 @@ pub const TARGETS: [(&str, Body); 14] = [
     // PFM too.
     ("pnm", |data| picture::check(data, Format::Pnm)),
     ("settings", settings::check),
-    ("tiff", |data| picture::check(data, Format::Tiff)),
+    ("tiff", |data| {
+        picture::check(data, Format::Tiff);
+        streams::check(data);
+    }),
     ("webp", |data| picture::check(data, Format::WebP)),
 ];
 

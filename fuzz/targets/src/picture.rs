@@ -1,5 +1,6 @@
 //! Pictures of one format each: read, and written back.
 
+use std::collections::HashSet;
 use std::io::{Read, Seek};
 
 use codec::{BaselineScan, CodecError, Cores, Decoded, Format, Pages, Range, Target, Unbounded};
@@ -86,6 +87,7 @@ fn rgba(layout: &Layout, pixels: &[u8]) -> Vec<[u8; 4]> {
 fn pages(data: &[u8], target: &Target) {
     const MOST: usize = 64;
     let Some(pages) = pages_of(data, target).filter(|pages| pages.len() <= MOST) else { return };
+    volumes(&pages);
     let writer = pages.writer();
     let mut read = Vec::new();
     for index in 0..pages.len() {
@@ -123,6 +125,17 @@ fn pages(data: &[u8], target: &Target) {
             "the pixels of page {index} stay"
         );
     }
+}
+
+/// Checks that each slice of a volume is one page, if pages are slices.
+fn volumes(pages: &Pages) {
+    let Ok(volumes) = pages.volumes() else { return };
+    let all: HashSet<_> =
+        (0..pages.len()).map(|page| volumes.slice(page)).map(|slice| (slice.volume, slice.index)).collect();
+    let are_within = (0..pages.len()).map(|page| volumes.slice(page)).all(|slice| slice.index < slice.of);
+    assert!(
+        are_within && all.len() == pages.len() && all.iter().all(|(volume, _)| *volume < volumes.count())
+    );
 }
 
 /// Returns the pages of a file, if it can be opened and has several.

@@ -41,7 +41,12 @@ pub(crate) fn read(
     let workspace = vec![0; opened.workspace().bytes as usize];
     let counted = opened.heap_bytes().saturating_add((slot.capacity() + workspace.len()) as u64);
     if counted > MEMORY {
-        return Err(CodecError::LargerThanMemory { what: format!("{counted} bytes"), allowed: MEMORY });
+        return Err(CodecError::LargerThanMemory {
+            what: format!("{counted} bytes"),
+            allowed: MEMORY,
+            needs: None,
+            enough: None,
+        });
     }
     let decoded = opened.decode(slot, workspace, &Cores::new(idle));
     watched.check(counted);

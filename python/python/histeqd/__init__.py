@@ -69,7 +69,7 @@ def equalize(
     color : "luma", "hue", "lab" or "per-channel"
         What is equalized in colour pictures: their brightness, with which red, green and blue change by as much; their brightness, so that hues
         stay, colours grow with it and nothing clips; the L of L*a*b*, for ``uint8``, to the bytes of OpenCV's ``COLOR_RGB2LAB`` and back; or each
-        channel for itself. Arrays on a GPU take "luma" and "per-channel".
+        channel for itself.
     strength : float
         How far levels go from their own to the equalized ones, 0 to 1 with at most three decimals.
     levels : int, optional
@@ -259,10 +259,8 @@ def histogram(
     if color is not None:
         _color(color)
     if _gpu.is_on_gpu(array):
-        per_channel = None if color is None else _per_channel(color)
         _gpu.refuse_levels(levels)
-        _gpu.refuse_color(color, ("lab",))
-        return _gpu.histogram(array, bins, per_channel, mask, batch)
+        return _gpu.histogram(array, bins, color, mask, batch)
     pictures = Pictures(array, batch, "array")
     pictures.check(levels, color)
     most = pictures.levels if levels is None else levels
@@ -373,8 +371,7 @@ def apply(
     per_channel = _per_channel(color)
     if _gpu.is_on_gpu(array):
         _gpu.refuse_levels(levels)
-        _gpu.refuse_color(color)
-        return _gpu.apply(array, lut, per_channel, out, batch)
+        return _gpu.apply(array, lut, color, out, batch)
     pictures = Pictures(array, batch, "array")
     levels = _levels(levels)
     pictures.check(levels, color)
@@ -400,8 +397,7 @@ def _run(array, operation, reference, color, levels, mask, out, threads, batch, 
     if _gpu.is_on_gpu(array):
         _gpu.refuse_volume(is_volume)
         _gpu.refuse_levels(levels)
-        _gpu.refuse_color(color)
-        return _gpu.equalize(array, operation, reference, mask, out, batch)
+        return _gpu.equalize(array, operation, color, reference, mask, out, batch)
     pictures = Pictures(array, batch, "array")
     pictures.check(levels, color)
     if is_volume and not pictures.is_batch:

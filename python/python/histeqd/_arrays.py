@@ -106,6 +106,12 @@ def has_channels(array, batch, name):
     return channels
 
 
+def refuse_lab(most, levels=None):
+    """Fail if colours have no place in L*a*b*: `most` levels that there is room for, and those that there are."""
+    if levels is not None or most > 256:
+        raise ValueError('color: "lab" is for uint8 with all its levels; pass "hue", which is for all')
+
+
 class Pictures:
     """An argument with pictures: its array, what its axes mean, and a view of it with the axes NHWC."""
 
@@ -130,8 +136,8 @@ class Pictures:
         """Fail if there are to be more levels than there is room for, or colours have no place in what is equalized."""
         if levels is not None:
             number(levels, 2, self.levels, "levels", f"or None, for {self.array.dtype}", whole=True)
-        if color == "lab" and self.nhwc.shape[3] >= 3 and (levels is not None or self.levels > 256):
-            raise ValueError('color: "lab" is for uint8 with all its levels; pass "hue", which is for all')
+        if color == "lab" and self.nhwc.shape[3] >= 3:
+            refuse_lab(self.levels, levels)
 
     def into(self, out):
         """Return the pictures (None if they are changed in place) and where they go, both NHWC, and the array to return."""

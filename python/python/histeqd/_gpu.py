@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from . import _histeqd
-from ._arrays import has_channels, number
+from ._arrays import has_channels, number, refuse_lab
 
 _CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _LEGACY = 1  # the legacy default stream, as DLPack numbers it
@@ -37,12 +37,6 @@ def refuse_volume(is_volume):
     """Fail if tiles are boxes, which no kernel knows."""
     if is_volume:
         raise ValueError("tiles: three numbers are not for arrays in the memory of a GPU; pass the array in the CPU's memory")
-
-
-def refuse_color(color, unknown=("hue", "lab")):
-    """Fail if a GPU has no kernel for what is equalized in colours."""
-    if color in unknown:
-        raise ValueError(f'color: "{color}" is not for arrays in the memory of a GPU; pass "luma" or "per-channel", or pass the array in the CPU\'s memory')
 
 
 class Library:
@@ -127,6 +121,11 @@ class Pictures:
     def levels(self):
         return 256 if self.lent.dtype == "u8" else 65536
 
+    def check(self, color):
+        """Fail if colours have no place in what is equalized."""
+        if color == "lab" and self._nhwc()[3] >= 3:
+            refuse_lab(self.levels)
+
     def into(self, out):
         """Return where results go, as DLPack says and as the array to return."""
         if out is None:
@@ -143,9 +142,10 @@ def _mask(mask, library):
     return None if mask is None else library.borrow(mask, "mask")
 
 
-def equalize(array, operation, reference, mask, out, batch):
+def equalize(array, operation, color, reference, mask, out, batch):
     """Enhance the contrast of pictures. `reference`: an array, or None."""
     pictures = Pictures(array, batch, "array")
+    pictures.check(color)
     library = pictures.library
     if reference is not None:
         like = Pictures(reference, None, "reference", library)
@@ -156,22 +156,23 @@ def equalize(array, operation, reference, mask, out, batch):
     return library.finished(result)
 
 
-def histogram(array, bins, per_channel, mask, batch):
+def histogram(array, bins, color, mask, batch):
     """Count levels, in `bins` bins or one for each."""
     pictures = Pictures(array, batch, "array")
+    pictures.check(color)
     library, nhwc = pictures.library, pictures._nhwc()
     bins = pictures.levels if bins is None else number(bins, 1, pictures.levels, "bins", whole=True)
-    if per_channel is None:
+    if color is None:
         planes = nhwc[3]
     else:
-        planes = 3 if per_channel and nhwc[3] >= 3 else 1
+        planes = 3 if color == "per-channel" and nhwc[3] >= 3 else 1
     shape = pictures.lent.shape
     is_batch = len(shape) == 4 or len(shape) == 3 and not pictures.has_channels
-    has_planes = pictures.has_channels and per_channel is not False
+    has_planes = pictures.has_channels and color in (None, "per-channel")
     counts_shape = (*nhwc[: 1 if is_batch else 0], *([planes] if has_planes else []), bins)
     made, target = library.empty(counts_shape, "i64")
     mask = _mask(mask, library)
-    _histeqd.gpu_histograms(pictures.argument, target, mask, per_channel, bins, library.stream)
+    _histeqd.gpu_histograms(pictures.argument, target, mask, color, bins, library.stream)
     return library.finished(made)
 
 
@@ -188,11 +189,13 @@ def lut(counts, operation, reference):
     return library.finished(made)
 
 
-def apply(array, table, per_channel, out, batch):
+def apply(array, table, color, out, batch):
     """Send pictures through tables."""
     pictures = Pictures(array, batch, "array")
+    pictures.check(color)
     library = pictures.library
     table = library.borrow(table, "lut")
     target, result = pictures.into(out)
-    _histeqd.gpu_apply(pictures.argument, target, table, per_channel, library.stream)
+    operation = _histeqd.Operation.equalize(color, 1000, None)
+    _histeqd.gpu_apply(pictures.argument, target, table, operation, library.stream)
     return library.finished(result)

@@ -83,7 +83,7 @@ def gpu_histograms(
     array: tuple[Borrowed, bool],
     out: Borrowed,
     mask: Optional[Borrowed],
-    per_channel: Optional[bool],
+    color: Optional[str],
     bins: int,
     stream: int,
 ) -> None: ...
@@ -91,6 +91,6 @@ def gpu_luts(
     counts: Borrowed, out: Borrowed, operation: Operation, reference: Optional[Borrowed], stream: int
 ) -> None: ...
 def gpu_apply(
-    array: tuple[Borrowed, bool], out: Borrowed, luts: Borrowed, per_channel: bool, stream: int
+    array: tuple[Borrowed, bool], out: Borrowed, luts: Borrowed, operation: Operation, stream: int
 ) -> None: ...
 def gpu_empty(device: int, stream: int, shape: list[int], dtype: str) -> Exported: ...

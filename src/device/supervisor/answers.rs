@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::worker::Loan;
 use super::{End, MAX_DECLINED, WorkerDevice};
-use crate::device::task::{Content, Task};
+use crate::device::task::{Content, Offload, OffloadTask, Task};
 use crate::fs::paths::Shown;
 use crate::progress::timings::Stage;
 use crate::slot::SlotId;
@@ -34,10 +34,10 @@ impl WorkerDevice {
         Ok(())
     }
 
-    /// Passes on the samples of a codestream, which are in its slot.
-    pub(super) fn decoded(&self, slot: SlotId) -> Result<(), End> {
-        if let Loan::Codestream(task) = self.returned(slot, |loan| matches!(loan, Loan::Codestream(_)))? {
-            self.link.lock().decoded += 1;
+    /// Passes on what was made of what was offloaded, which is in its slot.
+    pub(super) fn offloaded(&self, slot: SlotId) -> Result<(), End> {
+        if let Loan::Offload(task) = self.returned(slot, |loan| matches!(loan, Loan::Offload(_)))? {
+            self.link.lock().offloaded.add(&task.offload);
             task.pass_on();
         }
         Ok(())
@@ -50,11 +50,15 @@ impl WorkerDevice {
         let is_pixels =
             matches!(&loan, Loan::Picture(task) if !matches!(task.content, Content::Compressed(_)));
         if !reason.is_empty() {
-            let what = if is_pixels { "left to other devices" } else { "decoded on the CPU" };
+            let what = match &loan {
+                _ if is_pixels => "left to other devices",
+                Loan::Offload(OffloadTask { offload: Offload::Streams(_), .. }) => "compressed on the CPU",
+                _ => "decoded on the CPU",
+            };
             self.tell_once(loan.input(), what, reason);
         }
         let task = match loan {
-            Loan::Codestream(task) => {
+            Loan::Offload(task) => {
                 task.decline();
                 return Ok(());
             }

@@ -8,7 +8,7 @@ use crossbeam_channel::Receiver;
 use super::health::Health;
 use super::worker::Worker;
 use crate::slot::SlotId;
-use crate::slot::device_state::DeviceUse;
+use crate::slot::device_state::{DeviceUse, Offloaded};
 use crate::slot::occupancy::Occupancy;
 
 /// What the pipeline's threads and the supervisor share.
@@ -25,8 +25,8 @@ pub(super) struct Lives {
     pub(super) closing: bool,
     pub(super) worker: Option<Worker>,
     pub(super) health: Health,
-    /// How many codestreams it decoded.
-    pub(super) decoded: u64,
+    /// What it did for the CPU.
+    pub(super) offloaded: Offloaded,
     /// How often it failed and was tried again.
     pub(super) failures: u64,
     /// How often it failed since it last completed a picture.
@@ -52,10 +52,9 @@ impl Lives {
     /// Notes how its worker with so many lanes is in use now.
     pub(super) fn note_use(&mut self, lanes: usize) {
         let worker = self.worker.as_ref();
-        let (ready, lent) = worker.map_or((false, 0), |worker| (worker.ready, worker.lent.len()));
-        self.ready.set(ready);
-        self.busy.set(lent > 0);
-        self.full.set(lent > lanes);
+        self.ready.set(worker.is_some_and(|worker| worker.ready));
+        self.busy.set(worker.is_some_and(|worker| !worker.lent.is_empty()));
+        self.full.set(worker.is_some_and(|worker| worker.is_full(lanes)));
     }
 
     pub(super) fn in_use(&self) -> DeviceUse {

@@ -32,7 +32,7 @@ fn device(early: Option<Process>, memory: u64) -> WorkerDevice {
     WorkerDevice {
         name: "worker".into(),
         id,
-        args: WorkerArgs { unit: Unit::Cpu(0), lanes: 1, uuid: None, jpeg: None },
+        args: WorkerArgs { unit: Unit::Cpu(0), lanes: 1, uuid: None, jpeg: None, prepares: false },
         timeout: Duration::from_secs(60),
         idle: None,
         for_good: true,

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::device::task::{CodestreamTask, Content, Task};
+use crate::device::task::{Content, OffloadTask, Task};
+use crate::device::worker::OFFLOAD_LANES;
 use crate::device::worker::protocol::{Channel, ToWorker};
 use crate::slot::{Slot, SlotId};
 use lanes::Order;
@@ -38,30 +39,30 @@ pub(super) struct Lent {
 pub(super) enum Loan {
     /// To be equalized, and perhaps decoded or encoded.
     Picture(Task),
-    /// To be decoded for a thread that waits.
-    Codestream(CodestreamTask),
+    /// To be done for a thread that waits.
+    Offload(OffloadTask),
 }
 
 impl Loan {
     pub(super) fn slot(&self) -> &Slot {
         match self {
             Self::Picture(task) => &task.slot,
-            Self::Codestream(task) => &task.slot,
+            Self::Offload(task) => &task.slot,
         }
     }
 
     pub(super) fn input(&self) -> &Path {
         match self {
             Self::Picture(task) => task.input(),
-            Self::Codestream(task) => task.input(),
+            Self::Offload(task) => task.input(),
         }
     }
 
-    /// Returns the bytes of its samples.
+    /// Returns the bytes that take it time.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Picture(task) => task.layout.bytes(),
-            Self::Codestream(task) => task.codestream.decoded_bytes(),
+            Self::Offload(task) => task.offload.slot_bytes(),
         }
     }
 
@@ -70,7 +71,7 @@ impl Loan {
         let slot = self.slot().id();
         let task = match self {
             Self::Picture(task) => task,
-            Self::Codestream(task) => return ToWorker::Decode { slot, codestream: task.codestream },
+            Self::Offload(task) => return ToWorker::Offload { slot, offload: task.offload },
         };
         let (layout, byte_orders, order) = (task.layout, task.byte_orders, task.order);
         match (task.content, order) {
@@ -89,6 +90,13 @@ impl Worker {
     pub(super) fn new(channel: Channel) -> Self {
         let (mapped, lent) = (HashMap::new(), HashMap::new());
         Self { channel, ready: false, deaf: false, mapped, lent, told: HashSet::new() }
+    }
+
+    /// Returns whether it has more than its lanes, so many of them for pictures, can begin at once.
+    pub(super) fn is_full(&self, lanes: usize) -> bool {
+        let is_picture = |lent: &&Lent| matches!(lent.loan, Loan::Picture(_));
+        let pictures = self.lent.values().filter(is_picture).count();
+        pictures > lanes || self.lent.len() - pictures > OFFLOAD_LANES
     }
 
     pub(super) fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use super::stack::Page;
-use crate::picture::boxes::StackBoxes;
+use crate::picture::boxes::{BoxPart, FileSlice, StackBoxes};
 use crate::picture::luts::Luts;
 use crate::picture::remark::Remark;
 use crate::progress::timings::Clock;
@@ -33,7 +33,7 @@ pub enum Pass {
 pub enum Tables {
     /// LUTs for each picture.
     Luts(Arc<Luts>),
-    /// Those of the boxes of a stack.
+    /// Those of the boxes of a volume.
     Boxes(Arc<StackBoxes>),
 }
 
@@ -54,6 +54,11 @@ impl QueuedJob {
     /// Returns whether a device already had the picture, or an earlier page of its file.
     pub(crate) fn was_started(&self) -> bool {
         self.attempts != Attempts::default() || self.page.is_some()
+    }
+
+    /// Returns which part it is of what boxes divide, if it can be one.
+    pub(crate) fn part(&self) -> Option<BoxPart<'_>> {
+        self.page.as_ref().map(Page::part).or_else(|| self.job.slice.as_ref().map(FileSlice::part))
     }
 
     /// Has the page of the same file be opened that follows this one.

@@ -1,12 +1,12 @@
 //! A file of several pages, each of which goes through the pipeline like a picture. All of them make one output, or none does.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::picture::boxes::StackBoxes;
+use crate::picture::boxes::{BoxPart, CountedBoxes, Divided};
 use crate::picture::remark::Remark;
 use crate::progress::timings::Times;
 use crate::slot::schedule::DeviceId;
-use codec::{PageWriter, Pages, Range};
+use codec::{PageWriter, Pages, Range, Volumes};
 
 /// A page of a file that has several.
 #[derive(Clone)]
@@ -18,12 +18,27 @@ pub struct Page {
 }
 
 impl Page {
-    /// Returns the first page.
-    pub(crate) fn first(pages: Pages) -> Self {
+    /// Returns the first page, and has the pages be slices of volumes if these are to have boxes.
+    pub(crate) fn first(pages: Pages, has_boxes: bool) -> Self {
         let writer = pages.writer();
+        let volumes = if has_boxes { pages.volumes().ok() } else { None };
+        let count = volumes.as_ref().map_or(1, Volumes::count);
+        let boxes = (0..count).map(|_| CountedBoxes::default()).collect();
         let state = StackState { opened: 0, counted: 0, written: 0, is_over: false, done: Done::default() };
         let state = Mutex::new(state);
-        Self { stack: Arc::new(Stack { pages, writer, boxes: OnceLock::new(), state }), index: 0 }
+        Self { stack: Arc::new(Stack { pages, writer, volumes, boxes, state }), index: 0 }
+    }
+
+    /// Returns which part it is of what boxes divide.
+    pub(crate) fn part(&self) -> BoxPart<'_> {
+        let Stack { pages, volumes, boxes, .. } = &*self.stack;
+        let slice = volumes.as_ref().map(|volumes| volumes.slice(self.index));
+        BoxPart {
+            divided: Divided::of(pages, volumes.as_ref(), self.index),
+            boxes: &boxes[slice.map_or(0, |slice| slice.volume)],
+            slice: slice.map_or(0, |slice| slice.index),
+            first_row: pages.first_row(self.index),
+        }
     }
 
     /// Tells that the page has its slot, and the bytes that its samples will take in the output if that is known. Returns the page that is to
@@ -47,8 +62,10 @@ pub struct Stack {
     pub pages: Pages,
     /// What writes them.
     pub writer: PageWriter,
-    /// The boxes that it is divided into, if it is, once a page has been counted.
-    boxes: OnceLock<Arc<StackBoxes>>,
+    /// The volumes whose slices they are, if these are divided into boxes.
+    volumes: Option<Volumes>,
+    /// The boxes of each volume, or those of all bands.
+    boxes: Vec<CountedBoxes>,
     state: Mutex<StackState>,
 }
 
@@ -83,17 +100,9 @@ impl Stack {
         StackId(Arc::as_ptr(self) as usize)
     }
 
-    /// Returns the boxes that it is divided into, if a page has been counted.
-    pub(crate) fn boxes(&self) -> Option<&Arc<StackBoxes>> {
-        self.boxes.get()
-    }
-
-    /// Returns the boxes that it is divided into. The page that is counted first makes them.
-    pub(crate) fn boxes_or(&self, make: impl FnOnce() -> Option<StackBoxes>) -> Option<&Arc<StackBoxes>> {
-        match self.boxes.get() {
-            Some(boxes) => Some(boxes),
-            None => make().map(|boxes| self.boxes.get_or_init(|| Arc::new(boxes))),
-        }
+    /// Returns the number of the volume that a page is a slice of, if boxes divide volumes.
+    pub(crate) fn volume_of(&self, page: usize) -> Option<usize> {
+        self.volumes.as_ref().map(|volumes| volumes.slice(page).volume)
     }
 
     /// Gives up the file. Returns whether that is news.

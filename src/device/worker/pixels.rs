@@ -50,8 +50,13 @@ pub(super) fn report<L>(made: &Sender<Result<(), EngineError>>, lane: Result<L, 
 
 impl LaneContext<'_> {
     /// Runs a lane: reports whether it could be created, then carries out what is lent.
-    pub(super) fn run_lane(&self, lent: &Receiver<Lent>, made: &Sender<Result<(), EngineError>>) {
-        let Some(mut lane) = report(made, trace_span!("make a lane").in_scope(|| self.engine.lane())) else {
+    pub(super) fn run_lane(
+        &self,
+        lent: &Receiver<Lent>,
+        made: &Sender<Result<(), EngineError>>,
+        prepares: bool,
+    ) {
+        let Some(mut lane) = report(made, trace_span!("make a lane").in_scope(|| self.lane(prepares))) else {
             return;
         };
         for lent in lent {
@@ -63,6 +68,14 @@ impl LaneContext<'_> {
             };
             self.answer(&answer);
         }
+    }
+
+    fn lane(&self, prepares: bool) -> Result<Box<dyn Lane + '_>, EngineError> {
+        let mut lane = self.engine.lane()?;
+        if prepares {
+            lane.prepare_to_encode()?;
+        }
+        Ok(lane)
     }
 
     /// Sends an answer. Without a main process there is nothing left to do.

@@ -14,8 +14,9 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::device::task::Offload;
 use crate::slot::SlotId;
-use codec::{Codestream, CompressedJpeg};
+use codec::CompressedJpeg;
 use equalize::{ByteOrders, Layout, Operation};
 use lanes::{GpuInfo, Order};
 
@@ -70,12 +71,12 @@ pub enum ToWorker {
         /// How to equalize it.
         operation: Operation,
     },
-    /// The codestream at the start of the slot is to be replaced by its samples. The slot is the worker's until it answers.
-    Decode {
+    /// What is at the start of the slot is to be replaced by what is made of it. The slot is the worker's until it answers.
+    Offload {
         /// The slot.
         slot: SlotId,
-        /// The codestream in it.
-        codestream: Codestream,
+        /// What is in it.
+        offload: Offload,
     },
 }
 
@@ -100,12 +101,12 @@ pub enum FromWorker {
         /// Why.
         reason: String,
     },
-    /// The slot holds the samples of a codestream and is the main process's again.
-    Decoded {
+    /// The slot holds what was made of what was offloaded, and is the main process's again.
+    Offloaded {
         /// The slot.
         slot: SlotId,
     },
-    /// The content of the slot is left to others: a JPEG or a codestream to the CPU, pixels to any other device. The slot's bytes are undefined, and it is
+    /// The content of the slot is left to others: a JPEG or what was offloaded to the CPU, pixels to any other device. The slot's bytes are undefined, and it is
     /// the main process's again.
     Declined {
         /// The slot.

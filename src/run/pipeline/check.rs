@@ -3,7 +3,7 @@
 use super::load::{Loader, is_adaptive};
 use crate::config::Together;
 use crate::error::Refusal;
-use crate::picture::boxes::Divided;
+use crate::picture::boxes::{Divided, FileSlice};
 use crate::source::Job;
 use codec::{Opened, Pages};
 use equalize::{Method, Operation};
@@ -19,7 +19,9 @@ impl Loader<'_> {
         if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
             reference.check(&opened.layout(), operation.is_per_channel())?;
         }
-        if self.order.operation().is_some_and(|operation| !operation.can_equalize(&opened.layout())) {
+        let later = (self.order == Order::Nothing).then_some(self.settings.operation);
+        let operation = self.order.operation().or(later);
+        if operation.is_some_and(|operation| !operation.can_equalize(&opened.layout())) {
             return Err(Refusal::DeepLab);
         }
         match self.order {
@@ -30,26 +32,47 @@ impl Loader<'_> {
         }
     }
 
-    /// Checks that the pages of a file are what they have to be: a volume, if it is to be divided into boxes; of channels that are told, if each is
-    /// to have a table.
-    pub(super) fn check_pages(&self, opened: &Opened<'_>, pages: Option<&Pages>) -> Result<(), Refusal> {
+    /// Checks that the pages of a file are what they have to be: slices of volumes, if these are to be divided into boxes; of channels that are told,
+    /// if each is to have a table. A file that is itself a slice has to have one page.
+    pub(super) fn check_pages(
+        &self,
+        opened: &Opened<'_>,
+        pages: Option<&Pages>,
+        slice: Option<&FileSlice>,
+    ) -> Result<(), Refusal> {
         pages.map_or(Ok(()), |pages| self.check_channels(pages))?;
         let operation = &self.settings.operation;
-        let has_no_boxes = |pages| Divided::of(pages).volume(&opened.layout(), operation).is_none();
-        if pages.is_some_and(|pages| pages.are_bands() && is_adaptive(operation) && has_no_boxes(pages)) {
+        let has_boxes = |divided: Divided| divided.volume(&opened.layout(), operation).is_some();
+        let bands = pages.filter(|pages| pages.are_bands() && is_adaptive(operation));
+        if bands.is_some_and(|bands| !has_boxes(Divided::of(bands, None, 0))) {
             return Err(Refusal::LargeBoxes);
         }
         if !operation.method.has_boxes() || self.order == (Order::Count { equalize: None }) {
             return Ok(());
         }
-        match pages {
-            _ if self.order != Order::Nothing => Err(Refusal::CountedVolume),
-            None => Err(Refusal::NoVolume),
-            Some(_) if !operation.can_equalize(&opened.layout()) => Err(Refusal::DeepLab),
-            Some(pages) if !pages.are_volume() => Err(Refusal::SeveralVolumes),
-            Some(pages) if has_no_boxes(pages) => Err(Refusal::LargeBoxes),
-            Some(_) => Ok(()),
+        if self.order != Order::Nothing {
+            return Err(Refusal::CountedVolume);
         }
+        let slices = match (pages, slice) {
+            (Some(_), Some(_)) => return Err(Refusal::StackAmongSlices),
+            (Some(pages), None) => pages.volumes()?.deepest(),
+            (None, Some(slice)) if slice.volume.slices > 1 => slice.volume.slices,
+            (None, _) => return Err(Refusal::NoVolume),
+        };
+        match operation.can_equalize(&opened.layout()) {
+            false => Err(Refusal::DeepLab),
+            true if has_boxes(Divided::Slices { count: slices, at_once: 1 }) => Ok(()),
+            true => Err(Refusal::LargeBoxes),
+        }
+    }
+
+    /// Returns what boxes divide that the file of a job is, or its first page.
+    pub(super) fn divided_by(&self, pages: Option<&Pages>, job: &Job) -> Divided {
+        let has_boxes = self.settings.operation.method.has_boxes();
+        let volumes = pages.filter(|_| has_boxes).and_then(|pages| pages.volumes().ok());
+        let of_pages = pages.map(|pages| Divided::of(pages, volumes.as_ref(), 0));
+        let of_files = || job.slice.as_ref().map(|slice| slice.part().divided);
+        of_pages.or_else(of_files).unwrap_or(Divided::ONE)
     }
 
     fn check_channels(&self, pages: &Pages) -> Result<(), Refusal> {

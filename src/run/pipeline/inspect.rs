@@ -64,8 +64,8 @@ impl Run<'_> {
         let mut inspected = Vec::new();
         while let Some(mut job) = next().filter(|_| !self.stop.asked()) {
             let settings = Arc::clone(&job.settings);
-            let order = self.order_of(&settings, &Pass::Only, Divided::Pages(1));
-            let loader = Loader { run: self, settings: &settings, order, divided: Divided::Pages(1) };
+            let order = self.order_of(&settings, &Pass::Only, Divided::ONE);
+            let loader = Loader { run: self, settings: &settings, order, divided: Divided::ONE };
             let result = contained(|| loader.read_header(&mut job, &mut buffer));
             if let Some(object) = &job.object {
                 object.let_go();

@@ -5,10 +5,10 @@ mod needs;
 use std::fs::File;
 use std::mem;
 
-use super::masks::mask_of;
+use super::masks::{Covered, mask_of};
 use super::{Purpose, Run};
 use crate::config::{PictureSettings, Settings};
-use crate::device::codestreams::DeviceDecoder;
+use crate::device::offload::DeviceCoder;
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
@@ -23,8 +23,8 @@ use crate::slot::schedule::{Attempts, Request};
 use crate::slot::{Held, ParkedId, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Limits, Opened};
-use equalize::{Colour, Method, Operation};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Help, Limits, Opened, Pages};
+use equalize::{Method, Operation};
 use lanes::Order;
 use needs::EmptySlots;
 use tracing::trace_span;
@@ -126,9 +126,12 @@ struct ParkedPicture {
 impl Loader<'_> {
     /// Returns whether pictures may go through the pipeline in bands: where these have nothing in common but counts.
     fn may_be_cut(&self) -> bool {
-        let PictureSettings { operation, masks, .. } = self.settings;
-        let is_whole = self.run.settings.split_channels || masks.is_some();
-        matches!(self.run.purpose, Purpose::Equalize) && operation.colour != Colour::Lab && !is_whole
+        let has_two_passes = match self.run.purpose {
+            Purpose::Equalize => true,
+            Purpose::Count { equalized } => !equalized,
+        };
+        let has_boxes = self.settings.operation.method.has_boxes();
+        has_two_passes && !has_boxes && !self.run.settings.split_channels
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
@@ -159,9 +162,9 @@ impl Loader<'_> {
             let opened = codec::open_within(held, &mut file, buffer, limits, target);
             let mut opened = opened.map_err(|why| self.with_memory(why))?;
             let pages = opened.take_pages();
-            let opened = self.masked(opened, job, 0, held)?;
-            self.check_pages(&opened, pages.as_ref())?;
-            let divided = pages.as_ref().map_or(Divided::Pages(1), Divided::of);
+            let opened = self.masked(opened, job, pages.as_ref().map(|pages| (pages, 0)), held)?;
+            self.check_pages(&opened, pages.as_ref(), job.slice.as_ref())?;
+            let divided = self.divided_by(pages.as_ref(), job);
             let order = self.run.order_of(self.settings, &Pass::Only, divided);
             let order = order.of_frames(opened.frames() as u32);
             let this = Self { order, divided, ..*self };
@@ -231,17 +234,17 @@ impl Loader<'_> {
         let mut opened = opened.map_err(|why| self.with_memory(why))?;
         let pages = opened.take_pages();
         if work.page.is_none() {
-            self.check_pages(&opened, pages.as_ref())?;
+            self.check_pages(&opened, pages.as_ref(), work.job.slice.as_ref())?;
         }
         if let Some(pages) = pages {
             self.run.machine.rates.expect(pages.len() - 1);
-            if pages.are_bands() && matches!(work.pass, Pass::Only) {
+            if pages.are_bands() && self.run.purpose == Purpose::Equalize && matches!(work.pass, Pass::Only) {
                 work.pass = Pass::Count;
             }
-            work.page = Some(Page::first(pages));
+            work.page = Some(Page::first(pages, self.settings.operation.method.has_boxes()));
         }
-        let page = work.page.as_ref().map_or(0, |page| page.index);
-        let opened = self.masked(opened, &work.job, page, held)?;
+        let place = work.page.as_ref().map(|page| (&page.stack.pages, page.index));
+        let opened = self.masked(opened, &work.job, place, held)?;
         if work.page.is_none() && matches!(work.pass, Pass::Count) && together::is_alone(&work.job) {
             // It is all of its group.
             work.pass = Pass::Only;
@@ -252,18 +255,18 @@ impl Loader<'_> {
         this.load_opened(opened, held, work, known, working, clock)
     }
 
-    /// Has pixels of a picture not count if it has a mask.
+    /// Has pixels of a picture, or of one of its pages, not count if it has a mask.
     fn masked<'o>(
         &self,
         opened: Opened<'o>,
         job: &Job,
-        page: usize,
+        page: Option<(&Pages, usize)>,
         held: &mut Held,
     ) -> Result<Opened<'o>, PictureError> {
         let Settings { inputs, limits, .. } = self.run.settings;
         let Some(masks) = &self.settings.masks else { return Ok(opened) };
         let path = masks.find(inputs, &job.input)?;
-        let mask = mask_of(masks, path, page, &opened, limits, held)?;
+        let mask = mask_of(masks, path, Covered::of(&opened, page), limits, held)?;
         Ok(opened.with_mask(mask))
     }
 
@@ -382,8 +385,8 @@ impl Loader<'_> {
         work: &QueuedJob,
     ) -> Result<Filled, PictureError> {
         let (machine, attempts, input) = (self.run.machine, &work.attempts, &work.job.input);
-        let decoder = DeviceDecoder { machine, attempts, input };
-        let opened = opened.with_decoder(&decoder);
+        let coder = DeviceCoder::new(machine, attempts, input);
+        let opened = opened.with_decoder(&coder);
         // The CPU's lanes would convert byte orders no faster than the codecs do, and this process does not convert any.
         let is_for_worker = !slots.whole.memory().is_private() && self.order != Order::Nothing;
         let opened = if is_for_worker { opened.keep_byte_orders() } else { opened };
@@ -392,7 +395,7 @@ impl Loader<'_> {
         let slot = slots.whole.bytes_mut();
         let decoded = match content {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
-            _ => opened.decode(slot, workspace, &self.run.machine.cores)?,
+            _ => opened.decode(slot, workspace, Help { cores: &machine.cores, coder: Some(&coder) })?,
         };
         self.give(slots.whole.bytes_mut(), &decoded)?;
         let scratch = self.scratch_bytes(&decoded.layout);
@@ -418,7 +421,7 @@ pub(super) fn is_adaptive(operation: &Operation) -> bool {
 
 /// Returns what boxes divide of the file of a job, as far as is known.
 pub(super) fn divided_by(work: &QueuedJob) -> Divided {
-    work.page.as_ref().map_or(Divided::Pages(1), |page| Divided::of(&page.stack.pages))
+    work.part().map_or(Divided::ONE, |part| part.divided)
 }
 
 /// Keeps the pixels of a picture that waits for others in memory, if there is room.

@@ -1,81 +1,165 @@
 //! Reads the mask of a picture, within what the picture may hold.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::PathBuf;
 
 use crate::error::PictureError;
 use crate::fs::input;
 use crate::picture::mask::{MaskError, Masks};
 use crate::slot::Held;
-use codec::{CodecError, Cores, Limits, Mask, Opened, PngLevel, Target};
+use codec::{CodecError, Cores, Limits, Mask, Opened, Pages, PngLevel, Target};
 
 /// What masks are decoded as: gray.
 const GRAY: Target = Target { png_level: PngLevel::Fast, gray: true, ..Target::AS_STORED };
 
-/// Returns the mask for a page, from 0, of an opened picture, which is in the file `path`. What it takes is held.
+/// The part of a picture that a mask is for.
+#[derive(Clone, Copy)]
+pub(super) struct Covered {
+    /// The number of the page, from 0.
+    page: usize,
+    /// Width and height of the page.
+    size: (u32, u32),
+    first_row: u32,
+    rows: u32,
+}
+
+impl Covered {
+    /// Returns that of an opened picture, which may be one of these pages or bands.
+    pub(super) fn of(opened: &Opened<'_>, page: Option<(&Pages, usize)>) -> Self {
+        let layout = opened.layout();
+        let rows = layout.height / opened.frames() as u32;
+        let height = page.and_then(|(pages, _)| pages.height_of_bands());
+        let (page, first_row) = match page {
+            Some((pages, index)) if height.is_some() => (0, pages.first_row(index)),
+            Some((_, index)) => (index, 0),
+            None => (0, 0),
+        };
+        Self { page, size: (layout.width, height.unwrap_or(rows)), first_row, rows }
+    }
+
+    fn rows(&self) -> Range<u32> {
+        self.first_row..self.first_row + self.rows
+    }
+}
+
+/// Returns the mask for a part of a picture, which is in the file `path`. What it takes is held.
 ///
 /// # Errors
 /// [`PictureError::Mask`], or that there is no memory for it.
 pub(super) fn mask_of(
     masks: &Masks,
     path: PathBuf,
-    page: usize,
-    opened: &Opened<'_>,
+    covered: Covered,
     limits: &Limits,
     held: &mut Held,
 ) -> Result<Mask, PictureError> {
-    let mask = read(masks, &path, page, limits, held)?;
-    let layout = opened.layout();
-    let picture = (layout.width, layout.height / opened.frames() as u32);
-    if mask.size() != picture {
-        return Err(MaskError::Size { path, mask: mask.size(), picture }.into());
-    }
-    Ok(mask)
-}
-
-fn read(
-    masks: &Masks,
-    path: &Path,
-    page: usize,
-    limits: &Limits,
-    held: &mut Held,
-) -> Result<Mask, PictureError> {
-    let open = || input::open(path).map_err(|source| MaskError::Read { path: path.to_owned(), source });
-    let (mut file, mut buffer) = (open()?, Vec::new());
-    let mut opened = codec::open_within(held, &mut file, &mut buffer, limits, &GRAY)
-        .map_err(|error| of_codec(path, error))?;
+    let mut reading = Reading { masks, path, covered, held, room: 0 };
+    let (mut file, mut buffer) = (reading.open()?, Vec::new());
+    let opened = codec::open_within(reading.held, &mut file, &mut buffer, limits, &GRAY);
+    let mut opened = opened.map_err(|error| reading.of_codec(error))?;
     match opened.take_pages() {
-        Some(pages) if page >= pages.len() => {
-            Err(MaskError::Pages { path: path.to_owned(), pages: pages.len(), page: page + 1 }.into())
-        }
-        Some(pages) if page > 0 => {
+        Some(pages) if pages.are_bands() => {
             drop(opened);
-            let (mut file, mut buffer): (File, _) = (open()?, Vec::new());
-            let opened = codec::open_page(held, &mut file, &mut buffer, limits, &GRAY, (&pages, page))
-                .map_err(|error| of_codec(path, error))?;
-            decode(masks, path, opened, held)
+            reading.bands(&pages, limits)
         }
-        _ => decode(masks, path, opened, held),
+        Some(pages) if covered.page >= pages.len() => {
+            let (pages, page, path) = (pages.len(), covered.page + 1, reading.path);
+            Err(MaskError::Pages { path, pages, page }.into())
+        }
+        Some(pages) if covered.page > 0 => {
+            drop(opened);
+            let mask = reading.page(&pages, covered.page, limits)?;
+            reading.whole(mask)
+        }
+        _ => {
+            let mask = reading.decode(opened)?;
+            reading.whole(mask)
+        }
     }
 }
 
-fn decode(masks: &Masks, path: &Path, opened: Opened<'_>, held: &mut Held) -> Result<Mask, PictureError> {
-    let bytes = opened.slot_bytes();
-    let pixels = opened.layout().pixels();
-    held.hold((bytes as u64).saturating_add(opened.heap_bytes()).saturating_add(pixels))?;
-    // Aligned for samples of 16 bits.
-    let (mut slot, words) = (Vec::<u64>::new(), bytes.div_ceil(size_of::<u64>()));
-    let no_memory = CodecError::OutOfMemory { bytes: Some(bytes as u64) };
-    slot.try_reserve_exact(words).map_err(|_| of_codec(path, no_memory))?;
-    slot.resize(words, 0);
-    let slot = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot)[..bytes];
-    let decoded = opened.decode(slot, Vec::new(), &Cores::none()).map_err(|error| of_codec(path, error))?;
-    if decoded.has_own_range() {
-        return Err(MaskError::NoLevels(path.to_owned()).into());
-    }
-    Ok(Mask::new(&decoded, slot, masks.keeps).map_err(|error| of_codec(path, error))?)
+/// A mask that is being read.
+struct Reading<'r> {
+    masks: &'r Masks,
+    path: PathBuf,
+    covered: Covered,
+    held: &'r mut Held,
+    /// Bytes that are held for what is decoded at once.
+    room: u64,
 }
 
-fn of_codec(path: &Path, error: CodecError) -> MaskError {
-    MaskError::Codec { path: path.to_owned(), error }
+impl Reading<'_> {
+    fn open(&self) -> Result<File, MaskError> {
+        input::open(&self.path).map_err(|source| MaskError::Read { path: self.path.clone(), source })
+    }
+
+    fn of_codec(&self, error: CodecError) -> MaskError {
+        MaskError::Codec { path: self.path.clone(), error }
+    }
+
+    /// Refuses a mask that is not as large as the picture.
+    fn check(&self, mask: (u32, u32)) -> Result<(), MaskError> {
+        let picture = self.covered.size;
+        if mask == picture { Ok(()) } else { Err(MaskError::Size { path: self.path.clone(), mask, picture }) }
+    }
+
+    /// Returns the rows that are wanted of a mask of all.
+    fn whole(&self, mask: Mask) -> Result<Mask, PictureError> {
+        self.check(mask.size())?;
+        Ok(mask.rows(self.covered.rows()))
+    }
+
+    /// Puts the rows that are wanted together from the bands that have them.
+    fn bands(&mut self, pages: &Pages, limits: &Limits) -> Result<Mask, PictureError> {
+        let (wanted, mut found) = (self.covered.rows(), None::<Mask>);
+        self.held.hold(u64::from(self.covered.size.0).saturating_mul(self.covered.rows.into()))?;
+        let height = pages.height_of_bands().unwrap_or_default();
+        let first_of = |index| if index < pages.len() { pages.first_row(index) } else { height };
+        for index in 0..pages.len() {
+            let (first, end) = (first_of(index), first_of(index + 1));
+            let rows = wanted.start.max(first)..wanted.end.min(end);
+            if rows.is_empty() {
+                continue;
+            }
+            let band = self.page(pages, index, limits)?;
+            self.check((band.size().0, height))?;
+            let band = band.rows(rows.start - first..rows.end - first);
+            found = Some(match found {
+                Some(above) => above.with_below(&band).map_err(|error| self.of_codec(error))?,
+                None => band,
+            });
+        }
+        let path = self.path.clone();
+        let (mask, picture) = ((self.covered.size.0, height), self.covered.size);
+        found.ok_or_else(|| MaskError::Size { path, mask, picture }.into())
+    }
+
+    /// Reads a page or band.
+    fn page(&mut self, pages: &Pages, index: usize, limits: &Limits) -> Result<Mask, PictureError> {
+        let (mut file, mut buffer) = (self.open()?, Vec::new());
+        let opened = codec::open_page(self.held, &mut file, &mut buffer, limits, &GRAY, (pages, index));
+        let opened = opened.map_err(|error| self.of_codec(error))?;
+        self.decode(opened)
+    }
+
+    fn decode(&mut self, opened: Opened<'_>) -> Result<Mask, PictureError> {
+        let bytes = opened.slot_bytes();
+        let needed =
+            (bytes as u64).saturating_add(opened.heap_bytes()).saturating_add(opened.layout().pixels());
+        self.held.hold(needed.saturating_sub(self.room))?;
+        self.room = self.room.max(needed);
+        // Aligned for samples of 16 bits.
+        let (mut slot, words) = (Vec::<u64>::new(), bytes.div_ceil(size_of::<u64>()));
+        let no_memory = CodecError::OutOfMemory { bytes: Some(bytes as u64) };
+        slot.try_reserve_exact(words).map_err(|_| self.of_codec(no_memory))?;
+        slot.resize(words, 0);
+        let slot = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot)[..bytes];
+        let decoded =
+            opened.decode(slot, Vec::new(), &Cores::none()).map_err(|error| self.of_codec(error))?;
+        if decoded.has_own_range() {
+            return Err(MaskError::NoLevels(self.path.clone()).into());
+        }
+        Ok(Mask::new(&decoded, slot, self.masks.keeps).map_err(|error| self.of_codec(error))?)
+    }
 }

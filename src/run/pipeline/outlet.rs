@@ -17,7 +17,7 @@ use crate::picture::record::{Origin, Record};
 use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
 use crate::selection::page_output;
 use crate::source::Job;
-use codec::{self, CodecError, Cores};
+use codec::{self, CodecError, Help};
 
 /// The destination of the pictures that the devices are done with, shared by all encode threads.
 pub trait Outlet: Sync {
@@ -32,7 +32,7 @@ pub trait Outlet: Sync {
         PUBLISHERS
     }
 
-    /// Takes what the devices left in the slot. `scratch` is reused from picture to picture. Idle `cores` may help.
+    /// Takes what the devices left in the slot. `scratch` is reused from picture to picture. Idle cores may `help`, and a device.
     ///
     /// # Errors
     /// If this picture cannot be taken. Others may still be.
@@ -40,7 +40,7 @@ pub trait Outlet: Sync {
         &self,
         finished: &mut Processed,
         scratch: &mut Vec<u8>,
-        cores: &Cores,
+        help: Help<'_>,
     ) -> Result<Taken<'_>, PictureError>;
 
     /// Notes that the picture of this job will not come: it failed, or the run is stopping.
@@ -208,23 +208,23 @@ impl Outlet for Encoder<'_> {
         &self,
         finished: &mut Processed,
         scratch: &mut Vec<u8>,
-        cores: &Cores,
+        help: Help<'_>,
     ) -> Result<Taken<'_>, PictureError> {
         let (job, page) = (finished.picture.work.job.clone(), finished.picture.work.page.clone());
         let splits = job.settings.target.splits;
         match page {
             Some(page) if splits => {
-                let output = encode(finished, scratch, cores, self.begin(&job, page.index)?)?;
+                let output = encode(finished, scratch, help, self.begin(&job, page.index)?)?;
                 self.pages.take(&page, output)
             }
             Some(page) => {
-                self.stacks.write(&page, finished, cores, || Ok((self.begin(&job, 0)?, self.spill(&job)?)))
+                self.stacks.write(&page, finished, help, || Ok((self.begin(&job, 0)?, self.spill(&job)?)))
             }
             None if splits && finished.picture.decoded.frames() > 1 => {
-                encode_frames(finished, scratch, cores, |index| self.begin(&job, index))
+                encode_frames(finished, scratch, help, |index| self.begin(&job, index))
             }
             None => {
-                let output = encode(finished, scratch, cores, self.begin(&job, 0)?)?;
+                let output = encode(finished, scratch, help, self.begin(&job, 0)?)?;
                 Ok(Taken::Whole(Some(output)))
             }
         }
@@ -240,7 +240,7 @@ impl Outlet for Encoder<'_> {
 fn encode_frames<'o>(
     finished: &mut Processed,
     scratch: &mut Vec<u8>,
-    cores: &Cores,
+    help: Help<'_>,
     begin: impl Fn(usize) -> Result<Pending<'o>, PublishError>,
 ) -> Result<Taken<'o>, PictureError> {
     let Processed { slot, picture, .. } = finished;
@@ -253,7 +253,7 @@ fn encode_frames<'o>(
     let mut outputs = Vec::with_capacity(count);
     for (index, pixels) in frames.enumerate() {
         let mut output = begin(index)?;
-        codec::encode(decoded, pixels, target, scratch, cores, output.file())
+        codec::encode(decoded, pixels, target, scratch, help, output.file())
             .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
         outputs.push(output.seal()?);
     }
@@ -264,10 +264,10 @@ fn encode_frames<'o>(
 fn encode<'o>(
     finished: &mut Processed,
     scratch: &mut Vec<u8>,
-    cores: &Cores,
+    help: Help<'_>,
     mut output: Pending<'o>,
 ) -> Result<Pending<'o>, PictureError> {
-    encode_into(output.file(), finished, scratch, cores)
+    encode_into(output.file(), finished, scratch, help)
         .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
     Ok(output)
 }
@@ -276,7 +276,7 @@ fn encode_into(
     file: &mut File,
     finished: &mut Processed,
     scratch: &mut Vec<u8>,
-    cores: &Cores,
+    help: Help<'_>,
 ) -> Result<(), CodecError> {
     let Processed { slot, content, picture, .. } = finished;
     let Picture { decoded, work, .. } = &mut **picture;
@@ -286,7 +286,7 @@ fn encode_into(
         _ => {
             decoded.reduce_depth(slot.bytes_mut(), target);
             decoded.reduce_colours(slot.bytes_mut(), target);
-            codec::encode(decoded, slot.bytes_mut(), target, scratch, cores, file)
+            codec::encode(decoded, slot.bytes_mut(), target, scratch, help, file)
         }
     }
     .map(drop)

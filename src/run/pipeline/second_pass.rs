@@ -5,13 +5,12 @@ use std::sync::Arc;
 use super::load::{is_adaptive, park};
 use super::{Purpose, Run};
 use crate::config::{PictureSettings, Together};
-use crate::device::task::{Page, Pass, Picture, Processed, QueuedJob, Tables};
-use crate::error::PictureError;
+use crate::device::task::{Pass, Picture, Processed, QueuedJob, Tables};
+use crate::error::{PictureError, Refusal};
 use crate::picture::boxes::{Divided, StackBoxes};
-use crate::run::together::{Complete, PictureCounts};
-use codec::Pages;
-use equalize::Layout;
-use equalize::clahe::Extent;
+use crate::picture::kind::kind_of;
+use crate::run::together::{self, Complete, PictureCounts};
+use equalize::{Colour, Layout, Levels, Operation, count};
 use lanes::Order;
 
 impl Run<'_> {
@@ -37,6 +36,8 @@ impl Run<'_> {
             {
                 Order::Nothing
             }
+            // Devices do not count the L of L*a*b*.
+            (Purpose::Equalize, Pass::Count) if operation.colour == Colour::Lab => Order::Nothing,
             (Purpose::Equalize, Pass::Only) => Order::Equalize(operation),
             (Purpose::Equalize, Pass::Count) => Order::Count { equalize: None },
             (Purpose::Equalize, Pass::Apply(..)) => Order::Apply(operation),
@@ -47,13 +48,23 @@ impl Run<'_> {
     pub(super) fn count(&self, finished: Processed) {
         let Processed { mut slot, order, picture, .. } = finished;
         let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
-        if picture.decoded.has_own_range() {
+        if picture.decoded.has_own_range() && !is_alone_in_bands(&picture) {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
-        if order == Order::Nothing && !count_boxes(&picture, slot.bytes_mut()) {
-            return self.fail_work(picture.work, PictureError::PagesDiffer);
-        }
-        let counts = order.parts(slot.bytes_mut(), &layout).1.to_vec();
+        let operation = Operation { levels, ..picture.work.job.settings.operation };
+        let counts = match order {
+            Order::Nothing if is_adaptive(&operation) => {
+                if let Err(why) = count_boxes(&picture, slot.bytes_mut()) {
+                    return self.fail_work(picture.work, why);
+                }
+                Vec::new()
+            }
+            Order::Nothing => {
+                let pixels = &slot.bytes()[..layout.bytes() as usize];
+                count::equalized_planes(pixels, &layout, &operation)
+            }
+            _ => order.parts(slot.bytes_mut(), &layout).1.to_vec(),
+        };
         if let Some(page) = &picture.work.page {
             page.stack.note_counted();
             self.tell_part(&picture.work.job, page, layout.pixels());
@@ -81,34 +92,53 @@ impl Run<'_> {
         store::announce(&self.settings.storage, again.filter_map(|work| work.job.object.as_ref()));
         complete.go_on.into_iter().for_each(QueuedJob::queue_again);
         complete.refused.into_iter().for_each(|work| self.fail_work(work, PictureError::OtherRescale));
+        for (work, slice) in complete.broken {
+            self.fail_work(work, Refusal::BrokenVolume { slice }.into());
+        }
         complete.left_out.iter().for_each(|work| self.outlet.miss(&work.job));
     }
 }
 
-/// Adds a page to the counts of the boxes of its stack; returns whether it is like the others.
-fn count_boxes(picture: &Picture, slot: &[u8]) -> bool {
+/// Returns whether a picture is a band of one that has nothing in common with others, so that all bands have one range.
+fn is_alone_in_bands(picture: &Picture) -> bool {
+    let work = &picture.work;
+    together::is_alone(&work.job) && work.page.as_ref().is_some_and(|page| page.stack.pages.are_bands())
+}
+
+/// Adds a slice or band to the counts of the boxes that it is a part of.
+///
+/// # Errors
+/// If it is not like the others.
+fn count_boxes(picture: &Picture, slot: &[u8]) -> Result<(), PictureError> {
     let Picture { decoded, work, .. } = picture;
-    let (layout, levels) = (decoded.layout, decoded.levels());
-    let Some(Page { stack, index }) = &work.page else { return false };
-    let (operation, divided) = (&work.job.settings.operation, Divided::of(&stack.pages));
-    let boxes = stack.boxes_or(|| StackBoxes::new(&layout, levels, divided, operation));
-    let Some(boxes) = boxes.filter(|boxes| boxes.is_of(&layout, levels, divided)) else { return false };
-    boxes.count(extent_of(&stack.pages, *index, &layout), &slot[..layout.bytes() as usize]);
-    true
+    let (layout, levels, input) = (decoded.layout, decoded.levels(), &work.job.input);
+    let Some(part) = work.part() else { return Err(PictureError::PagesDiffer) };
+    let operation = &work.job.settings.operation;
+    let boxes = part.boxes.get_or(|| StackBoxes::new(input, &layout, levels, part.divided, operation));
+    let Some(boxes) = boxes else { return Err(PictureError::PagesDiffer) };
+    if boxes.is_of(&layout, levels, part.divided) {
+        boxes.count(part.extent(&layout), layout.pixel, &slot[..layout.bytes() as usize]);
+        return Ok(());
+    }
+    if work.page.is_some() {
+        return Err(PictureError::PagesDiffer);
+    }
+    let (other, their_layout, their_levels) = boxes.first();
+    let (own, others) = (slice_kind(&layout, levels), slice_kind(their_layout, their_levels));
+    Err(Refusal::SlicesDiffer { own, other: other.to_owned(), others }.into())
 }
 
-/// Returns where the pixels of a page or band lie among all of its file.
-fn extent_of(pages: &Pages, index: usize, layout: &Layout) -> Extent {
-    let page = if pages.are_bands() { 0 } else { index };
-    Extent { page, first_row: pages.first_row(index), rows: layout.height }
+/// Returns the size and kind of a slice in words.
+fn slice_kind(layout: &Layout, levels: Levels) -> String {
+    let alpha = if layout.pixel.has_alpha() { " with alpha" } else { "" };
+    format!("{}x{} pixels of {}{alpha}", layout.width, layout.height, kind_of(layout, levels))
 }
 
-/// Equalizes a page of a stack whose boxes have been counted.
+/// Equalizes a slice or band of what boxes have been counted of.
 pub(super) fn equalize_boxes(finished: &mut Processed) {
     let Picture { decoded, work, .. } = &*finished.picture;
-    if let (Pass::Apply(Tables::Boxes(boxes), _), Some(page)) = (&work.pass, &work.page) {
+    if let (Pass::Apply(Tables::Boxes(boxes), _), Some(part)) = (&work.pass, work.part()) {
         let (layout, bytes) = (decoded.layout, decoded.layout.bytes() as usize);
-        let extent = extent_of(&page.stack.pages, page.index, &layout);
-        boxes.equalize(extent, &mut finished.slot.bytes_mut()[..bytes]);
+        boxes.equalize(part.extent(&layout), layout.pixel, &mut finished.slot.bytes_mut()[..bytes]);
     }
 }

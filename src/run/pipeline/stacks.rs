@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::device::task::{Page, Picture, Processed, Stack, StackId};
 use crate::error::PictureError;
 use crate::publish::{Pending, PublishError};
-use codec::Cores;
+use codec::Help;
 
 /// What an outlet made of a picture or page.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl<'a> StackOutputs<'a> {
         &self,
         page: &Page,
         finished: &mut Processed,
-        cores: &Cores,
+        help: Help<'_>,
         begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
     ) -> Result<Taken<'a>, PictureError> {
         let output = self.output_of(&page.stack, begin)?;
@@ -59,7 +59,7 @@ impl<'a> StackOutputs<'a> {
         let target = &work.job.settings.target;
         decoded.reduce_depth(slot.bytes_mut(), target);
         let files = (&output.file, &output.spill);
-        let written = page.stack.writer.write(page.index, decoded, slot.bytes_mut(), target, cores, files);
+        let written = page.stack.writer.write(page.index, decoded, slot.bytes_mut(), target, help, files);
         let blame = |source| match &*output.pending() {
             Some(pending) => pending.unwritten(source),
             None => unreachable!("only the last page completes the output"),

@@ -269,6 +269,7 @@ impl Machine {
             decodes: false,
             decodes_codestreams: false,
             free_codestream: 0,
+            free_streams: 0,
             free_compressed: 0,
             fresh_compressed: 0,
             filling: 0,

@@ -44,6 +44,9 @@ const PLAIN_BYTE: f64 = 2.0;
 /// The same per pixel of JPEG 2000, most of which is decoding.
 const CODESTREAM_PIXEL: f64 = 60.0;
 
+/// The same per byte of samples of a TIFF that is inflated; deflating takes longer than that again.
+const INFLATED_BYTE: f64 = 4.0;
+
 /// So long that a GPU pays for a single one.
 const NEVER: Duration = Duration::from_secs(3600);
 
@@ -114,6 +117,11 @@ pub fn least_time_of_codestream(layout: &Layout, coder: BlockCoder) -> Duration 
         BlockCoder::Usual => Duration::from_nanos((CODESTREAM_PIXEL * layout.pixels() as f64) as u64),
         BlockCoder::HighThroughput => NEVER,
     }
+}
+
+/// Returns the least that the cores take for a picture whose strips or tiles they inflate.
+pub fn least_time_of_streams(layout: &Layout) -> Duration {
+    Duration::from_nanos((INFLATED_BYTE * layout.bytes() as f64) as u64)
 }
 
 /// Returns the least that the cores take for a picture that is read and written in these formats, if its pixels are known to be worth a GPU;
@@ -211,6 +219,7 @@ mod tests {
         assert_eq!(least(plain, Depth::Sixteen, Method::Global), 4);
         assert_eq!(least([Format::Pnm, Format::Png], Depth::Sixteen, clahe), 0, "most of it is compression");
         assert_eq!(least_time_of_jpeg(&layout(Depth::Eight)).as_millis(), 7);
+        assert_eq!(least_time_of_streams(&layout(Depth::Sixteen)).as_millis(), 8);
         assert_eq!(time_of_jpegs(1_000_000, 2), Duration::from_millis(21));
     }
 

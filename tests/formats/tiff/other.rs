@@ -74,14 +74,14 @@ fn channels_that_are_no_colours_are_refused_where_they_cannot_be_told_apart() {
     const REMEDY: &str =
         "take each out first, as in `gdal_translate -b 1 IN OUT-1.tif` (GDAL), then -b 2 and so on";
     let with_alpha = "a TIFF of 3 channels in one page that are no colours, with alpha";
-    let of_pixels = "a TIFF of 4 interleaved channels of 12 bits";
-    for (kinds, bits, what) in [(vec![0, 2, 0], 8, with_alpha), (vec![0, 0, 0], 12, of_pixels)] {
-        let form = Form { channels: 4, ..PLAIN };
+    let in_jpeg = "a TIFF of 3 interleaved channels in JPEG (which may be YCbCr)";
+    for (kinds, compression, what) in [(vec![0, 2, 0], 1, with_alpha), (vec![0, 0], 7, in_jpeg)] {
+        let form = Form { channels: 1 + kinds.len(), ..PLAIN };
         for photometric in [0, 1] {
             let file = form.file(&form.samples(), |tags| {
                 undeclared(tags);
                 first(262, |_| photometric)(tags);
-                tags.iter_mut().filter(|(tag, _)| *tag == 258).for_each(|(_, all)| all.fill(bits));
+                first(259, |_| compression)(tags);
                 tags.push((EXTRA_SAMPLES, kinds.clone()));
             });
             let why = decode(&file, &TARGET).unwrap_err().to_string();

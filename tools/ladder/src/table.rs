@@ -134,6 +134,7 @@ pub(super) mod tests {
             driver: Some("550.1".into()),
             nvjpeg: None,
             nvjpeg2000: None,
+            nvcomp: None,
             refused: None,
         };
         let rungs = vec![

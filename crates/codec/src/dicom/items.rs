@@ -1,5 +1,7 @@
 //! Elements within sequences, looked up.
 
+use std::iter;
+
 use super::dataset::{DataSet, inside, skip_items};
 use super::header::Header;
 use super::tags;
@@ -66,15 +68,30 @@ impl<'s> Found<'s> {
         self.value.as_chunks().0.iter().map(|word| self.encoding.u16(*word)).collect()
     }
 
-    /// Returns an item of a sequence, by its number from 0.
-    pub(super) fn item(self, number: usize) -> Option<Scope<'s>> {
+    /// Returns numbers of 32 bits.
+    pub(super) fn longs(self) -> Vec<u32> {
+        self.value.as_chunks().0.iter().map(|long| self.encoding.u32(*long)).collect()
+    }
+
+    /// Returns tags.
+    pub(super) fn tags(self) -> Vec<Tag> {
+        self.value.as_chunks().0.iter().map(|tag| self.encoding.tag(*tag)).collect()
+    }
+
+    /// Returns the items of a sequence.
+    pub(super) fn items(self) -> impl Iterator<Item = Scope<'s>> {
         let encoding = inside(self.kind, self.encoding);
         let (mut data, mut at) = (self.value, 0);
-        for _ in 0..number {
-            at = next_item(&mut data, at, encoding)?.1;
-        }
-        let (content, _) = next_item(&mut data, at, encoding)?;
-        Some(Scope::Item(self.value.get(content)?, encoding))
+        iter::from_fn(move || {
+            let (content, end) = next_item(&mut data, at, encoding)?;
+            at = end;
+            Some(Scope::Item(self.value.get(content)?, encoding))
+        })
+    }
+
+    /// Returns an item of a sequence, by its number from 0.
+    pub(super) fn item(self, number: usize) -> Option<Scope<'s>> {
+        self.items().nth(number)
     }
 }
 

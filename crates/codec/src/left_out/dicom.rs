@@ -6,6 +6,7 @@ use std::fs::File;
 use crate::budget::Budget;
 use crate::cores::Cores;
 use crate::decode::Decode;
+use crate::volumes::{NoVolumes, Volumes};
 use crate::{CodecError, Decoded, Format, Limits, Slice, Target};
 
 const LEFT_OUT: CodecError = CodecError::LeftOut { format: Format::Dicom, feature: "dicom" };
@@ -57,6 +58,10 @@ impl Absent {
     }
 
     pub(super) fn place(&self, _: usize) -> Place {
+        match self.0 {}
+    }
+
+    pub(super) fn volumes(&self) -> Result<Volumes, NoVolumes> {
         match self.0 {}
     }
 

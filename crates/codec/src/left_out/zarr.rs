@@ -6,6 +6,7 @@ use std::fs::File;
 use crate::budget::Budget;
 use crate::cores::Cores;
 use crate::decode::Decode;
+use crate::volumes::{NoVolumes, Volumes};
 use crate::{CodecError, Decoded, Format, Limits, Target};
 
 /// What there is none of.
@@ -40,7 +41,7 @@ impl Absent {
         match self.0 {}
     }
 
-    pub(super) fn is_volume(&self) -> bool {
+    pub(super) fn volumes(&self) -> Result<Volumes, NoVolumes> {
         match self.0 {}
     }
 

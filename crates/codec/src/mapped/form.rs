@@ -1,6 +1,7 @@
 //! How the pixels of a file lie whose samples are no levels, and which of their values are none.
 
 use super::kind::{Kind, Value};
+use super::tables;
 use crate::levels::beyond;
 use crate::{CodecError, LevelCount};
 use equalize::{Layout, Levels, Pixel};
@@ -48,6 +49,13 @@ impl NoData {
     }
 }
 
+/// Returns the value of a sample that has this share of itself.
+#[inline(always)]
+pub(super) fn of_share<V: Value>(sample: &[u8], share: f64) -> f64 {
+    let value = bytemuck::pod_read_unaligned::<V>(sample).value();
+    if share == 0.0 { value } else { value / share }
+}
+
 /// The pixels of a file whose samples are no levels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
@@ -70,6 +78,8 @@ pub(crate) struct Form {
     pub(crate) levels: Levels,
     /// How far apart the values of neighbouring levels are, if others are refused.
     pub(crate) step: Option<f64>,
+    /// Whether they are those of some rows of a picture, all of which may be hidden while most of the picture is not.
+    pub(crate) is_part: bool,
 }
 
 impl Form {
@@ -86,6 +96,7 @@ impl Form {
             stated: None,
             levels: Levels::All,
             step: None,
+            is_part: false,
         }
     }
 
@@ -145,13 +156,14 @@ impl Form {
     /// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
     #[inline(always)]
     pub(super) fn colours_of<V: Value>(&self, pixel: &[u8]) -> impl Iterator<Item = f64> {
-        let share = match self.alpha {
-            Some(Alpha::Premultiplied) => self.alpha_of::<V>(pixel) / V::OPAQUE,
-            _ => 1.0,
-        };
-        let colours = pixel.chunks_exact(size_of::<V>()).take(self.colours);
-        let values = colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value());
-        values.map(move |value| if share == 0.0 { value } else { value / share })
+        let share = self.share_of::<V>(pixel);
+        pixel.chunks_exact(size_of::<V>()).take(self.colours).map(move |sample| of_share::<V>(sample, share))
+    }
+
+    /// Returns the share of themselves that a pixel's colours have.
+    #[inline(always)]
+    pub(super) fn share_of<V: Value>(&self, pixel: &[u8]) -> f64 {
+        if self.alpha == Some(Alpha::Premultiplied) { self.alpha_of::<V>(pixel) / V::OPAQUE } else { 1.0 }
     }
 
     /// Returns the value of a pixel's alpha.
@@ -207,20 +219,22 @@ impl Form {
     /// Returns the most bytes of heap in use until the picture is encoded, if it has this many pixels.
     pub(crate) fn kept_bytes(&self, pixels: u64) -> u64 {
         let behind = pixels.saturating_mul((self.behind() * self.kind.bytes()) as u64);
-        behind.saturating_add(self.hidden_bytes(pixels))
+        let samples = tables::bytes_of_samples(self, pixels) as u64;
+        behind.saturating_add(self.hidden_bytes(pixels)).saturating_add(samples)
     }
 
     /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before,
-    /// or for any at all if several values are none.
+    /// or for any at all if several values are none, or it is a part of one.
     pub(super) fn hidden_bytes(&self, pixels: u64) -> u64 {
         const FEW: u64 = 4 << 10;
         const RUN: u64 = size_of::<u32>() as u64;
         let colours = (self.colours * self.kind.bytes()) as u64;
         let has_hidden = self.may_mask() || self.alpha.is_some();
-        match self.no_data {
+        let may_all_differ = self.is_part || self.no_data.is_some_and(NoData::are_several);
+        match may_all_differ {
             _ if !has_hidden => 0,
-            Some(no_data) if no_data.are_several() => pixels.saturating_mul(colours + RUN) + FEW,
-            _ => pixels.saturating_mul(colours) / 2 + FEW,
+            true => pixels.saturating_mul(colours + RUN) + FEW,
+            false => pixels.saturating_mul(colours) / 2 + FEW,
         }
     }
 }

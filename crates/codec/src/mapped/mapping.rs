@@ -28,9 +28,11 @@ impl Extremes {
         self.greatest = if value > self.greatest { value } else { self.greatest };
     }
 
+    /// Adds those of other values, if there are any.
+    #[inline(always)]
     pub(super) fn join(&mut self, other: Self) {
-        self.add(other.least);
-        self.add(other.greatest);
+        self.least = self.least.min(other.least);
+        self.greatest = self.greatest.max(other.greatest);
     }
 }
 

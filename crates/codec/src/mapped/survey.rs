@@ -56,18 +56,45 @@ impl Survey {
 }
 
 fn survey<V: Value>(form: &Form, rows: &[u8], step: Option<usize>) -> Survey {
-    let mut survey = Survey::default();
-    for pixel in rows.chunks_exact(form.pixel_bytes()) {
-        for sample in form.colours_of::<V>(pixel).filter(|sample| form.counts(*sample)) {
-            survey.extremes.add(sample);
-        }
-    }
+    let mut survey = Survey { extremes: extremes::<V>(form, rows), ..Survey::default() };
     if let Some(step) = step {
         let pixels = rows.chunks_exact(form.pixel_bytes()).step_by(step);
         let values = pixels.flat_map(|pixel| form.colours_of::<V>(pixel));
         survey.some.extend(values.filter(|sample| form.counts(*sample)));
     }
     survey
+}
+
+fn extremes<V: Value>(form: &Form, rows: &[u8]) -> Extremes {
+    if !form.may_mask() && form.pixel_bytes() == size_of::<V>() {
+        return extremes_of_all::<V>(rows);
+    }
+    let mut extremes = Extremes::default();
+    for pixel in rows.chunks_exact(form.pixel_bytes()) {
+        for sample in form.colours_of::<V>(pixel).filter(|sample| form.counts(*sample)) {
+            extremes.add(sample);
+        }
+    }
+    extremes
+}
+
+/// Returns the least and the greatest of values that all count.
+fn extremes_of_all<V: Value>(samples: &[u8]) -> Extremes {
+    // So many at a time do not wait for each other, and are a vector.
+    const AT_ONCE: usize = 16;
+    let mut lanes = [Extremes::default(); AT_ONCE];
+    let mut groups = samples.chunks_exact(AT_ONCE * size_of::<V>());
+    for group in &mut groups {
+        for (lane, sample) in lanes.iter_mut().zip(group.chunks_exact(size_of::<V>())) {
+            lane.add(bytemuck::pod_read_unaligned::<V>(sample).value());
+        }
+    }
+    let mut all = Extremes::default();
+    for sample in groups.remainder().chunks_exact(size_of::<V>()) {
+        all.add(bytemuck::pod_read_unaligned::<V>(sample).value());
+    }
+    lanes.into_iter().for_each(|lane| all.join(lane));
+    all
 }
 
 #[cfg(test)]
@@ -81,6 +108,17 @@ mod tests {
             survey.some.push(value);
         }
         survey.inner_range()
+    }
+
+    #[test]
+    fn the_extremes_of_samples_that_all_count_are_found_wherever_they_are() {
+        for (place, other) in [(0, 40), (15, 16), (33, 2), (48, 49)] {
+            let mut samples = [100_i16; 50];
+            (samples[place], samples[other]) = (-32_768, 32_767);
+            let found = extremes_of_all::<i16>(bytemuck::cast_slice(&samples));
+            assert_eq!(found.width(), 65_535.0);
+        }
+        assert!(extremes_of_all::<u8>(&[]).width() < 0.0);
     }
 
     #[test]

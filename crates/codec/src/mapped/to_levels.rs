@@ -2,11 +2,12 @@
 
 use std::mem;
 
-use super::form::Form;
+use super::form::{Alpha, Form, of_share};
 use super::hidden::Hidden;
 use super::kind::{Value, with_values};
 use super::mapping::Mapping;
 use super::survey::{self, Survey};
+use super::tables::{Found, FoundTable};
 use super::{Mapped, Rows};
 use crate::CodecError;
 use crate::cores::Cores;
@@ -51,7 +52,9 @@ impl<T: Default> Tool<T> {
     ) -> Result<(), CodecError> {
         (self.hidden, self.hides) = (Hidden::default(), false);
         for (samples, levels) in self.rows.chunks_exact(row).zip(levels.chunks_exact_mut(row_of_levels)) {
-            if let Some(value) = with_values!(with.form.kind, run(with, samples, levels, &mut self.hidden)) {
+            let beyond =
+                with_values!(with.form.kind, look_up_or_run(with, samples, levels, &mut self.hidden));
+            if let Some(value) = beyond {
                 return Err(with.form.refusal(value));
             }
             self.hides |= !self.hidden.is_empty();
@@ -113,8 +116,11 @@ impl Mapped {
         let bands = bands.map(|levels| (levels, behind.next().unwrap_or_default())).enumerate();
         let most = self.form.hidden_bytes(layout.pixels());
         let most_kept = self.restores.then_some(most);
-        let Self { form, mapping, .. } = &*self;
-        let to_levels = ToLevels { form, mapping, pixel: layout.pixel, gray, most_kept };
+        let Self { form, spread, .. } = &*self;
+        let mapping = &spread.mapping;
+        let are_as_stored = form.alpha != Some(Alpha::Premultiplied);
+        let table = FoundTable::worth(form, mapping, layout.pixels()).filter(|_| are_as_stored);
+        let to_levels = ToLevels { form, mapping, table, pixel: layout.pixel, gray, most_kept };
         let (mut hidden, mut hides) = (Hidden::default(), false);
         cores.in_order(
             bands,
@@ -141,6 +147,8 @@ impl Mapped {
 struct ToLevels<'f> {
     form: &'f Form,
     mapping: &'f Mapping,
+    /// What each sample becomes, if it can be and was looked up in advance.
+    table: Option<FoundTable>,
     /// The pixels of the levels.
     pixel: Pixel,
     /// Whether one gray sample is made of all colours.
@@ -150,25 +158,50 @@ struct ToLevels<'f> {
 }
 
 /// Makes the levels of some pixels. Returns a value that has none, if there is one.
-fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden: &mut Hidden) -> Option<f64> {
-    let ToLevels { form, mapping, pixel, gray, .. } = *with;
+fn look_up_or_run<V: Value>(
+    with: &ToLevels<'_>,
+    samples: &[u8],
+    levels: &mut [u8],
+    hidden: &mut Hidden,
+) -> Option<f64> {
+    let are_single = with.pixel == Pixel::Gray && with.form.pixel_bytes() == size_of::<V>();
+    match &with.table {
+        // What is refused is looked for again.
+        Some(table) if are_single && !table.fill::<V>(samples, levels) => None,
+        Some(table) => run::<V>(with, samples, levels, hidden, |sample, _| table.of::<V>(sample)),
+        None => run::<V>(with, samples, levels, hidden, |sample, share| {
+            Found::of(with.form, with.mapping, of_share::<V>(sample, share))
+        }),
+    }
+}
+
+/// Makes the levels of some pixels by what is found for a sample that has a share of itself.
+#[inline(always)]
+fn run<V: Value>(
+    with: &ToLevels<'_>,
+    samples: &[u8],
+    levels: &mut [u8],
+    hidden: &mut Hidden,
+    find: impl Fn(&[u8], f64) -> Found,
+) -> Option<f64> {
+    let ToLevels { form, pixel, gray, .. } = *with;
     let level = size_of::<V::Level>();
-    let (top, opaque) = (form.top(), (form.kind.depth().levels() - 1) as u16);
+    let opaque = (form.kind.depth().levels() - 1) as u16;
     let mut beyond = None;
     let colour_bytes = form.colours * size_of::<V>();
     for (samples, levels) in
         samples.chunks_exact(form.pixel_bytes()).zip(levels.chunks_exact_mut(pixel.channels() * level))
     {
-        let mut stays = None;
-        for (at, value) in form.colours_of::<V>(samples).enumerate() {
-            if stays.is_none() && !form.counts(value) {
+        let (mut stays, share) = (None, form.share_of::<V>(samples));
+        for (at, sample) in samples[..colour_bytes].chunks_exact(size_of::<V>()).enumerate() {
+            let found = find(sample, share);
+            if stays.is_none() && !found.counts {
                 stays = Some(at * size_of::<V>());
             }
-            if form.refuses(value) {
-                beyond = Some(value);
+            if found.is_refused {
+                beyond = Some(of_share::<V>(sample, share));
             }
-            let found = mapping.level(value);
-            put::<V>(levels, at, if form.inverted { top - found } else { found });
+            put::<V>(levels, at, found.level);
         }
         if !pixel.has_alpha() {
             continue;

@@ -58,13 +58,17 @@ impl Piece<'_> {
 
 fn range_of<V: Value>(mapped: &Mapped, pixels: &[u8], layout: &Layout) -> Option<(f64, f64)> {
     let (level, colours) = (size_of::<V::Level>(), layout.pixel.colour_channels());
-    let visible = pixels
-        .chunks_exact(layout.pixel_bytes())
-        .filter(|pixel| !layout.pixel.has_alpha() || !is_hidden(pixel, level));
-    let levels = visible.flat_map(|pixel| pixel.chunks_exact(level).take(colours));
-    let levels = levels.map(|sample| bytemuck::pod_read_unaligned::<V::Level>(sample).level() as u16);
-    let (least, greatest) =
-        levels.fold((u16::MAX, 0), |(least, greatest), level| (least.min(level), greatest.max(level)));
+    let join = |(least, greatest): (u16, u16), sample: &[u8]| {
+        let level = bytemuck::pod_read_unaligned::<V::Level>(sample).level() as u16;
+        (least.min(level), greatest.max(level))
+    };
+    let none = (u16::MAX, 0);
+    let (least, greatest) = if layout.pixel.has_alpha() {
+        let visible = pixels.chunks_exact(layout.pixel_bytes()).filter(|pixel| !is_hidden(pixel, level));
+        visible.flat_map(|pixel| pixel.chunks_exact(level).take(colours)).fold(none, join)
+    } else {
+        pixels.chunks_exact(level).fold(none, join)
+    };
     let [one, other] = [least, greatest].map(|level| mapped.sample::<V>(level).value());
     (least <= greatest).then(|| (one.min(other), one.max(other)))
 }
@@ -72,6 +76,14 @@ fn range_of<V: Value>(mapped: &Mapped, pixels: &[u8], layout: &Layout) -> Option
 fn make_samples<V: Value>(piece: &Piece<'_>, into: &mut Vec<u8>) {
     let Piece { mapped, pixel, levels, behind, mut place } = *piece;
     let (colours, level) = (pixel.colour_channels(), size_of::<V::Level>());
+    if colours == pixel.channels() && mapped.form.behind() == 0 {
+        into.resize(levels.len() / level * size_of::<V>(), 0);
+        for (level, sample) in levels.chunks_exact(level).zip(into.chunks_exact_mut(size_of::<V>())) {
+            let level = bytemuck::pod_read_unaligned::<V::Level>(level).level() as u16;
+            sample.copy_from_slice(bytemuck::bytes_of(&mapped.sample::<V>(level)));
+        }
+        return;
+    }
     let mut behind = behind.chunks_exact((mapped.form.behind() * size_of::<V>()).max(1));
     into.clear();
     for levels in levels.chunks_exact(pixel.channels() * level) {

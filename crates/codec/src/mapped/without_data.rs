@@ -22,7 +22,7 @@ impl Mapped {
     /// nearest to the no-data value, or to the least of several.
     pub(crate) fn level_without_data(&self, layout: &Layout) -> Option<u16> {
         let none = self.form.no_data.filter(|_| self.form.alpha.is_none())?;
-        let level = self.mapping.level(none.least);
+        let level = self.spread.mapping.level(none.least);
         let level = if self.form.inverted { self.form.top() - level } else { level };
         let is_reduced = layout.depth != self.form.kind.depth();
         Some(if is_reduced { to_eight(level).into() } else { level })

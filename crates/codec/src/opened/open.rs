@@ -3,16 +3,16 @@
 use std::fs::File;
 
 use super::super::budget::{Budget, Unbounded};
-use super::super::decode::Decode;
+use super::super::decode::{Decode, Describe};
 use super::super::format;
 use super::super::guard::guard;
 use super::super::pages::{self, Pages, Place};
 use super::super::{
-    CodecError, Format, LevelCount, Limits, Slice, Target, bmp, dicom, foreign, gif, input, jpeg, jpeg2000,
-    jxl, pfm, png, pnm, tiff, webp, zarr,
+    CodecError, Format, LevelCount, Limits, MemoryNeeds, Slice, Target, bmp, dicom, foreign, gif, input,
+    jpeg, jpeg2000, jxl, pfm, png, pnm, tiff, webp, zarr,
 };
 use super::Opened;
-use super::source::PictureSource;
+use super::source::{PictureSource, in_gray};
 
 /// Opens a picture as [`open_within`] does, whatever it holds.
 ///
@@ -43,19 +43,21 @@ pub fn open_within<'a>(
     open_one(budget, file, buffer, limits, target, None)
 }
 
-/// Returns the slice that a picture is of a series; nothing if it is no DICOM, or none that can be read. `file` must be at its start.
-pub fn slice_of(file: &mut File, limits: &Limits) -> Option<Slice> {
+/// Returns the slice that a picture is of a series; nothing if it is no DICOM picture, or of no series. `file` must be at its start.
+///
+/// # Errors
+/// If it is DICOM, and cannot be read.
+pub fn slice_of(file: &mut File, limits: &Limits) -> Result<Option<Slice>, CodecError> {
     let mut buffer = Vec::new();
-    input::read_head(file, &mut buffer).ok()?;
-    if format_of(&buffer).ok()? != Format::Dicom {
-        return None;
+    input::read_head(file, &mut buffer)?;
+    if Format::sniff(&buffer) != Some(Format::Dicom) {
+        return Ok(None);
     }
     guard(
         Format::Dicom,
         |reason| CodecError::malformed(Format::Dicom, reason),
         || dicom::slice_of(file, &mut buffer, limits, &mut Unbounded),
     )
-    .ok()?
 }
 
 /// Opens the page `index`, from 0, of a file with these pages, which [`Opened::take_pages`] returned when the file was opened. The rest is as
@@ -155,14 +157,13 @@ fn read_header<'a>(
         Format::Pnm if pfm::is_pfm(buffer) => {
             pfm::Source::open(file, buffer, limits, budget, target.no_data).map(Header::of)
         }
-        Format::Pnm => pnm::Source::open(file, buffer, limits, budget).map(Header::of),
+        Format::Pnm => {
+            let place = if let Some(Place::Pnm(place)) = place { Some(place) } else { None };
+            open_pnm(budget, file, buffer, limits, target, place)
+        }
         Format::Tiff => {
             let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-            // Levels that are looked for are those of all bands.
-            let is_looked_at = target.levels == LevelCount::Seen;
-            let may_be_cut =
-                target.format_for(Format::Tiff) == Format::Tiff && !target.splits && !is_looked_at;
-            let most_at_once = if may_be_cut { budget.most_at_once() } else { u64::MAX };
+            let most_at_once = most_at_once(budget, Format::Tiff, target);
             let (no_data, keeps_overviews) = (target.no_data, target.overviews);
             let selection = tiff::Selection { place, no_data, most_at_once, keeps_overviews };
             let mut tiff = tiff::Source::open(file, buffer, limits, budget, selection)?;
@@ -183,11 +184,88 @@ fn read_header<'a>(
             Ok(Header { source: PictureSource::Other(page), file_bytes: 0, pages })
         }
         _ => {
-            let bytes = input::read_rest(file, buffer, limits, budget)?;
+            let length = file.metadata()?.len();
+            input::admit(length, limits, budget)
+                .map_err(|why| with_all_limits(why, format, (file, buffer, length), limits, target))?;
+            let bytes = input::read_admitted(file, buffer, limits, budget)?;
             let file_bytes = bytes.len() as u64;
             Ok(Header { source: open_whole(format, bytes, limits, target)?, file_bytes, pages: None })
         }
     }
+}
+
+/// Returns the error of a file of this length that is too long to be read, with all limits that its picture exceeds and what that needs, as far as
+/// its head in `buffer` tells, or else a longer one.
+fn with_all_limits(
+    why: CodecError,
+    format: Format,
+    (file, buffer, length): (&mut File, &mut Vec<u8>, u64),
+    limits: &Limits,
+    target: &Target,
+) -> CodecError {
+    let told = limits_of_head(format, (buffer, length), limits, target).or_else(|| {
+        input::read_longer_head(file, buffer).ok()?;
+        limits_of_head(format, (buffer, length), limits, target)
+    });
+    match told {
+        Some((Err(all), _)) => all,
+        Some((Ok(()), needs)) => why.needing(needs),
+        None => why,
+    }
+}
+
+/// Returns whether the picture of a file of this length is within the limits, and what it needs, if the head tells.
+fn limits_of_head(
+    format: Format,
+    (head, length): (&[u8], u64),
+    limits: &Limits,
+    target: &Target,
+) -> Option<(Result<(), CodecError>, Option<MemoryNeeds>)> {
+    let mut ended = match format {
+        Format::Png => png::ended(head)?,
+        Format::Jpeg => jpeg::ended(head)?,
+        Format::WebP => webp::ended(head)?,
+        Format::Bmp => head.to_vec(),
+        // The pixels of an animation are those of all frames, and the others check their own sides.
+        _ => return None,
+    };
+    // A JPEG's coders take as much as its file, of which they have only the head here, and as much again if a device may decode it too.
+    let unseen = if format == Format::Jpeg { 2 * length } else { 0 };
+    let source = open_whole(format, &mut ended, limits, target).ok()?;
+    let header = Header { source, file_bytes: length.saturating_add(unseen), pages: None };
+    let opened = header.opened(format, target, false).ok()?;
+    Some((opened.check_limits(limits, length), opened.needs()))
+}
+
+/// Returns the bytes of pixels above which a picture is cut into bands, if it may be.
+fn most_at_once(budget: &dyn Budget, format: Format, target: &Target) -> u64 {
+    // Levels that are looked for are those of all bands.
+    let is_looked_at = target.levels == LevelCount::Seen;
+    let is_written_so = matches!(target.format_for(format), Format::Tiff | Format::Pnm);
+    if is_written_so && !target.splits && !is_looked_at { budget.most_at_once() } else { u64::MAX }
+}
+
+/// Reads the header of a PNM, of which bands may be decoded.
+fn open_pnm<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    place: Option<pnm::Place>,
+) -> Result<Header<'a>, CodecError> {
+    let most = most_at_once(budget, Format::Pnm, target);
+    let source = pnm::Source::open(file, buffer, limits, budget)?;
+    let unit = match target.format_for(Format::Pnm) {
+        Format::Tiff => tiff::rows_of_strip(&target.layout_for(in_gray(source.layout(), target.gray))),
+        _ => 1,
+    };
+    let bands = if place.is_none() { source.bands(unit, most) } else { None };
+    let source = match place.or_else(|| bands.map(|bands| bands.place(0))) {
+        Some(place) => source.narrow(place),
+        None => source,
+    };
+    Ok(Header { pages: bands.map(pages::Source::PnmBands), ..Header::of(source) })
 }
 
 /// Opens a picture whose decoder needs the whole file in memory, where some are mended first.

@@ -40,7 +40,7 @@ impl<'a> PictureSource<'a> {
 }
 
 /// Returns a layout in which colours are `gray`, or as they are.
-fn in_gray(layout: Layout, gray: bool) -> Layout {
+pub(super) fn in_gray(layout: Layout, gray: bool) -> Layout {
     match (gray, layout.pixel) {
         (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
         (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },

@@ -214,6 +214,23 @@ fn split(bytes: &[u8]) -> Result<(&[u8], Chunk<'_>), &'static str> {
     Ok((behind, Chunk { kind: *kind, content, whole }))
 }
 
+/// Returns a file that begins like this one and ends before its image data; `None` if they are not reached, or it is an animation.
+pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = head.get(SIGNATURE.len()..)?;
+    while let Some((_, kind)) = rest.split_first_chunk::<4>() {
+        match kind.first_chunk()? {
+            b"IDAT" => {
+                let before = &head[..head.len() - rest.len()];
+                let empty = |kind: &[u8; 4]| [&[0; 4], &kind[..], &[0; 4]].concat();
+                return Some([before, &empty(b"IDAT"), &empty(b"IEND")].concat());
+            }
+            b"acTL" => return None,
+            _ => rest = split(rest).ok()?.0,
+        }
+    }
+    None
+}
+
 struct Header {
     width: u32,
     height: u32,

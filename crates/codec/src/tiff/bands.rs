@@ -1,5 +1,7 @@
-//! A picture that is too large to be in memory as a whole: it is read in bands of rows, which are written like the pages of a stack, but
+//! A TIFF's picture that is too large to be in memory as a whole: it is read in bands of rows, which are written like the pages of a stack, but
 //! make one picture again.
+
+use std::sync::Arc;
 
 use super::channels::Channels;
 use super::header::Header;
@@ -9,6 +11,9 @@ use super::stack::{Part, Place};
 use super::strips::{STRIP, Shape};
 use super::values::FirstPage;
 use super::writer::Writer;
+use crate::bands::BandRows;
+use crate::mapped::SharedSpread;
+use equalize::Layout;
 
 /// The bands of a picture, from top to bottom.
 #[derive(Debug)]
@@ -16,11 +21,10 @@ pub(crate) struct Bands {
     directory: u64,
     first_page: FirstPage,
     big: bool,
-    /// The rows of the picture.
-    height: u32,
-    /// The rows of every band but the last.
-    rows: u32,
+    pub(crate) rows: BandRows,
     pyramid: Pyramid,
+    /// How levels are spread over all of them, if samples are no levels.
+    spread: Arc<SharedSpread>,
 }
 
 impl Bands {
@@ -32,51 +36,29 @@ impl Bands {
         first_page: FirstPage,
         most: u64,
     ) -> Option<Self> {
-        let height = header.file_rows;
-        let bytes = header.layout.bytes().saturating_add(header.other_bytes());
-        if bytes <= most || header.is_one_stream || header.kind.is_some() {
+        let kept = header.mapped().map_or(0, |form| form.kept_bytes(header.layout.pixels()));
+        let bytes = header.layout.bytes().saturating_add(header.other_bytes()).saturating_add(kept);
+        if header.is_one_stream {
             return None;
         }
-        let row = (bytes / u64::from(height)).max(1);
-        let unit = u64::from(rows_that_stay_together(header));
-        let rows = (most / SHARE / row / unit).max(1).saturating_mul(unit);
-        let rows = u32::try_from(rows).ok().filter(|&rows| rows < height)?;
-        let pyramid = pyramid.clone();
-        Some(Self { directory, first_page, big: header.form.big, height, rows, pyramid })
-    }
-
-    /// Returns the number of bands, two or more.
-    pub(crate) fn count(&self) -> usize {
-        self.height.div_ceil(self.rows) as usize
-    }
-
-    /// Returns the rows of the picture.
-    pub(crate) fn height(&self) -> u32 {
-        self.height
-    }
-
-    /// Returns the number of the first row of a band.
-    pub(crate) fn first_row(&self, index: usize) -> u32 {
-        index as u32 * self.rows
+        let rows = BandRows::of(header.file_rows, bytes, rows_that_stay_together(header), most)?;
+        let (pyramid, spread) = (pyramid.clone(), Arc::default());
+        Some(Self { directory, first_page, big: header.form.big, rows, pyramid, spread })
     }
 
     /// Returns where a band is.
     pub(crate) fn place(&self, index: usize) -> Place {
-        let first = self.first_row(index);
-        let count = self.rows.min(self.height - first);
-        let part = Part::Rows { first, count };
+        let (first, count) = (self.rows.first_row(index), self.rows.rows(index));
+        let part = Part::Rows { first, count, spread: Arc::clone(&self.spread) };
         let &Self { directory, first_page, .. } = self;
         Place { directory, part, channel: 0, channels: Channels::ONE, first_page }
     }
 
     /// Returns what makes one picture of the bands.
     pub(crate) fn writer(&self) -> Writer {
-        Writer::of_bands(self.count(), (self.height, self.rows), &self.pyramid, self.big)
+        Writer::of_bands(self.rows, &self.pyramid, self.big)
     }
 }
-
-/// The part of what is too large that a band has: several are under way at once.
-const SHARE: u64 = 4;
 
 /// Returns the rows that no band may divide: of whole tiles, or whole strips of the file and of the output.
 fn rows_that_stay_together(header: &Header) -> u32 {
@@ -94,4 +76,9 @@ pub(super) fn shape(header: &Header) -> Shape {
         Some((width, height)) => Shape::Tiles { width, height },
         None => Shape::Strips { rows: rows.saturating_mul((STRIP / row / rows as usize).max(1) as u32) },
     }
+}
+
+/// Returns the rows of a strip of a picture that did not come from a TIFF.
+pub(crate) fn rows_of_strip(layout: &Layout) -> u32 {
+    (STRIP as u64 / (u64::from(layout.width) * layout.pixel_bytes() as u64)).max(1) as u32
 }

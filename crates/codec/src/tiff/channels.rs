@@ -26,7 +26,7 @@ impl Channels {
     /// If they are interleaved and cannot be taken apart.
     pub(super) fn of(
         directory: &Directory,
-        (bits, samples): (u32, usize),
+        samples: usize,
         (colours, colour_samples): (Colours, usize),
         method: Method,
     ) -> Result<Self, CodecError> {
@@ -39,7 +39,7 @@ impl Channels {
         let planar = directory.number(tags::PLANAR_CONFIGURATION) == Some(2);
         let channels = Self { count: samples, planar };
         if !planar {
-            check_interleaved(samples, bits, method)?;
+            check_interleaved(samples, method)?;
         }
         pages::check_count(samples as u64)?;
         Ok(channels)
@@ -52,13 +52,14 @@ impl Channels {
 }
 
 /// Refuses interleaved channels that cannot be taken apart, or not in sensible time.
-fn check_interleaved(channels: usize, bits: u32, method: Method) -> Result<(), CodecError> {
+fn check_interleaved(channels: usize, method: Method) -> Result<(), CodecError> {
     let of_channels = format!("a TIFF of {channels} interleaved channels");
-    if matches!(method, Method::Jpeg | Method::WebP | Method::Fax(_)) {
+    if matches!(method, Method::WebP | Method::Fax(_)) {
         return Err(CodecError::unsupported(of_channels + " that are compressed as pixels", EACH_CHANNEL));
     }
-    if !bits.is_multiple_of(8) {
-        return Err(CodecError::unsupported(format!("{of_channels} of {bits} bits"), EACH_CHANNEL));
+    if method == Method::Jpeg && channels == 3 {
+        // Some writers convert three channels, and leave no tag that says so.
+        return Err(CodecError::unsupported(of_channels + " in JPEG (which may be YCbCr)", EACH_CHANNEL));
     }
     if channels > MAX_BEHIND + 1 {
         return Err(CodecError::unsupported(of_channels, CHANNELS));

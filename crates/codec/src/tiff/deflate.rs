@@ -2,13 +2,11 @@
 
 use simd_adler32::Adler32;
 
-use super::super::deflate::{Deflater, Effort};
+use super::super::deflate::{BLOCK, Deflater, Effort};
 use super::super::output::Output;
 
-/// Bytes of a block, which has Huffman codes of its own.
-const BLOCK: usize = 128 << 10;
 /// The zlib header: a window of 32 KiB, and the fastest level.
-const HEADER: [u8; 2] = [0x78, 0x01];
+pub(super) const HEADER: [u8; 2] = [0x78, 0x01];
 
 /// Compresses strips, one after the other, each to a stream of its own.
 pub(super) struct Encoder(Deflater);
@@ -23,10 +21,15 @@ impl Encoder {
         out.clear();
         out.push(&HEADER);
         self.0.blocks(data, BLOCK, true, out);
-        let mut checksum = Adler32::new();
-        checksum.write(data);
-        out.push(&checksum.finish().to_be_bytes());
+        out.push(&adler32(data).to_be_bytes());
     }
+}
+
+/// Returns the checksum of data.
+pub(super) fn adler32(data: &[u8]) -> u32 {
+    let mut checksum = Adler32::new();
+    checksum.write(data);
+    checksum.finish()
 }
 
 #[cfg(test)]

@@ -1,21 +1,46 @@
-//! Of which channel the pages of a stack are, as the description of the first tells: OME-XML, ImageJ's or tifffile's.
+//! Where the pages of a stack lie among channels, slices and times, as the description of the first tells: OME-XML, ImageJ's or tifffile's.
 
 use std::str;
 
 use super::arrangement::{self, attribute, elements, is_of};
 use super::imagej;
 
-/// Of which channel each page is.
+/// Where each page lies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// All are of one.
+    /// All are slices of one channel and time.
     One,
-    /// One channel follows the other, each with `run` pages, and then the first again.
-    Cycle { run: u64, channels: u64 },
+    /// Pages follow each other along dimensions of these sizes, beginning with the one that changes from page to page.
+    Grid(Vec<(Dimension, u64)>),
     /// That of each page; `None` if it is not told.
-    Told(Vec<Option<u32>>),
-    /// There are several, and no telling of which a page is.
+    Told {
+        /// Whether there are several channels.
+        has_channels: bool,
+        /// The pages.
+        pages: Vec<Option<Coordinates>>,
+    },
+    /// There are several times, and no telling of which a page is, but one channel.
+    OneChannel,
+    /// There are several channels, and no telling of which a page is.
     Unknown,
+}
+
+/// What pages follow each other along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dimension {
+    Channel,
+    Slice,
+    /// Times, positions and the like.
+    Other,
+}
+
+/// Where a page lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Coordinates {
+    /// The image, the place along all dimensions but the next two, and the channel.
+    pub(super) volume: (u64, u64, u32),
+    /// The number of the slice.
+    pub(super) slice: u64,
 }
 
 impl Order {
@@ -35,50 +60,87 @@ impl Order {
     /// Returns the channel of a page.
     pub(super) fn channel(&self, page: usize) -> Option<u32> {
         match self {
-            Self::One => Some(0),
-            Self::Cycle { run, channels } => u32::try_from(page as u64 / run % channels).ok(),
-            Self::Told(channels) => channels.get(page).copied().flatten(),
+            Self::One | Self::OneChannel | Self::Told { has_channels: false, .. } => Some(0),
+            Self::Grid(_) | Self::Told { .. } => self.coordinates(page).map(|of_page| of_page.volume.2),
             Self::Unknown => None,
         }
     }
 
-    fn cycle(run: u64, channels: u64) -> Self {
-        if channels > 1 { Self::Cycle { run, channels } } else { Self::One }
+    /// Returns where a page lies.
+    pub(super) fn coordinates(&self, page: usize) -> Option<Coordinates> {
+        match self {
+            Self::One => Some(Coordinates { slice: page as u64, ..Coordinates::default() }),
+            Self::Grid(sizes) => Some(in_grid(sizes, page as u64)),
+            Self::Told { pages, .. } => pages.get(page).copied().flatten(),
+            Self::OneChannel | Self::Unknown => None,
+        }
     }
+
+    /// Returns the order of so many pages that follow each other along these dimensions.
+    fn of_grid(sizes: Vec<(Dimension, u64)>, pages: u64) -> Self {
+        let count = sizes.iter().fold(1, |product: u64, (_, size)| product.saturating_mul(*size));
+        match (has_several(&sizes, Dimension::Channel), has_several(&sizes, Dimension::Other)) {
+            (false, false) => Self::One,
+            _ if count == pages => Self::Grid(sizes),
+            (false, true) => Self::OneChannel,
+            (true, _) => Self::Unknown,
+        }
+    }
+}
+
+fn has_several(sizes: &[(Dimension, u64)], wanted: Dimension) -> bool {
+    sizes.iter().any(|&(dimension, size)| dimension == wanted && size > 1)
+}
+
+fn in_grid(sizes: &[(Dimension, u64)], page: u64) -> Coordinates {
+    let (mut of_page, mut left) = (Coordinates::default(), page);
+    let (mut slices, mut others) = (1, 1);
+    for &(dimension, size) in sizes {
+        let at = left % size;
+        left /= size;
+        match dimension {
+            Dimension::Channel => of_page.volume.2 = at as u32,
+            Dimension::Slice => (of_page.slice, slices) = (of_page.slice + at * slices, slices * size),
+            Dimension::Other => (of_page.volume.1, others) = (of_page.volume.1 + at * others, others * size),
+        }
+    }
+    of_page
 }
 
 /// Returns what ImageJ's description tells: how many channels, slices and frames there are, and which come first if that is not the channels.
 fn of_imagej(description: &[u8], pages: u64) -> Order {
-    let size = |name| imagej::number(description, name).unwrap_or(1).max(1);
-    let (channels, slices, frames) = (size("channels"), size("slices"), size("frames"));
-    let all = channels.checked_mul(slices).and_then(|planes| planes.checked_mul(frames));
-    // ImageJ itself does not go by numbers that do not fit.
-    if all != Some(pages) {
-        return Order::One;
+    let told = imagej::value(description, "order").unwrap_or("czt").to_ascii_lowercase();
+    let is_usual = told.len() != 3 || !"czt".chars().all(|axis| told.contains(axis));
+    let order = if is_usual { "czt" } else { &told };
+    let sizes = order.chars().map(|axis| {
+        let (dimension, name) = match axis {
+            'c' => (Dimension::Channel, "channels"),
+            'z' => (Dimension::Slice, "slices"),
+            _ => (Dimension::Other, "frames"),
+        };
+        (dimension, imagej::number(description, name).unwrap_or(1).max(1))
+    });
+    match Order::of_grid(sizes.collect(), pages) {
+        // ImageJ itself does not go by numbers that do not fit.
+        Order::Unknown => Order::OneChannel,
+        order => order,
     }
-    let order = imagej::value(description, "order").unwrap_or("czt");
-    let before = order.to_ascii_lowercase();
-    let before = if before.len() == 3 { before.split_once('c').map_or("", |(before, _)| before) } else { "" };
-    let run = before.chars().map(|axis| if axis == 'z' { slices } else { frames }).product();
-    Order::cycle(run, channels)
 }
 
 /// Returns what tifffile's axes tell: their last pages are those that follow each other, and samples of a page may be the channels.
 fn of_axes(shape: &[u64], axes: &str, pages: u64, samples: usize) -> Order {
-    let Some(channel) = axes.find('C').filter(|_| axes.len() == shape.len() && samples == 1) else {
-        return Order::One;
-    };
-    let Some(page) = axes.find('Y').filter(|&page| channel < page) else { return Order::One };
-    if pages_along(&shape[..page], axes) != pages || shape[channel] == 0 {
-        return Order::Unknown;
-    }
-    Order::cycle(pages_along(&shape[channel + 1..page], &axes[channel + 1..]).max(1), shape[channel])
-}
-
-/// Returns how many pages dimensions of these sizes have. The samples of a pixel, which may lie in planes, are one.
-fn pages_along(sizes: &[u64], axes: &str) -> u64 {
-    let of_pages = sizes.iter().zip(axes.chars()).filter(|(_, axis)| *axis != 'S');
-    of_pages.fold(1, |product, (&size, _)| product.saturating_mul(size))
+    let Some(page) = axes.find('Y').filter(|_| axes.len() == shape.len()) else { return Order::One };
+    let sizes = axes.chars().zip(shape).take(page).filter_map(|(axis, &size)| match axis {
+        'S' => None,
+        'C' if samples > 1 => None,
+        'C' => Some((Dimension::Channel, size)),
+        // Series of pictures, and what has no name, are slices.
+        'Z' | 'I' | 'Q' => Some((Dimension::Slice, size)),
+        _ => Some((Dimension::Other, size)),
+    });
+    let mut sizes: Vec<_> = sizes.collect();
+    sizes.reverse();
+    Order::of_grid(sizes, pages)
 }
 
 /// What OME-XML says of the planes of one image.
@@ -115,9 +177,11 @@ impl Planes {
         before.fold(1, |product, &other| product.saturating_mul(self.size(other)))
     }
 
-    /// Returns the channel of the plane with this number.
-    fn channel(&self, plane: u64) -> Option<u32> {
-        (plane / self.run(b'C') % self.sizes[0]).try_into().ok()
+    /// Returns where the plane with this number lies in image number `image`.
+    fn coordinates(&self, image: u64, plane: u64) -> Option<Coordinates> {
+        let [channel, slice, time] =
+            [b'C', b'Z', b'T'].map(|dimension| plane / self.run(dimension) % self.size(dimension));
+        Some(Coordinates { volume: (image, time, channel.try_into().ok()?), slice })
     }
 }
 
@@ -152,8 +216,7 @@ fn of_ome(xml: &[u8], numbers: &[usize]) -> Order {
     if arrangement::is_elsewhere(xml) || own.is_none() && arrangement::has_several_files(xml) {
         return Order::Unknown;
     }
-    let has_several = |element: &str| attribute(element, "SizeC").is_none_or(|size| size.trim() != "1");
-    if !elements(text).any(|element| is_of(element, "Pixels") && has_several(element)) {
+    if is_one_in_ome(text) {
         return Order::One;
     }
     let mut told = Told::new(numbers.last().map_or(0, |last| last + 1));
@@ -161,12 +224,28 @@ fn of_ome(xml: &[u8], numbers: &[usize]) -> Order {
     while let Some(element) = all.next() {
         told.hear(element, all.peek().copied().unwrap_or_default(), own);
     }
-    Order::Told(numbers.iter().map(|&number| told.channels[number]).collect())
+    let pages = numbers.iter().map(|&number| told.pages[number]).collect();
+    Order::Told { has_channels: told.has_channels, pages }
+}
+
+/// Returns whether OME-XML tells of one image of one channel and time. The samples of a pixel count as channels.
+fn is_one_in_ome(xml: &str) -> bool {
+    let mut pixels = elements(xml).filter(|element| is_of(element, "Pixels"));
+    let mut channels = elements(xml).filter(|element| is_of(element, "Channel"));
+    let number = |element, name| attribute(element, name).and_then(|value| value.trim().parse::<u64>().ok());
+    let (Some(first), None) = (pixels.next(), pixels.next()) else { return false };
+    let samples = channels.next().and_then(|channel| number(channel, "SamplesPerPixel")).unwrap_or(1);
+    number(first, "SizeT").is_none_or(|times| times <= 1)
+        && number(first, "SizeC").is_none_or(|channels| channels <= samples)
 }
 
 /// What has been told of the pages of a file, while its elements are gone through.
 struct Told {
-    channels: Vec<Option<u32>>,
+    pages: Vec<Option<Coordinates>>,
+    /// Whether any image has several channels.
+    has_channels: bool,
+    /// How many images have begun.
+    images: u64,
     /// The image whose elements these are.
     planes: Option<Planes>,
     /// Whether there was a channel of it.
@@ -177,12 +256,21 @@ struct Told {
 
 impl Told {
     fn new(pages: usize) -> Self {
-        Self { channels: vec![None; pages], planes: None, has_channel: false, has_data: false }
+        Self {
+            pages: vec![None; pages],
+            has_channels: false,
+            images: 0,
+            planes: None,
+            has_channel: false,
+            has_data: false,
+        }
     }
 
     /// Takes an element, which another follows. `own` is the identity of the file.
     fn hear(&mut self, element: &str, next: &str, own: Option<&str>) {
         if is_of(element, "Pixels") {
+            self.has_channels |= attribute(element, "SizeC").is_none_or(|size| size.trim() != "1");
+            self.images += 1;
             (self.planes, self.has_channel, self.has_data) = (Planes::read(element), false, false);
         } else if is_of(element, "Channel") && !self.has_channel {
             self.has_channel = true;
@@ -207,10 +295,10 @@ impl Told {
 
     fn note(&mut self, block: Option<Block>) {
         let (Some(planes), Some(block)) = (self.planes, block) else { return };
-        let first = usize::try_from(block.page).unwrap_or(usize::MAX).min(self.channels.len());
+        let first = usize::try_from(block.page).unwrap_or(usize::MAX).min(self.pages.len());
         let numbers = block.plane..block.plane.saturating_add(block.count);
-        let pages = self.channels[first..].iter_mut().zip(numbers);
-        pages.for_each(|(page, plane)| *page = planes.channel(plane));
+        let pages = self.pages[first..].iter_mut().zip(numbers);
+        pages.for_each(|(page, plane)| *page = planes.coordinates(self.images, plane));
     }
 }
 
@@ -228,6 +316,21 @@ mod tests {
         let numbers: Vec<_> = (0..pages).collect();
         let order = Order::new(description.as_bytes(), &numbers, pages as u64, 1);
         numbers.iter().map(|&page| order.channel(page)).collect()
+    }
+
+    /// Returns the numbers of volume and slice of each page; nothing if that is not told of all.
+    fn slices(description: &str, pages: usize) -> Option<Vec<(usize, usize)>> {
+        let numbers: Vec<_> = (0..pages).collect();
+        let order = Order::new(description.as_bytes(), &numbers, pages as u64, 1);
+        let all: Vec<_> = numbers.iter().map(|&page| order.coordinates(page)).collect::<Option<_>>()?;
+        let mut known = Vec::new();
+        for of_page in &all {
+            if !known.contains(&of_page.volume) {
+                known.push(of_page.volume);
+            }
+        }
+        let number = |volume| known.iter().position(|&other| other == volume).unwrap();
+        Some(all.iter().map(|of_page| (number(of_page.volume), of_page.slice as usize)).collect())
     }
 
     fn told<const N: usize>(channels: [u32; N]) -> Vec<Option<u32>> {
@@ -285,5 +388,52 @@ mod tests {
         assert_eq!(channels("<OME><BinaryOnly MetadataFile=\"x\"/></OME>", 2), [None, None]);
         assert_eq!(channels(&ome("SizeC=\"1\"", ""), 2), told([0, 0]));
         assert_eq!(channels(&ome("SizeC=\"2\"", ""), 2), [None, None], "no order");
+    }
+
+    #[test]
+    fn channels_and_times_are_volumes_of_their_own() {
+        let ome = |sizes: &str, channel: &str| {
+            format!(
+                "<?xml version=\"1.0\"?><OME><Image><Pixels ID=\"0\" DimensionOrder=\"XYCZT\" {sizes}>{channel}</Pixels></Image></OME>"
+            )
+        };
+        let one = "SizeC=\"1\" SizeZ=\"4\" SizeT=\"1\"";
+        for text in [
+            "ImageJ=1.53\nimages=4\nslices=4\n\0".to_owned(),
+            "ImageJ=1.53\nimages=4\nchannels=1\nslices=4\nframes=1\n\0".to_owned(),
+            "{\"shape\": [4, 5, 4], \"axes\": \"ZYX\"}".to_owned(),
+            "{\"shape\": [1, 4, 1, 5, 4], \"axes\": \"TZCYX\"}".to_owned(),
+            "{\"shape\": [4, 5, 4]}".to_owned(),
+            "a scan".to_owned(),
+            ome(one, ""),
+            ome("SizeC=\"3\" SizeZ=\"4\" SizeT=\"1\"", "<Channel SamplesPerPixel=\"3\"/>"),
+        ] {
+            assert_eq!(slices(&text, 4), Some(vec![(0, 0), (0, 1), (0, 2), (0, 3)]), "{text}");
+        }
+        let interleaved = Some(vec![(0, 0), (1, 0), (0, 1), (1, 1)]);
+        let apart = Some(vec![(0, 0), (0, 1), (1, 0), (1, 1)]);
+        let of_both = ome("SizeC=\"2\" SizeZ=\"2\" SizeT=\"1\"", "<Channel SamplesPerPixel=\"1\"/>");
+        let of_times = ome("SizeC=\"1\" SizeZ=\"2\" SizeT=\"2\"", "");
+        let image = "<Image><Pixels DimensionOrder=\"XYCZT\" SizeC=\"1\" SizeZ=\"2\" SizeT=\"1\"><TiffData IFD=\"2\" PlaneCount=\"2\"/></Pixels></Image>";
+        let two = of_times.replace("SizeT=\"2\">", "SizeT=\"1\"><TiffData IFD=\"0\" PlaneCount=\"2\"/>");
+        let two = two.replace("</OME>", &format!("{image}</OME>"));
+        for (text, expected) in [
+            ("ImageJ=1.53\nimages=4\nchannels=2\nslices=2\n\0".to_owned(), &interleaved),
+            ("ImageJ=1.53\nimages=4\nslices=2\nframes=2\0".to_owned(), &apart),
+            ("{\"shape\": [2, 2, 5, 4], \"axes\": \"CZYX\"}".to_owned(), &apart),
+            ("{\"shape\": [2, 2, 5, 4], \"axes\": \"ZTYX\"}".to_owned(), &interleaved),
+            (of_both, &interleaved),
+            (of_times, &apart),
+            (two, &apart),
+        ] {
+            assert_eq!(slices(&text, 4), *expected, "{text}");
+        }
+        for text in [
+            "ImageJ=1.53\nimages=6\nchannels=2\nslices=3\n\0".to_owned(),
+            "{\"shape\": [3, 2, 5, 4], \"axes\": \"TZYX\"}".to_owned(),
+            ome("SizeC=\"2\" SizeZ=\"1\" SizeT=\"1\"", "<TiffData IFD=\"0\"/>"),
+        ] {
+            assert_eq!(slices(&text, 4), None, "{text}");
+        }
     }
 }

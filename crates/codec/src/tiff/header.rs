@@ -16,7 +16,7 @@ use crate::stated::Stated;
 use equalize::{Depth, Layout, Levels, Pixel};
 
 /// The pixels of a TIFF.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Header {
     pub(super) form: Form,
     /// The layout of the decoded pixels.
@@ -86,7 +86,7 @@ impl Header {
         let method = Method::new(compression.unwrap_or(1), directory.number(tags::FAX_OPTIONS).unwrap_or(0))?;
         let has_display_colours = first.is_imagejs && is_palette_of_levels(directory);
         let (colours, colour_samples) = colours(directory, method, samples, has_display_colours)?;
-        let channels = Channels::of(directory, (bits, samples), (colours, colour_samples), method)?;
+        let channels = Channels::of(directory, samples, (colours, colour_samples), method)?;
         refuse_depths((bits, samples), method, directory)?;
         let samples = if channels == Channels::ONE { samples } else { 1 };
         let (alpha, others, before_alpha) = behind(directory, samples, (colours, colour_samples))?;
@@ -165,6 +165,7 @@ impl Header {
             stated: None,
             levels: Levels::All,
             step: None,
+            is_part: self.is_band(),
         })
     }
 
@@ -188,14 +189,19 @@ impl Header {
         !self.is_packed() && self.kind.is_none() && self.colours.are_of_light() && self.before_alpha == 0
     }
 
-    /// Returns whether the samples of planes are unpacked before they become pixels.
-    pub(super) fn unpacks_planes(&self) -> bool {
-        self.planar && self.is_packed()
+    /// Returns whether samples are unpacked when they are put from strips or tiles into the rows of the picture.
+    pub(super) fn unpacks_parts(&self) -> bool {
+        (self.planar || self.is_interleaved()) && self.is_packed()
     }
 
-    /// Returns the bytes of a row of `width` pixels, as stored unless planes are unpacked.
+    /// Returns the bytes of a sample as it is put into the rows of the picture, if it has whole bytes there.
+    pub(super) fn placed_bytes(&self) -> usize {
+        if self.is_packed() { self.layout.depth.bytes() } else { self.sample_bytes() }
+    }
+
+    /// Returns the bytes of a row of `width` pixels, as stored unless they are unpacked when they are put there.
     pub(super) fn row_bytes(&self, width: u32) -> usize {
-        if self.unpacks_planes() {
+        if self.unpacks_parts() {
             return width as usize * self.samples * self.layout.depth.bytes();
         }
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
@@ -292,11 +298,8 @@ impl Header {
 
     /// Returns the bytes of a row of a strip or tile.
     pub(super) fn part_row_bytes(&self) -> usize {
-        if self.planar {
-            (self.part.0 as usize * self.bits as usize).div_ceil(8)
-        } else {
-            self.row_bytes(self.part.0) * self.channels.stride()
-        }
+        let samples = if self.planar { 1 } else { self.samples * self.channels.stride() };
+        (self.part.0 as usize * samples * self.bits as usize).div_ceil(8)
     }
 
     /// Returns whether pixels share their differences of colour.

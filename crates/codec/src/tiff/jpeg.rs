@@ -32,7 +32,7 @@ impl<'a> Jpegs<'a> {
             // The last strip may have as many rows as the others, and a single strip may be padded to whole blocks.
             rows: rows.min(MAX_ROWS).next_multiple_of(16),
             bits: header.bits,
-            components: if header.planar { 1 } else { header.samples },
+            components: if header.planar { 1 } else { header.samples * header.channels.stride() },
             ycbcr: directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR),
         };
         Self { tables: tables.map(|tables| tables.strip_suffix(&EOI).unwrap_or(tables)), stream }

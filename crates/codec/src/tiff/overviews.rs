@@ -11,15 +11,15 @@ use super::pyramid::Pyramid;
 use super::strips::{Put, Raster, Strips};
 use super::write::{Samples, write_rows};
 use crate::CodecError;
-use crate::cores::Cores;
 use crate::mapped::{Boxes, Pixels};
 use crate::reader::resize;
+use crate::streams::Help;
 
 /// Makes and writes all overviews of a picture. Returns where their strips or tiles are, in the order of the pyramid.
 pub(super) fn make(
     pyramid: &Pyramid,
     samples: &Samples<'_>,
-    cores: &Cores,
+    help: Help<'_>,
     put: &mut Put<'_>,
 ) -> Result<Vec<Strips>, CodecError> {
     let raster = samples.raster();
@@ -27,7 +27,7 @@ pub(super) fn make(
     let mut strips = Collected::default();
     samples.for_rows(&mut |rows| {
         for piece in maker.add(rows) {
-            let written = piece.write(cores, put)?;
+            let written = piece.write(help, put)?;
             strips.add(&piece, written);
         }
         Ok(())
@@ -127,8 +127,8 @@ impl Stage {
 }
 
 impl Piece {
-    fn write(&self, cores: &Cores, put: &mut Put<'_>) -> Result<Strips, CodecError> {
-        write_rows(&self.raster, &self.rows, self.compression, cores, put)
+    fn write(&self, help: Help<'_>, put: &mut Put<'_>) -> Result<Strips, CodecError> {
+        write_rows(&self.raster, &self.rows, self.compression, help, put)
     }
 }
 
@@ -209,7 +209,7 @@ impl OfBands {
         index: usize,
         pyramid: &Pyramid,
         samples: &Samples<'_>,
-        cores: &Cores,
+        help: Help<'_>,
         (spill, put): (&File, &mut Put<'_>),
     ) -> Result<(), CodecError> {
         let raster = Raster { height: self.height, ..*samples.raster() };
@@ -231,7 +231,7 @@ impl OfBands {
                 if band.is_made_smaller { maker.add_made(&band.bytes) } else { maker.add(&band.bytes) }
             };
             for piece in pieces {
-                let strips = piece.write(cores, put)?;
+                let strips = piece.write(help, put)?;
                 self.lock().written.add(&piece, strips);
             }
         }

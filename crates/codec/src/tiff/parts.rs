@@ -1,20 +1,24 @@
 //! Strips and tiles. Each is read and decompressed separately, and its samples are put where they belong. Idle cores help if there are
 //! many.
 
+use std::borrow::Cow;
 use std::mem;
+use std::ops::Range;
 
 use super::super::ifd::{Directory, Numbers};
 use super::super::samples::{swap_bytes, unpack};
 use super::super::{CodecError, Limits};
 use super::channels::pick;
 use super::header::Header;
+use super::inflated::Inflated;
 use super::jpeg::Jpegs;
 use super::method::{self, Decompression, Method, Part};
 use super::samples::Predictor;
-use super::{io_error, malformed, predictor, tags};
+use super::{inflated, io_error, malformed, predictor, tags};
 use crate::cores::{Cores, SMALL_CHANGE};
 use crate::mapped::{BAND, Rows};
 use crate::reader::{Reader, resize};
+use crate::streams::StreamCoder;
 use crate::webp;
 
 /// The strips or tiles of a picture.
@@ -33,6 +37,8 @@ pub(super) struct Parts<'a> {
     no_data: u16,
     /// The same for samples that are no levels.
     no_value: Vec<u8>,
+    /// Those that a device inflated.
+    inflated: Option<Inflated<'a>>,
 }
 
 /// What a thread needs for reading.
@@ -75,7 +81,41 @@ impl<'a> Parts<'a> {
         let jpegs = Jpegs::new(directory, header);
         let no_data = if header.kind.is_none() { header.filling as u16 } else { 0 };
         let no_value = header.kind.and_then(|kind| kind.sample(header.filling)).unwrap_or_default();
-        Ok(Self { file, header, offsets, lengths, needed, jpegs, no_data, no_value })
+        Ok(Self { file, header, offsets, lengths, needed, jpegs, no_data, no_value, inflated: None })
+    }
+
+    /// Has a device inflate all that is going to be read, if it does.
+    pub(super) fn inflated_by(self, coder: Option<&'a dyn StreamCoder>) -> Self {
+        let inflated = coder.and_then(|coder| self.inflate_by(coder));
+        Self { inflated, ..self }
+    }
+
+    fn inflate_by(&self, coder: &'a dyn StreamCoder) -> Option<Inflated<'a>> {
+        let header = self.header;
+        let wanted = self.wanted().filter(|_| header.method == Method::Deflate && !header.lsb_first)?;
+        let place = |index| self.place(index).ok().flatten();
+        let places: Vec<(u64, u64)> = wanted.clone().map(place).collect::<Option<_>>()?;
+        let most = most_data(header.method, header.part_bytes());
+        let lengths: Vec<u64> = places.iter().map(|&(_, length)| length.min(most)).collect();
+        let read = |number: usize, into: &mut [u8]| self.file.read_at(into, places[number].0).is_ok();
+        Inflated::new(coder, wanted.start, &lengths, header.part_bytes(), read)
+    }
+
+    /// Returns the numbers of the strips or tiles of the rows that are read, unless those of each plane lie apart.
+    fn wanted(&self) -> Option<Range<usize>> {
+        let header = self.header;
+        if !header.is_band() {
+            return Some(0..self.needed);
+        }
+        let (first, end) =
+            (header.first_row as usize, header.first_row as usize + header.layout.height as usize);
+        let rows = first / header.rows()..end.div_ceil(header.rows());
+        (header.planes() == 1).then(|| rows.start * header.across()..rows.end * header.across())
+    }
+
+    /// Returns whether a device may inflate them.
+    pub(super) fn may_be_inflated(&self) -> bool {
+        self.header.method == Method::Deflate && self.needed >= inflated::FEWEST
     }
 
     /// Returns where a strip or tile lies, and the most bytes that it has; `None` if it was never written.
@@ -225,20 +265,32 @@ impl<'a> Parts<'a> {
                 return webp::decode_part(data, header.part, header.samples, target).map_err(in_tiff);
             }
             method => {
+                if let Some(data) = self.inflated.as_ref().and_then(|all| all.data(index, target.len())) {
+                    target.copy_from_slice(&data[..target.len()]);
+                    self.undo(target);
+                    return Ok(());
+                }
                 let data = &mut tool.data;
-                let length = length.min(most_data(method, target.len() as u64));
+                // All of it, for the checksum, however few of its rows are in the picture.
+                let length = length.min(most_data(method, header.part_bytes()));
                 load(self.file, offset, length, data)?;
                 turn_bits(data, header);
                 let (width, row, bytes) = (header.part.0, header.part_row_bytes(), header.part_bytes());
                 tool.decompression.run(method, data, Part { width, row, bytes }, target)?;
             }
         }
+        self.undo(target);
+        Ok(())
+    }
+
+    /// Brings samples into native byte order, and undoes the predictor.
+    fn undo(&self, target: &mut [u8]) {
+        let header = self.header;
         let channels = header.samples * header.channels.stride() / header.planes();
         let (bytes, row) = (header.sample_bytes(), header.part_row_bytes());
         if header.predictor == Predictor::Float {
             // Its bytes are in an order of their own in files of either byte order.
-            predictor::undo_float(target, row, channels, bytes);
-            return Ok(());
+            return predictor::undo_float(target, row, channels, bytes);
         }
         if header.form.big_endian != cfg!(target_endian = "big") && !header.is_packed() {
             swap_bytes(target, bytes);
@@ -246,7 +298,6 @@ impl<'a> Parts<'a> {
         if header.predictor == Predictor::Horizontal {
             predictor::undo(target, row, channels, bytes);
         }
-        Ok(())
     }
 }
 
@@ -331,12 +382,10 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
     for (target, samples) in rows.chunks_exact_mut(row).zip(samples.chunks_exact(part_row)) {
         let first = left * header.part.0 as usize;
         if header.is_interleaved() {
-            let (bytes, stride) = (header.sample_bytes(), header.channels.stride());
-            pick(&mut target[first * bytes..], samples, (header.channel, stride), bytes);
-        } else if header.unpacks_planes() {
-            interleave(target, &unpacked(samples, header), header, plane, first);
+            let (bytes, stride) = (header.placed_bytes(), header.channels.stride());
+            pick(&mut target[first * bytes..], &unpacked(samples, header), (header.channel, stride), bytes);
         } else if header.planar {
-            interleave(target, samples, header, plane, first);
+            interleave(target, &unpacked(samples, header), header, plane, first);
         } else {
             let inside = part_row.min(row - left * part_row);
             target[left * part_row..][..inside].copy_from_slice(&samples[..inside]);
@@ -372,19 +421,22 @@ fn place_units(samples: &[u8], rows: &mut [u8], header: &Header, left: usize) {
     }
 }
 
-/// Returns a row of a plane's samples, which are scaled to the full range.
-fn unpacked(row: &[u8], header: &Header) -> Vec<u8> {
-    let width = header.part.0 as usize;
+/// Returns a row of the samples of a plane, or of interleaved channels; packed ones are scaled to the full range.
+fn unpacked<'r>(row: &'r [u8], header: &Header) -> Cow<'r, [u8]> {
+    if !header.is_packed() {
+        return row.into();
+    }
+    let width = header.part.0 as usize * header.channels.stride();
     let mut samples = vec![0; width * header.layout.depth.bytes()];
     let at = samples.len() - row.len();
     samples[at..].copy_from_slice(row);
     unpack(&mut samples, at, width, header.bits);
-    samples
+    samples.into()
 }
 
 /// Puts samples of a plane, of whole bytes, into the pixels of a row from pixel `left` on.
 fn interleave(row: &mut [u8], samples: &[u8], header: &Header, plane: usize, left: usize) {
-    let bytes = if header.is_packed() { header.layout.depth.bytes() } else { header.sample_bytes() };
+    let bytes = header.placed_bytes();
     let pixels = row.chunks_exact_mut(header.samples * bytes).skip(left);
     for (pixel, sample) in pixels.zip(samples.chunks_exact(bytes)) {
         pixel[plane * bytes..][..bytes].copy_from_slice(sample);

@@ -5,22 +5,26 @@
 //! ImageJ and tifffile store large stacks with a directory for the first page alone: the others lie behind it, and the description tells how
 //! many they are. They are written back the same way, with the directory before the pages, because it has to lie within 4 GiB.
 
+use std::sync::Arc;
+
 use super::super::CodecError;
 use super::super::foreign::EACH_CHANNEL;
 use super::super::ifd::{self, Directory, Form, Value};
 use super::channels::Channels;
-use super::dimensions::Order;
+use super::dimensions::{Coordinates, Order};
 use super::header::Header;
 use super::method::Method;
 use super::pages::Pictures;
 use super::pyramid::DESCRIBED;
 use super::values::FirstPage;
 use super::writer::Writer;
-use super::{Parts, arrangement, imagej, malformed, pages, tags, volume};
+use super::{Parts, arrangement, imagej, malformed, pages, tags};
+use crate::mapped::SharedSpread;
 use crate::reader::Reader;
+use crate::volumes::{NoVolumes, Volumes};
 
 /// Where a page is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(super) directory: u64,
     pub(super) part: Part,
@@ -31,14 +35,14 @@ pub(crate) struct Place {
 }
 
 /// What of that which begins with a page that has a directory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Part {
     /// The page.
     Page,
     /// One of those that lie behind each other: how many lie before it, of which the first has the directory.
     Behind(u64),
-    /// These rows of the page.
-    Rows { first: u32, count: u32 },
+    /// These rows of the page. How levels are spread over all of its rows is found out once.
+    Rows { first: u32, count: u32, spread: Arc<SharedSpread> },
 }
 
 impl Place {
@@ -68,8 +72,13 @@ impl Place {
                 let bytes = page_bytes(header);
                 join_strips(directory, header, start.saturating_add(pages.saturating_mul(bytes)));
             }
-            Part::Rows { first, count } => header.narrow(first, count),
+            Part::Rows { first, count, .. } => header.narrow(first, count),
         }
+    }
+
+    /// Returns how levels are spread over the page, if this is some rows of it.
+    pub(super) fn spread(&self) -> Option<Arc<SharedSpread>> {
+        if let Part::Rows { spread, .. } = &self.part { Some(Arc::clone(spread)) } else { None }
     }
 }
 
@@ -87,8 +96,6 @@ pub(crate) struct Stack {
     big: bool,
     /// The bytes of the first directory.
     directory_bytes: u64,
-    /// Whether the pages are the slices of one volume.
-    is_volume: bool,
     first_page: FirstPage,
 }
 
@@ -115,23 +122,13 @@ impl Stack {
         let big = header.form.big;
         let directory_bytes = ifd::written_bytes(&directory.borrowed(), Form::written(big));
         let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
-        let is_volume = volume::is_one(description) && channels == Channels::ONE;
         let pages = (places.len() as u64).saturating_mul(joined);
         pages::check_count(pages.saturating_mul(channels.count as u64))?;
         if pages == 1 && channels == Channels::ONE {
             return Ok(None);
         }
         let order = Order::new(description, &numbers, pages, channels.count);
-        Ok(Some(Self {
-            directories: places,
-            joined,
-            channels,
-            order,
-            big,
-            directory_bytes,
-            is_volume,
-            first_page,
-        }))
+        Ok(Some(Self { directories: places, joined, channels, order, big, directory_bytes, first_page }))
     }
 
     /// Returns the number of pages.
@@ -146,9 +143,16 @@ impl Stack {
         Some(of_directory * count + index % count)
     }
 
-    /// Returns whether the pages are the slices of one volume, as far as the file tells.
-    pub(crate) const fn is_volume(&self) -> bool {
-        self.is_volume
+    /// Returns the volumes whose slices the pages are.
+    pub(crate) fn volumes(&self) -> Result<Volumes, NoVolumes> {
+        let count = self.channels.count;
+        let pages = (0..self.count()).map(|page| Some((self.order.coordinates(page / count)?, page % count)));
+        let pages: Vec<_> = pages.collect::<Option<_>>().ok_or(NoVolumes::Untold)?;
+        let volumes = Volumes::new(pages.iter().map(|(told, channel)| ((told.volume, channel), told.slice)))?;
+        let is_at_place = |(page, (told, _)): (usize, &(Coordinates, usize))| {
+            volumes.slice(page).index as u64 == told.slice
+        };
+        if pages.iter().enumerate().all(is_at_place) { Ok(volumes) } else { Err(NoVolumes::Incomplete) }
     }
 
     /// Returns whether pages lie behind each other, and only the first has a directory.

@@ -1,27 +1,20 @@
-//! The pixels of a TIFF that is written: cut into strips or tiles, and compressed.
+//! The pixels of a TIFF that is written, cut into strips or tiles, and where these are.
 
 use std::fs::File;
 use std::io;
-use std::mem;
 use std::os::unix::fs::FileExt;
 
 use super::super::mapped::{Form, Piece};
-use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::channels;
-use super::method::Compression;
+use super::tags;
 use super::tiles::Tile;
-use super::{deflate, lzw, predictor, tags};
 use crate::CodecError;
-use crate::cores::Cores;
 use crate::reader::resize;
 use equalize::Layout;
 
 /// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
 pub(super) const STRIP: usize = 256 << 10;
-
-/// With strips longer than this, helpers would take memory that is not accounted for.
-const MAX_SHARED: usize = 2 * STRIP;
 
 /// Writes bytes, and returns their offset.
 pub(super) type Put<'p> = dyn FnMut(&[u8]) -> io::Result<u64> + 'p;
@@ -290,153 +283,5 @@ impl Strips {
         }
         self.end = to;
         Ok(())
-    }
-}
-
-/// Compresses strips and writes them with `put`, which returns where each is.
-pub(super) fn write_strips<'s>(
-    raster: &Raster,
-    pieces: impl ExactSizeIterator<Item = Strip<'s>>,
-    compression: Compression,
-    cores: &Cores,
-    put: &mut Put<'_>,
-) -> Result<Strips, CodecError> {
-    let mut strips = Strips::none(raster);
-    let nobody = Cores::none();
-    let cores = if raster.rows() * raster.part_row() > MAX_SHARED { &nobody } else { cores };
-    cores.in_order(
-        pieces,
-        || (Press::new(raster, compression), Ok(())),
-        |(press, outcome), strip| *outcome = press.press(strip),
-        |(press, outcome)| {
-            mem::replace(outcome, Ok(()))?;
-            let bytes = press.written();
-            strips.add(put(bytes)?, bytes.len() as u64);
-            Ok::<_, CodecError>(())
-        },
-    )?;
-    Ok(strips)
-}
-
-/// Makes and compresses strips, one after the other.
-struct Press<'r> {
-    raster: &'r Raster,
-    /// `None` if samples are stored as they are made.
-    encoder: Option<Encoder>,
-    /// Samples that are made of levels.
-    samples: Vec<u8>,
-    differences: Vec<u8>,
-    /// The last strip in compressed form.
-    out: Output,
-}
-
-enum Encoder {
-    Lzw(lzw::Encoder),
-    Deflate(deflate::Encoder),
-}
-
-impl<'r> Press<'r> {
-    fn new(raster: &'r Raster, compression: Compression) -> Self {
-        let encoder = match compression {
-            Compression::Lzw => Some(Encoder::Lzw(lzw::Encoder::new())),
-            Compression::Deflate => Some(Encoder::Deflate(deflate::Encoder::new())),
-            Compression::Stored => None,
-        };
-        Self { raster, encoder, samples: Vec::new(), differences: Vec::new(), out: Output::default() }
-    }
-
-    fn press(&mut self, strip: Strip<'_>) -> Result<(), CodecError> {
-        let (row, channels, bytes) = (self.raster.part_row(), self.raster.channels(), self.raster.bytes);
-        let samples = strip.samples(bytes, &mut self.samples)?;
-        let Some(encoder) = &mut self.encoder else { return Ok(()) };
-        self.differences.clear();
-        if !self.raster.is_predicted() {
-            self.differences.extend_from_slice(samples);
-        } else if self.raster.format == tags::FLOAT {
-            predictor::apply_float(samples, row, channels, bytes, &mut self.differences);
-        } else {
-            predictor::apply(samples, row, channels, bytes, &mut self.differences);
-        }
-        self.out.clear();
-        match encoder {
-            Encoder::Lzw(encoder) => encoder.encode(&self.differences, &mut self.out),
-            Encoder::Deflate(encoder) => encoder.encode(&self.differences, &mut self.out),
-        }
-        Ok(())
-    }
-
-    /// Returns the last strip as it is written.
-    fn written(&self) -> &[u8] {
-        if self.encoder.is_some() { self.out.bytes() } else { &self.samples }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::samples::tests::noise;
-    use equalize::{Depth, Pixel};
-    use std::io::{Read, Seek, Write};
-
-    /// Returns the strips as written by `threads` threads, and where they are.
-    fn strips(raster: &Raster, pixels: &[u8], compression: Compression, threads: usize) -> (Vec<u8>, Strips) {
-        let (cores, mut file) = (Cores::new(threads), tempfile::tempfile().unwrap());
-        let _own = cores.work();
-        let pieces = pixels.chunks(raster.rows() * raster.row()).map(Strip::Ready);
-        let mut at = 0;
-        let mut put = |bytes: &[u8]| {
-            file.write_all(bytes)?;
-            at += bytes.len() as u64;
-            Ok(at - bytes.len() as u64)
-        };
-        let strips = write_strips(raster, pieces, compression, &cores, &mut put).unwrap();
-        let mut bytes = Vec::new();
-        file.rewind().unwrap();
-        file.read_to_end(&mut bytes).unwrap();
-        (bytes, strips)
-    }
-
-    /// Decompresses a strip with another implementation.
-    fn decompressed(strip: &[u8], compression: Compression) -> Vec<u8> {
-        if compression == Compression::Lzw {
-            let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
-            return decoder.decode(strip).unwrap();
-        }
-        let mut back = Vec::new();
-        flate2::read::ZlibDecoder::new(strip).read_to_end(&mut back).unwrap();
-        back
-    }
-
-    #[test]
-    fn any_number_of_threads_writes_the_same_strips_and_they_come_back() {
-        let sized = |width, height, pixel, depth| Layout { width, height, pixel, depth };
-        for (layout, count) in [
-            (sized(1, 1, Pixel::Gray, Depth::Eight), 1),
-            (sized(1000, 300, Pixel::Rgb, Depth::Eight), 4),
-            (sized(300, 300, Pixel::Rgba, Depth::Sixteen), 3),
-            // Rows longer than a strip, and longer than what is shared.
-            (sized(263_000, 2, Pixel::Gray, Depth::Eight), 2),
-            (sized(263_000, 2, Pixel::Gray, Depth::Sixteen), 2),
-        ] {
-            let mut pixels = noise(layout.bytes() as usize, 1);
-            // Strips of both kinds.
-            let repeated = pixels.len() / 2;
-            pixels[repeated..].iter_mut().for_each(|byte| *byte = *byte / 128 * 255);
-            let raster = Raster::of_levels(&layout, 0);
-            let row = raster.row();
-            for compression in [Compression::Lzw, Compression::Deflate] {
-                let (alone, places) = strips(&raster, &pixels, compression, 1);
-                assert_eq!((places.offsets.len(), places.end), (count, alone.len() as u64), "{layout:?}");
-                let expected = pixels.chunks(places.rows as usize * row);
-                for ((&at, &length), strip) in places.offsets.iter().zip(&places.lengths).zip(expected) {
-                    let back = decompressed(&alone[at as usize..][..length as usize], compression);
-                    let mut differences = Vec::new();
-                    predictor::apply(strip, row, raster.channels(), raster.bytes, &mut differences);
-                    assert!(back == differences, "{layout:?} by {compression:?}");
-                }
-                let (together, _) = strips(&raster, &pixels, compression, 4);
-                assert!(together == alone, "{layout:?} by {compression:?} on four threads");
-            }
-        }
     }
 }

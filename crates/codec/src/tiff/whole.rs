@@ -9,7 +9,7 @@ use super::method::Compression;
 use super::overviews;
 use super::strips::{Put, Strips};
 use super::write::Samples;
-use crate::cores::Cores;
+use crate::streams::Help;
 
 /// With more bytes of pixels than this, the offsets may need 64 bits. Deflate never adds a sixteenth; LZW, whose codes for a byte have up
 /// to 12 bits, may add half.
@@ -19,11 +19,11 @@ const MAX_SMALL_LZW: u64 = 0xa000_0000;
 /// The header of a TIFF that is no BigTIFF.
 const SMALL_HEADER: u64 = 8;
 
-/// Writes the pixels of `slot`, with the help of idle cores.
+/// Writes the pixels of `slot`, with the help of idle cores or a device.
 pub(crate) fn encode(
     decoded: &Decoded,
     slot: &mut [u8],
-    cores: &Cores,
+    help: Help<'_>,
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let samples = Samples::new(decoded, slot);
@@ -47,11 +47,11 @@ pub(crate) fn encode(
         Ok(end - bytes.len() as u64)
     };
     let (strips, overviews) = if room.is_some() {
-        let overviews = write_overviews_first(&samples, cores, &mut put)?;
-        (samples.write(cores, &mut put)?, overviews)
+        let overviews = write_overviews_first(&samples, help, &mut put)?;
+        (samples.write(help, &mut put)?, overviews)
     } else {
-        let strips = samples.write(cores, &mut put)?;
-        (strips, overviews::make(pyramid, &samples, cores, &mut put)?)
+        let strips = samples.write(help, &mut put)?;
+        (strips, overviews::make(pyramid, &samples, help, &mut put)?)
     };
     let pages = [samples.written(decoded, strips).with_overviews(overviews)];
     let pixels = PixelsAt { room: room.unwrap_or(0), end, joined: false };
@@ -63,11 +63,11 @@ pub(crate) fn encode(
 /// Writes the overviews of a picture, the smallest first, which are kept in memory until all are made. Returns where their strips or tiles are.
 fn write_overviews_first(
     samples: &Samples<'_>,
-    cores: &Cores,
+    help: Help<'_>,
     put: &mut Put<'_>,
 ) -> Result<Vec<Strips>, CodecError> {
     let mut made: Vec<u8> = Vec::new();
-    let mut overviews = overviews::make(samples.pyramid(), samples, cores, &mut |bytes| {
+    let mut overviews = overviews::make(samples.pyramid(), samples, help, &mut |bytes| {
         made.extend_from_slice(bytes);
         Ok((made.len() - bytes.len()) as u64)
     })?;

@@ -6,14 +6,16 @@ use super::super::ifd::Value;
 use super::super::mapped::{Kind, Mapped, NoData, Pixels};
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
+use super::compress::write_strips;
 use super::method::Compression;
 use super::pyramid::Pyramid;
 pub(super) use super::strips::Interleaved;
-use super::strips::{Put, Raster, STRIP, Strip, Strips, write_strips};
+use super::strips::{Put, Raster, STRIP, Strip, Strips};
 use super::tiles::tiles;
 use super::written::{Role, Written};
 use super::{Native, other, tags};
 use crate::cores::Cores;
+use crate::streams::Help;
 use equalize::{Depth, Layout};
 
 /// What pictures have that did not come with overviews.
@@ -152,28 +154,28 @@ impl<'s> Samples<'s> {
 
     /// Writes all samples one after the other, as they are.
     pub(super) fn write_plain(&self, cores: &Cores, put: &mut Put<'_>) -> Result<Strips, CodecError> {
-        Self { compression: Compression::Stored, ..*self }.write(cores, put)
+        Self { compression: Compression::Stored, ..*self }.write(cores.into(), put)
     }
 
     /// Writes the pixels strip by strip with the help of idle cores. `put` writes bytes, and returns their offset.
-    pub(super) fn write(&self, cores: &Cores, put: &mut Put<'_>) -> Result<Strips, CodecError> {
+    pub(super) fn write(&self, help: Help<'_>, put: &mut Put<'_>) -> Result<Strips, CodecError> {
         let Self { raster, compression, layout, mapped, pixels, interleaved, .. } = self;
         if let Some(channels) = interleaved {
             let strips = channels.strips(raster).map(Strip::Interleaved);
-            return write_strips(raster, strips, *compression, cores, put);
+            return write_strips(raster, strips, *compression, help, put);
         }
         let Some(mapped) = mapped else {
-            return write_rows(raster, pixels, *compression, cores, put);
+            return write_rows(raster, pixels, *compression, help, put);
         };
         let pieces = mapped.pieces(layout, pixels, raster.rows()).into_iter().map(Strip::Mapped);
         if raster.tile().is_none() {
-            return write_strips(raster, pieces, *compression, cores, put);
+            return write_strips(raster, pieces, *compression, help, put);
         }
         let (mut all, mut buffer) = (Strips::none(raster), Vec::new());
         for rows in pieces {
             let samples = rows.samples(raster.bytes, &mut buffer)?;
             let raster = Raster { height: (samples.len() / raster.row()) as u32, ..*raster };
-            all.append(write_rows(&raster, samples, *compression, cores, put)?);
+            all.append(write_rows(&raster, samples, *compression, help, put)?);
         }
         Ok(all)
     }
@@ -211,16 +213,16 @@ pub(super) fn write_rows(
     raster: &Raster,
     rows: &[u8],
     compression: Compression,
-    cores: &Cores,
+    help: Help<'_>,
     put: &mut Put<'_>,
 ) -> Result<Strips, CodecError> {
     if let Some(tile) = raster.tile() {
         let tiles = tiles(rows, (raster.row(), raster.pixel()), tile).into_iter().map(Strip::Tile);
-        return write_strips(raster, tiles, compression, cores, put);
+        return write_strips(raster, tiles, compression, help, put);
     }
     if compression == Compression::Stored {
         return Ok(Strips::of_stored(raster, put(rows)?));
     }
     let strips = rows.chunks(raster.rows() * raster.row()).map(Strip::Ready);
-    write_strips(raster, strips, compression, cores, put)
+    write_strips(raster, strips, compression, help, put)
 }

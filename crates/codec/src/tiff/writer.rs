@@ -23,7 +23,8 @@ use super::pyramid::Pyramid;
 use super::strips::{Put, STRIP};
 use super::write::{Interleaved, Samples};
 use super::written::Written;
-use crate::cores::Cores;
+use crate::bands::BandRows;
+use crate::streams::Help;
 
 /// Writes the pages of a file.
 #[derive(Debug)]
@@ -97,12 +98,17 @@ impl Writer {
         Self { big, joined: joined.is_some(), ..Self::behind(first, pages, channels) }
     }
 
-    /// Returns what writes bands, of so many rows but for the last, of a picture of so many rows with this pyramid.
-    pub(super) fn of_bands(count: usize, (height, rows): (u32, u32), pyramid: &Pyramid, big: bool) -> Self {
+    /// Returns what writes the bands of a picture that did not come from a TIFF.
+    pub(crate) fn of_plain_bands(rows: BandRows) -> Self {
+        Self::of_bands(rows, &Pyramid::default(), false)
+    }
+
+    /// Returns what writes the bands of a picture with this pyramid.
+    pub(super) fn of_bands(rows: BandRows, pyramid: &Pyramid, big: bool) -> Self {
         let first = HEADER + pyramid.room.map_or(0, |room| room.next_multiple_of(16));
         let are_last = pyramid.room.is_some() && !pyramid.overviews.is_empty();
-        let of_bands = Some(OfBands::new(height, rows));
-        Self { big, of_bands, are_last, ..Self::behind(first, count, Channels::ONE) }
+        let of_bands = Some(OfBands::new(rows.height(), rows.rows(0)));
+        Self { big, of_bands, are_last, ..Self::behind(first, rows.count(), Channels::ONE) }
     }
 
     /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
@@ -127,24 +133,24 @@ impl Writer {
         index: usize,
         decoded: &Decoded,
         slot: &mut [u8],
-        cores: &Cores,
+        help: Help<'_>,
         out: &File,
         spill: &File,
     ) -> Result<Option<u64>, CodecError> {
         let samples = Samples::new(decoded, slot);
         let interleaved = self.channels.stride();
         if interleaved == 1 {
-            return self.write_page(index, decoded, &samples, cores, (out, spill));
+            return self.write_page(index, decoded, &samples, help, (out, spill));
         }
         let start = self.lock().take_of_spill(samples.all_bytes());
         let mut at = start;
-        samples.write_plain(cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
+        samples.write_plain(help.cores, &mut |bytes| write_at(spill, bytes, &mut at))?;
         let (page, channel) = (index / interleaved, index % interleaved);
         let Some(starts) = self.lock().add_channel(page, (channel, start), interleaved) else {
             return Ok(None);
         };
         let whole = samples.interleaved(Interleaved { spill, starts: &starts });
-        self.write_page(page, decoded, &whole, cores, (out, spill))
+        self.write_page(page, decoded, &whole, help, (out, spill))
     }
 
     /// Writes a page to its place, or to the spill if that is not known yet.
@@ -153,12 +159,12 @@ impl Writer {
         index: usize,
         decoded: &Decoded,
         samples: &Samples<'_>,
-        cores: &Cores,
+        help: Help<'_>,
         (out, spill): (&File, &File),
     ) -> Result<Option<u64>, CodecError> {
         let pyramid = samples.pyramid();
         if let Some(of_bands) = &self.of_bands.as_ref().filter(|_| !pyramid.overviews.is_empty()) {
-            of_bands.add(index, pyramid, samples, cores, (spill, &mut |bytes| self.put(spill, bytes)))?;
+            of_bands.add(index, pyramid, samples, help, (spill, &mut |bytes| self.put(spill, bytes)))?;
         }
         let place = {
             let state = self.lock();
@@ -167,9 +173,9 @@ impl Writer {
         };
         let written = match place {
             Some(mut at) => {
-                self.write_whole(decoded, samples, cores, &mut |bytes| write_at(out, bytes, &mut at))
+                self.write_whole(decoded, samples, help, &mut |bytes| write_at(out, bytes, &mut at))
             }
-            None => self.write_whole(decoded, samples, cores, &mut |bytes| self.put(spill, bytes)),
+            None => self.write_whole(decoded, samples, help, &mut |bytes| self.put(spill, bytes)),
         }?;
         let mut state = self.lock();
         state.add(index, Page { written, is_spilled: place.is_none() });
@@ -182,15 +188,15 @@ impl Writer {
         &self,
         decoded: &Decoded,
         samples: &Samples<'_>,
-        cores: &Cores,
+        help: Help<'_>,
         put: &mut Put<'_>,
     ) -> Result<Written, CodecError> {
-        let strips = samples.write(cores, put)?;
+        let strips = samples.write(help, put)?;
         let written = samples.written(decoded, strips);
         if self.of_bands.is_some() {
             return Ok(written);
         }
-        let overviews = overviews::make(samples.pyramid(), samples, cores, put)?;
+        let overviews = overviews::make(samples.pyramid(), samples, help, put)?;
         Ok(written.with_overviews(overviews))
     }
 

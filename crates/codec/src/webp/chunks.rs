@@ -46,6 +46,32 @@ pub(super) fn of_file(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     chunks(bytes.get(12..end).unwrap_or_default())
 }
 
+/// Returns a file that begins like this one, with lengths that say so; `None` if it is an animation.
+pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
+    const ANIMATION: u8 = 2;
+    if head.get(12..16)? == b"VP8X" && head.get(20)? & ANIMATION != 0 {
+        return None;
+    }
+    let mut ended = head[..head.len() & !1].to_vec();
+    let (all, mut at) = (ended.len(), 12);
+    set_length(&mut ended, 4, all - 8)?;
+    loop {
+        let length = u32::from_le_bytes(*ended.get(at + 4..)?.first_chunk()?) as usize;
+        let end = at.checked_add(8)?.checked_add(length)?.next_multiple_of(2);
+        if end >= all {
+            set_length(&mut ended, at + 4, all - at - 8)?;
+            return Some(ended);
+        }
+        at = end;
+    }
+}
+
+fn set_length(bytes: &mut [u8], at: usize, length: usize) -> Option<()> {
+    let length = u32::try_from(length).ok()?;
+    bytes.get_mut(at..at + 4)?.copy_from_slice(&length.to_le_bytes());
+    Some(())
+}
+
 /// Returns how long a file is by its header.
 pub(super) fn stated_length(bytes: &[u8]) -> usize {
     let length = bytes.get(4..8).and_then(<[u8]>::first_chunk::<4>);

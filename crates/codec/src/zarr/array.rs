@@ -7,6 +7,7 @@ use zarrs::array::{Array, ArrayBytes, ArrayError, CodecOptions};
 use zarrs::plugin::ExtensionName;
 use zarrs::storage::{StorageError, StoreKey};
 
+use super::bounded;
 use super::folder::{Folder, Store};
 use super::region::{Region, copy};
 use super::{malformed, unsupported};
@@ -35,6 +36,7 @@ impl Level {
     /// # Errors
     /// When it is none that can be read, or has other than so many axes.
     pub(super) fn open(folder: &Folder, path: &str, axes: usize) -> Result<Self, CodecError> {
+        bounded::register();
         let node = format!("/{path}");
         let about = Array::open(Arc::new(Store::new(folder.clone(), LONGEST)), &node)
             .map_err(|why| malformed(format!("array {path}: {why}")))?;

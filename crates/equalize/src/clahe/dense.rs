@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::STEP;
 use super::Thread;
 use super::bands::{Block, Cut, Task, TileRow};
 use super::plane::{PaddedPlane, fit};
@@ -24,9 +25,6 @@ const WORTH_PACKING: usize = 4;
 
 /// Pixels for each entry of a table from which on it hardly matters that it is put beside others once more.
 const PIXELS_A_PACKED_ENTRY: usize = 32;
-
-/// Entries of a LUT that are made at a time.
-const STEP: usize = 256;
 
 /// The LUTs of a row of tiles.
 pub(super) struct LutRow<S> {

@@ -12,15 +12,15 @@ use super::plane::{PaddedPlane, Rows, Shape};
 use super::tiles::{Axis, Between, Geometry, Run, reflect, tiles_used};
 use crate::clip::{Clipping, LevelsInUse};
 use crate::colour::Plane;
-use crate::executor::{Executor, Sequential, Team};
-use crate::layout::{Depth, Layout};
+use crate::executor::{Executor, Pool, Team};
+use crate::layout::{Depth, Layout, Pixel};
 use crate::portable::{Corners, blend_boxes};
 use crate::sample::Sample;
 use crate::simd;
 use crate::{Clahe, Method, Operation};
 
 /// The boxes of a stack of pictures of one layout.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Volume {
     layout: Layout,
     operation: Operation,
@@ -85,6 +85,12 @@ impl Volume {
         let plane = Geometry::new(layout, &clahe);
         let volume = Self { layout: *layout, operation: *operation, clahe, plane, pages, layers, depth };
         u32::try_from(volume.area()).is_ok().then_some(volume)
+    }
+
+    /// Returns the same boxes for pages with these pixels, which differ from those of the others in alpha alone.
+    #[must_use]
+    pub const fn with_pixel(&self, pixel: Pixel) -> Self {
+        Self { layout: Layout { pixel, ..self.layout }, ..*self }
     }
 
     /// Returns the pixels of a box.
@@ -185,51 +191,102 @@ impl Volume {
     ///
     /// # Panics
     /// If there are not [`Volume::rows`] rows of [`Volume::row_counts`] counts.
-    pub fn tables<C: AsRef<[u32]> + Sync>(&self, rows: &[C]) -> BoxTables {
-        self.tables_on(rows, &Team::new(&Sequential, 0))
-    }
-
-    fn tables_on<C: AsRef<[u32]> + Sync, E: Executor>(&self, rows: &[C], team: &Team<'_, E>) -> BoxTables {
+    pub fn tables<C: AsRef<[u32]>>(&self, rows: &[C]) -> BoxTables {
         assert_eq!(rows.len(), self.rows(), "all rows of boxes");
         match self.layout.depth {
-            Depth::Eight => BoxTables::Eight(self.tables_of(rows, team)),
-            Depth::Sixteen => BoxTables::Sixteen(self.tables_of(rows, team)),
+            Depth::Eight => BoxTables::Eight(self.tables_of(rows)),
+            Depth::Sixteen => BoxTables::Sixteen(self.tables_of(rows)),
         }
     }
 
-    fn tables_of<S: Sample, C: AsRef<[u32]> + Sync, E: Executor>(
-        &self,
-        rows: &[C],
-        team: &Team<'_, E>,
-    ) -> Tables<S> {
-        let planes = self.planes().len();
-        let clippings: Vec<Option<Clipping>> = (0..planes).map(|plane| self.clipping(plane, rows)).collect();
-        let levels = self.operation.levels.number(self.layout.depth);
-        let scale = (levels - 1) as f32 / self.area() as f32;
+    fn tables_of<S: Sample, C: AsRef<[u32]>>(&self, rows: &[C]) -> Tables<S> {
+        let planes = 0..self.planes().len();
+        let clippings: Vec<_> = planes
+            .map(|plane| self.clipping(|occurs| self.mark_counted::<S, C>(plane, rows, occurs)))
+            .collect();
         let mut luts = vec![S::zeroed(); self.rows() * self.row_counts()];
-        let of_rows = luts.chunks_exact_mut(self.row_counts()).zip(rows).enumerate().collect();
-        team.for_each(of_rows, |(row, (luts, counts)): (usize, (&mut [S], &C))| {
-            let Some(clipping) = &clippings[row / self.plane.rows % planes] else { return };
-            let of_boxes = counts.as_ref().chunks_exact(S::LEVELS);
-            for (lut, counts) in luts.chunks_exact_mut(S::LEVELS).zip(of_boxes) {
-                fill_lut(&counts[..levels], clipping, scale, &mut lut[..levels]);
-            }
-        });
+        for (row, (luts, counts)) in luts.chunks_exact_mut(self.row_counts()).zip(rows).enumerate() {
+            self.fill_row(row, counts.as_ref(), &clippings, luts);
+        }
         Tables { luts, changes: clippings.iter().map(Option::is_some).collect() }
     }
 
-    /// Returns what is done to the boxes of a plane, by its number; nothing if the plane stays as it is.
-    fn clipping<C: AsRef<[u32]>>(&self, plane: usize, rows: &[C]) -> Option<Clipping> {
+    /// Returns what is done to the boxes of a plane; nothing if the plane stays as it is. `mark` sets which of all levels occur there.
+    fn clipping(&self, mark: impl FnOnce(&mut [bool])) -> Option<Clipping> {
         let (limit, levels) = (self.clahe.clip_limit, self.operation.levels.number(self.layout.depth));
         if !limit.needs_levels(levels) {
             return Some(Clipping::new(limit, self.area(), levels));
         }
-        let of_plane = rows.chunks_exact(self.plane.rows).skip(plane).step_by(self.planes().len());
         let mut occurs = vec![false; levels];
-        for counts in of_plane.flatten().flat_map(|row| row.as_ref().chunks_exact(levels)) {
+        mark(&mut occurs);
+        Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
+    }
+
+    /// Marks the levels of a plane that occur in the counts of all boxes.
+    fn mark_counted<S: Sample, C: AsRef<[u32]>>(&self, plane: usize, rows: &[C], occurs: &mut [bool]) {
+        let of_plane = rows.chunks_exact(self.plane.rows).skip(plane).step_by(self.planes().len());
+        for counts in of_plane.flatten().flat_map(|row| row.as_ref().chunks_exact(S::LEVELS)) {
             occurs.iter_mut().zip(counts).for_each(|(occurs, &count)| *occurs |= count > 0);
         }
-        Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
+    }
+
+    /// Makes the LUTs of a row of boxes of its counts.
+    fn fill_row<S: Sample>(
+        &self,
+        row: usize,
+        counts: &[u32],
+        clippings: &[Option<Clipping>],
+        luts: &mut [S],
+    ) {
+        let levels = self.operation.levels.number(self.layout.depth);
+        let scale = (levels - 1) as f32 / self.area() as f32;
+        let Some(clipping) = &clippings[row / self.plane.rows % clippings.len()] else { return };
+        for (lut, counts) in luts.chunks_exact_mut(S::LEVELS).zip(counts.chunks_exact(S::LEVELS)) {
+            fill_lut(&counts[..levels], clipping, scale, &mut lut[..levels]);
+        }
+    }
+
+    /// Makes the LUTs of all boxes of a stack that is in memory. A row of boxes is counted at a time, so that its counts stay in the cache.
+    fn tables_of_stack<S: Sample, E: Executor>(&self, samples: &[S], team: &Team<'_, E>) -> Tables<S> {
+        let page_samples = samples.len() / self.pages;
+        let pages: Vec<(Extent, &[S])> = samples
+            .chunks_exact(page_samples)
+            .enumerate()
+            .map(|(page, all)| (self.page(page), all))
+            .collect();
+        let planes = 0..self.planes().len();
+        let clippings: Vec<_> =
+            planes.map(|plane| self.clipping(|occurs| self.mark(plane, &pages, occurs))).collect();
+        let mut luts = vec![S::zeroed(); self.rows() * self.row_counts()];
+        let of_threads = Pool::<Vec<u32>>::default();
+        let of_rows = luts.chunks_exact_mut(self.row_counts()).enumerate().collect();
+        team.for_each(of_rows, |(row, luts): (usize, &mut [S])| {
+            of_threads.with(|counts| {
+                counts.clear();
+                counts.resize(self.row_counts(), 0);
+                for &(extent, samples) in &pages {
+                    let parts = self.parts(extent).filter(|part| part.row == row);
+                    parts.for_each(|part| self.count_samples(samples, extent, part, counts));
+                }
+                self.fill_row(row, counts, &clippings, luts);
+            });
+        });
+        Tables { luts, changes: clippings.iter().map(Option::is_some).collect() }
+    }
+
+    /// Marks the levels that occur in a plane of pages.
+    fn mark<S: Sample>(&self, plane: usize, pages: &[(Extent, &[S])], occurs: &mut [bool]) {
+        let mut buffer = Vec::new();
+        for &(extent, samples) in pages {
+            let shape = self.shape(self.planes()[plane], extent);
+            let plane = PaddedPlane { shape, samples, padding: &[] };
+            for y in 0..shape.height {
+                plane
+                    .values(y, 0..shape.width, &mut buffer)
+                    .iter()
+                    .for_each(|value| occurs[value.level()] = true);
+            }
+        }
     }
 
     /// Equalizes an extent, which has these pixels, in place.
@@ -328,19 +385,10 @@ pub fn equalize_volume_on(
     let bytes = layout.bytes() as usize;
     assert_eq!(pixels.len(), bytes * pages, "the pixels of all pages");
     let team = Team::new(executor, pixels.len() / layout.depth.bytes());
-    let mut rows = vec![vec![0; volume.row_counts()]; volume.rows()];
-    let source = &*pixels;
-    team.for_each(rows.iter_mut().enumerate().collect(), |(number, counts): (usize, &mut Vec<u32>)| {
-        for (page, pixels) in source.chunks_exact(bytes).enumerate() {
-            let extent = volume.page(page);
-            volume
-                .parts(extent)
-                .filter(|part| part.row == number)
-                .for_each(|part| volume.count(pixels, extent, part, counts));
-        }
-    });
-    let tables = volume.tables_on(&rows, &team);
-    drop(rows);
+    let tables = match layout.depth {
+        Depth::Eight => BoxTables::Eight(volume.tables_of_stack(pixels, &team)),
+        Depth::Sixteen => BoxTables::Sixteen(volume.tables_of_stack(bytemuck::cast_slice(pixels), &team)),
+    };
     team.for_each(pixels.chunks_exact_mut(bytes).enumerate().collect(), |(page, pixels)| {
         volume.equalize(volume.page(page), pixels, &tables);
     });

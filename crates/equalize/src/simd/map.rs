@@ -16,6 +16,34 @@ pub(super) fn map_vbmi(samples: &mut [u8], lut: &[u8; 256]) {
     portable::map(tail, lut);
 }
 
+/// Looks 64 bytes up at a time in tables of the lower and the upper bytes of entries, and joins these.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(super) fn look_up_halves_vbmi(bytes: &[u8], [low, high]: &[[u8; 256]; 2], entries: &mut [u16]) {
+    let (low_registers, high_registers) = (load_lut(low), load_lut(high));
+    let (first, second) = (load512(&IN_TURN[0]), load512(&IN_TURN[1]));
+    let (blocks, tail) = bytes.as_chunks::<64>();
+    let (whole, rest) = entries.split_at_mut(blocks.len() * 64);
+    for (block, entries) in blocks.iter().zip(whole.as_chunks_mut::<64>().0) {
+        let index = load512(block);
+        let (low, high) = (look_up(&low_registers, index), look_up(&high_registers, index));
+        let [front, back] = bytemuck::cast_mut::<[u16; 64], [[u8; 64]; 2]>(entries);
+        store512(front, _mm512_permutex2var_epi8(low, first, high));
+        store512(back, _mm512_permutex2var_epi8(low, second, high));
+    }
+    portable::look_up_halves(tail, low, high, rest);
+}
+
+/// A byte of one register and one of another in turn, in the order of memory: those of the first halves, and of the second.
+const IN_TURN: [[u8; 64]; 2] = {
+    let mut from = [[0; 64]; 2];
+    let mut at = 0;
+    while at < 128 {
+        from[at / 64][at % 64] = (at / 2 + at % 2 * 64) as u8;
+        at += 1;
+    }
+    from
+};
+
 /// Maps 64 samples at a time: permutations of 16-bit words find a pair of entries, from which the lowest bit of a sample selects one.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn map_bw(samples: &mut [u8], lut: &[u8; 256]) {

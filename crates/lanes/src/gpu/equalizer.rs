@@ -6,7 +6,7 @@ use super::driver::{Address, Buffer, CudaError, Event, Result, Stream};
 use super::engine::GpuEngine;
 use super::kernels::{ClaheTask, Kind, Span, Tables};
 use crate::lane::LaneError;
-use equalize::{ByteOrders, Colour, Depth, Layout, Method, Operation, lut};
+use equalize::{ByteOrders, Depth, Layout, Method, Operation, lut};
 
 /// What a lane equalizes with, always on the same stream.
 pub(super) struct Equalizer<'e> {
@@ -46,18 +46,22 @@ impl Plan<'_> {
 
     /// Returns whether each block makes the LUTs, of counts that are zero already.
     fn is_left_to_blocks(&self) -> bool {
-        self.is_left_to_kernels() && self.layout.depth == Depth::Eight
+        self.is_left_to_kernels() && self.kind.relight.is_none() && self.layout.depth == Depth::Eight
     }
 }
 
 impl<'e> Equalizer<'e> {
     pub(super) fn new(engine: &'e GpuEngine, stream: &Stream) -> Result<Self> {
-        let tables = Buffer::new(Tables::BYTES)?;
-        // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
-        unsafe { stream.zero(tables.address(), Tables::BYTES)? };
+        let lab = equalize::lab_tables();
+        let tables = Buffer::new(Tables::BYTES + lab.len() as u64)?;
+        let at = Tables::new(tables.address());
+        // SAFETY: the memory was just allocated, and the tables for L*a*b* stay as they are; the stream, on which all kernels run, does this first.
+        unsafe {
+            stream.zero(tables.address(), Tables::BYTES)?;
+            stream.upload(lab, at.lab)?;
+        }
         let memory = Growing::default();
         let counted = Event::new()?;
-        let at = Tables::new(tables.address());
         Ok(Self { engine, tables: at, _tables: tables, memory, counted, luts: Vec::new() })
     }
 
@@ -85,16 +89,18 @@ impl<'e> Equalizer<'e> {
         (operation, reference): (&Operation, &'r [u64]),
         taken: u64,
     ) -> std::result::Result<Plan<'r>, LaneError> {
-        if let Some(what) = without_kernel(layout, operation) {
-            return Err(LaneError::Decline(format!("{what} has no kernel")));
+        let has_fewer = operation.levels.are_fewer(layout.depth);
+        if matches!(operation.method, Method::Clahe(_)) && layout.depth == Depth::Eight && has_fewer {
+            return Err(LaneError::Decline(
+                "CLAHE of 8-bit pictures with fewer levels has no kernel".to_owned(),
+            ));
         }
-        let (pixel, depth, per_channel) = (layout.pixel, layout.depth, operation.is_per_channel());
-        let kind = Kind { pixel, depth, per_channel };
+        let kind = Kind::new(operation, layout, &self.tables);
         let clahe = match operation.method {
             Method::Global | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
                 let kernels = &self.engine.kernels;
-                let task = kernels.clahe_task(layout, &clahe, operation);
+                let task = kernels.clahe_task(layout, &clahe, (operation, kind.relight));
                 let bytes = kernels.clahe_bytes(&task);
                 if taken + bytes > self.engine.lane_memory {
                     return Err(LaneError::Full);
@@ -206,20 +212,6 @@ impl<'e> Equalizer<'e> {
         if plan.is_left_to_blocks() {
             self.tables = self.tables.next();
         }
-    }
-}
-
-/// Returns the words for what this operation does with pictures of this layout, if there is no kernel for it.
-pub(super) fn without_kernel(layout: &Layout, operation: &Operation) -> Option<&'static str> {
-    match operation.method {
-        _ if operation.colour == Colour::Hue && layout.pixel.colour_channels() > 1 => {
-            Some("a new luma that keeps the hue")
-        }
-        _ if operation.colour == Colour::Lab && layout.pixel.colour_channels() > 1 => Some("L*a*b*"),
-        Method::Clahe(_) if layout.depth == Depth::Eight && operation.levels.are_fewer(layout.depth) => {
-            Some("CLAHE of 8-bit pictures with fewer levels")
-        }
-        _ => None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::iter;
 use std::path::Path;
 
 use super::driver::{self, CudaError, Device};
-use super::{nvjpeg, nvjpeg2000};
+use super::{nvcomp, nvjpeg, nvjpeg2000};
 use crate::gpu_info::{GpuInfo, GpuList};
 use crate::lane::EngineError;
 use tracing::trace_span;
@@ -24,11 +24,12 @@ pub fn list() -> GpuList {
         .collect()
 }
 
-/// Adds which of NVIDIA's decoders there are for a GPU.
+/// Adds which of NVIDIA's libraries there are for a GPU.
 fn with_libraries(gpu: GpuInfo) -> GpuInfo {
     GpuInfo {
         nvjpeg: Some(nvjpeg::version(gpu.driver_cuda)),
         nvjpeg2000: Some(nvjpeg2000::version(gpu.driver_cuda)),
+        nvcomp: Some(nvcomp::version(gpu.driver_cuda)),
         ..gpu
     }
 }
@@ -64,6 +65,7 @@ pub(super) fn describe(device: Device, ordinal: u32) -> driver::Result<GpuInfo> 
         driver: kernel_driver(),
         nvjpeg: None,
         nvjpeg2000: None,
+        nvcomp: None,
         refused,
     })
 }

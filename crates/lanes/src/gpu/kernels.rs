@@ -3,7 +3,7 @@
 
 mod jpeg_scan;
 
-pub use arrays::{ClaheTask, Route, Tiling};
+pub use arrays::{ClaheTask, Relight, Route, Tiling};
 pub use cuda::arguments;
 pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 
@@ -20,21 +20,33 @@ pub const fn min_pixels_for_same_kernels(layout: &Layout) -> u64 {
     }
 }
 
-/// How the pixels of a picture are read: as one value each, or channel by channel.
+/// How the pixels of a picture are read: as one value each, or channel by channel; and how colours follow, if not so.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub pixel: Pixel,
     pub depth: Depth,
     pub per_channel: bool,
+    pub relight: Option<Relight>,
 }
 
 impl Kind {
-    const fn counted(self) -> Planes {
-        Planes::Equalized { per_channel: self.per_channel }
+    /// Returns that of pictures to equalize so. `tables`: the lane's.
+    pub fn new(operation: &Operation, layout: &Layout, tables: &Tables) -> Self {
+        let relight = Relight::new(operation, layout, tables.lab);
+        Self { relight, ..Self::plain(layout, operation.is_per_channel()) }
+    }
+
+    /// Returns that of pictures whose colours follow as they are read.
+    pub const fn plain(layout: &Layout, per_channel: bool) -> Self {
+        Self { pixel: layout.pixel, depth: layout.depth, per_channel, relight: None }
+    }
+
+    fn counted(self) -> Planes {
+        Planes::equalized((self.per_channel, self.relight))
     }
 
     /// Returns how many planes are equalized.
-    pub const fn planes(self) -> usize {
+    pub fn planes(self) -> usize {
         self.counted().number(self.pixel)
     }
 }
@@ -71,6 +83,8 @@ pub struct Tables {
     counts: Address,
     /// Three LUTs of either depth.
     pub luts: Address,
+    /// [`equalize::lab_tables`], once they are there.
+    pub lab: Address,
 }
 
 impl Tables {
@@ -78,13 +92,13 @@ impl Tables {
     const COUNTS_BYTES: u64 = 5 * 65536 * 4;
     const LUTS_BYTES: u64 = 3 * 65536 * 2;
 
-    /// The size of all tables in bytes; they must begin zeroed.
+    /// The size of all tables but the last in bytes, a multiple of 16; they must begin zeroed.
     pub const BYTES: u64 = 2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES;
 
     pub const fn new(at: Address) -> Self {
         let counts8 = [at, at + Self::COUNTS8_BYTES];
         let counts = counts8[1] + Self::COUNTS8_BYTES;
-        Self { counts8, counts, luts: counts + Self::COUNTS_BYTES }
+        Self { counts8, counts, luts: counts + Self::COUNTS_BYTES, lab: at + Self::BYTES }
     }
 
     /// Returns the tables for the next picture, after [`Kernels::apply8`] to this one.
@@ -118,8 +132,13 @@ impl Kernels {
     }
 
     /// Returns how CLAHE of such pictures goes through the kernels.
-    pub fn clahe_task(&self, layout: &Layout, clahe: &Clahe, operation: &Operation) -> ClaheTask {
-        ClaheTask::new(&self.0, layout, clahe, operation)
+    pub fn clahe_task(
+        &self,
+        layout: &Layout,
+        clahe: &Clahe,
+        how: (&Operation, Option<Relight>),
+    ) -> ClaheTask {
+        ClaheTask::new(&self.0, layout, clahe, how)
     }
 
     /// Returns the bytes of memory that CLAHE of a picture needs.
@@ -208,7 +227,7 @@ impl Kernels {
     /// Only this stream may use span and tables until it is done.
     pub unsafe fn map(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        unsafe { self.0.map(stream, &span.of(kind), kind.per_channel, tables.luts, 0) }
+        unsafe { self.0.map(stream, &span.of(kind), (kind.per_channel, kind.relight), tables.luts, 0) }
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].
@@ -231,14 +250,14 @@ impl Kernels {
 mod tests {
     use super::super::GpuEngine;
     use super::super::driver::Module;
-    use histeqd_kernels::{CLAHE8, CLAHE16, GLOBAL8, GLOBAL16, JPEG_SCAN, PLANES};
+    use histeqd_kernels::{CLAHE8, CLAHE16, COLOURS, GLOBAL8, GLOBAL16, JPEG_SCAN, PLANES};
 
     #[test]
     fn the_driver_takes_what_is_compiled_for_its_gpu() {
         let Some(engine) = GpuEngine::open_or_skip() else { return };
         let capability = engine.kernels.loaded().capability();
         let refused = std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value == "1");
-        for module in [GLOBAL8, GLOBAL16, PLANES, CLAHE8, CLAHE16, JPEG_SCAN] {
+        for module in [GLOBAL8, GLOBAL16, PLANES, COLOURS, CLAHE8, CLAHE16, JPEG_SCAN] {
             let Some(cubin) = module.cubin(capability) else { continue };
             assert_eq!(Module::from_cubin(&cubin).is_err(), refused);
             Module::load(&module, capability).unwrap();

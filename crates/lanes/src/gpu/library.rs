@@ -23,13 +23,16 @@ pub(super) trait Functions: Sized + 'static {
     /// The library must be theirs and stay loaded.
     unsafe fn find(library: &Library) -> Result<Self, libloading::Error>;
 
-    /// Returns what tells the version of the library, and what tells that of its CUDA.
-    fn properties(&self) -> [Property; 2];
+    /// Returns the version of the library, and that of its CUDA.
+    fn versions(&self) -> [Version; 2];
 }
 
-/// Declares a `Functions` of these functions, under the names that they have here; two of them are `property` and `cuda_property`.
+/// The major and the minor number.
+pub(super) type Version = (c_int, c_int);
+
+/// Declares a `Functions` of these functions, under the names that they have here, of which `versions` is called for the versions.
 macro_rules! functions {
-    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
+    ($versions:ident; $($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
         /// The functions that are called, under the names they have here.
         pub(super) struct Functions {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> Status,)*
@@ -41,8 +44,8 @@ macro_rules! functions {
                 unsafe { Ok(Self { $($name: *library.get(concat!($symbol, "\0"))?,)* }) }
             }
 
-            fn properties(&self) -> [crate::gpu::library::Property; 2] {
-                [self.property, self.cuda_property]
+            fn versions(&self) -> [crate::gpu::library::Version; 2] {
+                self.$versions()
             }
         }
     };
@@ -75,7 +78,7 @@ pub(super) fn load<F: Functions>(
                 continue;
             }
         };
-        let [version, cuda] = functions.properties().map(version);
+        let [version, cuda] = functions.versions();
         if cuda.0 > driver_cuda as c_int / 1000 {
             reason = format!("{name} needs CUDA {}, which the installed driver does not support", cuda.0);
             continue;
@@ -85,8 +88,8 @@ pub(super) fn load<F: Functions>(
     Err(reason)
 }
 
-/// Returns the major and the minor number.
-fn version(property: Property) -> (c_int, c_int) {
+/// Returns the version that a property tells.
+pub(super) fn version(property: Property) -> Version {
     let of = |which| {
         let mut value = 0;
         // SAFETY: writes one integer to the place given.

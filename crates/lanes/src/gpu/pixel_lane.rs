@@ -7,10 +7,9 @@
 
 use super::driver::{self, Buffer, Event, Stream};
 use super::engine::GpuEngine;
-use super::equalizer::{Equalizer, grow, without_kernel};
+use super::equalizer::{Equalizer, grow};
 use super::kernels::{Kind, Span};
 use super::nvjpeg::{Encoder, Header, Plane};
-use crate::cpu::CpuLane;
 use crate::lane::{EngineError, Lane, LaneError, Recoded};
 use codec::{CHROMA_PADDING, CompressedJpeg};
 use equalize::count::planes;
@@ -44,8 +43,6 @@ pub(super) struct GpuLane<'e> {
     picture: Buffer,
     /// For encoding JPEGs; created for the first one.
     state: Option<(Header, Encoder)>,
-    /// Does what has no kernel.
-    host: CpuLane,
 }
 
 /// Consecutive pixels from `first` on, moved and processed together.
@@ -104,7 +101,6 @@ impl<'e> GpuLane<'e> {
             used: (0..RING).map(|_| Event::new()).collect::<driver::Result<_>>()?,
             picture: Buffer::default(),
             state: None,
-            host: CpuLane::default(),
         })
     }
 
@@ -195,8 +191,7 @@ impl<'e> GpuLane<'e> {
         let room = if in_chunks { self.ring_bytes() } else { layout.bytes() };
         let at = grow(&mut self.picture, room)?;
         let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
-        let Layout { pixel, depth, .. } = *layout;
-        let kind = Kind { pixel, depth, per_channel: operation.is_per_channel() };
+        let kind = Kind::new(operation, layout, &tables);
         // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used again; the events order the streams.
         unsafe {
             self.work.upload(luts, tables.luts)?;
@@ -267,8 +262,7 @@ impl<'e> GpuLane<'e> {
         let chunks = Chunk::all(layout, Some(room));
         let samples = chunks[0].pixels * layout.depth.bytes() as u64;
         let plane = if layout.pixel.has_alpha() { self.equalizer.plane(samples)? } else { 0 };
-        let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
-        let Layout { pixel, depth, .. } = *layout;
+        let (tables, kernels, depth) = (self.equalizer.tables(), &self.engine.kernels, layout.depth);
         // SAFETY: `count` waits for `done` before the pixels, the counts or the buffers are used again; the events order the
         // streams.
         unsafe {
@@ -281,18 +275,18 @@ impl<'e> GpuLane<'e> {
                     match counted {
                         // The first channel stands for all colours, which are counted together.
                         colour::Plane::Channel(0) => {
-                            kernels.count(&self.work, Kind { pixel, depth, per_channel: true }, span, to)?;
+                            kernels.count(&self.work, Kind::plain(layout, true), span, to)?;
                         }
                         colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
                             kernels.extract(&self.work, layout, span, (plane, channel as u32))?;
                             let alpha = Span { at: plane, byte_orders: ByteOrders::NATIVE, ..span };
-                            let gray = Kind { pixel: Pixel::Gray, depth, per_channel: false };
+                            let gray = Kind { pixel: Pixel::Gray, ..Kind::plain(layout, false) };
                             kernels.count(&self.work, gray, alpha, to)?;
                         }
                         colour::Plane::Channel(_) => {}
                         colour::Plane::Lightness => unreachable!("it is not among what is counted"),
                         colour::Plane::Luma => {
-                            kernels.count(&self.work, Kind { pixel, depth, per_channel: false }, span, to)?;
+                            kernels.count(&self.work, Kind::plain(layout, false), span, to)?;
                         }
                     }
                 }
@@ -311,13 +305,7 @@ impl<'e> GpuLane<'e> {
         jpeg: &CompressedJpeg,
         operation: &Operation,
     ) -> Result<usize> {
-        let (header, encoder) = match &mut self.state {
-            Some(state) => state,
-            none => {
-                let jpeg = self.engine.nvjpeg().map_err(LaneError::Decline)?;
-                none.insert((Header::new(jpeg)?, Encoder::new(jpeg, &self.work)?))
-            }
-        };
+        let (header, encoder) = encoder(&mut self.state, self.engine, &self.work)?;
         let (laid_out, end) = header.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
         if end > self.engine.lane_memory {
             return Err(LaneError::Full);
@@ -394,6 +382,21 @@ fn must_be_countable(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
+/// Returns what encodes JPEGs on this stream; it is made if there is none yet.
+fn encoder<'s>(
+    state: &'s mut Option<(Header, Encoder)>,
+    engine: &GpuEngine,
+    stream: &Stream,
+) -> Result<&'s mut (Header, Encoder)> {
+    match state {
+        Some(state) => Ok(state),
+        none => {
+            let jpeg = engine.nvjpeg().map_err(LaneError::Decline)?;
+            Ok(none.insert((Header::new(jpeg)?, Encoder::new(jpeg, stream)?)))
+        }
+    }
+}
+
 impl Lane for GpuLane<'_> {
     fn equalize(
         &mut self,
@@ -403,9 +406,6 @@ impl Lane for GpuLane<'_> {
         operation: &Operation,
         reference: &[u64],
     ) -> Result<()> {
-        if without_kernel(layout, operation).is_some() {
-            return self.host.equalize(pixels, layout, byte_orders, operation, reference);
-        }
         let what = (operation, reference);
         let result = self.run(pixels, layout, byte_orders, what).and_then(|()| Ok(self.done.wait()?));
         // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
@@ -424,9 +424,6 @@ impl Lane for GpuLane<'_> {
         operation: &Operation,
         luts: &[u8],
     ) -> Result<()> {
-        if without_kernel(layout, operation).is_some() {
-            return self.host.apply(pixels, layout, byte_orders, operation, luts);
-        }
         let mapped = self.map(pixels, layout, byte_orders, operation, luts);
         let result = mapped.and_then(|()| Ok(self.done.wait()?));
         self.clear_up(&result);
@@ -476,6 +473,13 @@ impl Lane for GpuLane<'_> {
         let luma = &mut slot[..jpeg.layout.bytes() as usize];
         self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation, &[])?;
         Ok(Recoded::Declined(reason))
+    }
+
+    fn prepare_to_encode(&mut self) -> std::result::Result<(), EngineError> {
+        match encoder(&mut self.state, self.engine, &self.work) {
+            Err(LaneError::Device(error)) => Err(error),
+            Ok(_) | Err(LaneError::Decline(_) | LaneError::Full) => Ok(()),
+        }
     }
 
     fn trap(&mut self) -> std::result::Result<(), EngineError> {

@@ -69,6 +69,8 @@ impl Loader<'_> {
             (starts::least_time_of_jpeg(&layout), Decodable::Jpeg)
         } else if let Some(coder) = opened.block_coder() {
             (starts::least_time_of_codestream(&layout, coder), Decodable::Codestream)
+        } else if opened.may_be_inflated() {
+            (starts::least_time_of_streams(&layout), Decodable::Streams)
         } else {
             let formats = [format, self.settings.target.format.unwrap_or(format)];
             (starts::least_time(formats, &layout, operation.method), Decodable::Nothing)
@@ -111,13 +113,13 @@ impl Loader<'_> {
         opened.heap_bytes() + self.scratch_bytes(&opened.layout())
     }
 
-    /// Bytes that lanes need for a picture beside its slot, and the tables of the boxes that its stack is divided into.
+    /// Bytes that lanes need for a picture beside its slot, and the tables of the boxes that volumes are divided into.
     pub(super) fn scratch_bytes(&self, layout: &Layout) -> u64 {
         let boxes = match self.order {
-            Order::Nothing => self.divided.volume(layout, &self.settings.operation),
-            _ => None,
+            Order::Nothing => self.divided.table_bytes(layout, &self.settings.operation),
+            _ => 0,
         };
-        self.order.scratch_bytes(layout) + boxes.map_or(0, |boxes| boxes.table_bytes())
+        self.order.scratch_bytes(layout).saturating_add(boxes)
     }
 
     /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
@@ -133,7 +135,7 @@ impl Loader<'_> {
 
     /// Returns the bytes of memory that a picture with these needs takes in all.
     fn bytes_of_needs(&self, needs: &MemoryNeeds) -> u64 {
-        let divided = needs.height_of_bands.map_or(Divided::Pages(1), |height| Divided::Bands { height });
+        let divided = needs.height_of_bands.map_or(Divided::ONE, |height| Divided::Bands { height });
         let pass = if needs.height_of_bands.is_some() { Pass::Count } else { Pass::Only };
         let this = Self { order: self.run.order_of(self.settings, &pass, divided), divided, ..*self };
         let behind = this.order.slot_bytes(&needs.layout).saturating_sub(needs.layout.bytes());

@@ -169,8 +169,8 @@ fn the_seconds_of_measured_runs_are_met() {
 #[test]
 fn as_many_workers_start_as_are_best() {
     let mut shares = Vec::new();
-    for gpus in [1, 2, 4, 16] {
-        for cores in [1, 4, 16, 32, 64, 256] {
+    for gpus in [1, 2, 4, 8, 16] {
+        for cores in [1, 4, 16, 32, 64, 128, 256] {
             for pictures in [10, 100, 300, 1_000, 3_000, 10_000, 100_000] {
                 let run = || Run::new(gpus, cores, pictures);
                 let best = (0..=2 * gpus).map(|workers| run().with(workers)).fold(f64::MAX, f64::min);
@@ -185,4 +185,19 @@ fn as_many_workers_start_as_are_best() {
     let average = shares.iter().map(|(share, _)| share).sum::<f64>() / shares.len() as f64;
     let told: Vec<&str> = shares.iter().take(8).map(|(_, told)| &**told).collect();
     assert!(average < 1.01 && shares[0].0 < 1.13, "{average:.3} on average, {told:#?}");
+}
+
+#[test]
+fn eight_gpus_end_long_runs_sooner_than_four_and_short_ones_no_later() {
+    for (pictures, share) in [(300, 1.0), (3_000, 1.0), (10_000, 1.0), (40_000, 0.95)] {
+        let [four, eight] = [4, 8].map(|gpus| Run::new(gpus, 128, pictures).decided());
+        println!(
+            "{pictures} pictures, 128 cores: four GPUs {four:.1} s, eight {eight:.1} s, {:.0} MP/s",
+            PICTURE * pictures as f64 / eight
+        );
+        assert!(
+            eight <= share * four + STEP,
+            "{pictures} pictures: {eight:.2} s with eight GPUs, {four:.2} with four"
+        );
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_uchar, c_uint, c_void};
 
-use crate::gpu::library::{Handle, Status, functions, load as load_one};
+use crate::gpu::library::{Handle, Status, Version, functions, load as load_one, version};
 
 /// Names of the library, newest first; the last finds an installed CUDA that the dynamic linker was not told about.
 const NAMES: [&str; 5] = [
@@ -26,6 +26,7 @@ pub(super) struct Image {
 }
 
 functions! {
+    of_properties;
     property = "nvjpegGetProperty": fn(c_int, *mut c_int);
     cuda_property = "nvjpegGetCudartProperty": fn(c_int, *mut c_int);
     create = "nvjpegCreateEx": fn(c_int, *mut c_void, *mut c_void, c_uint, *mut Handle);
@@ -53,6 +54,12 @@ functions! {
     params_tables = "nvjpegEncoderParamsCopyQuantizationTables": fn(Handle, Handle, Handle);
     encode = "nvjpegEncodeYUV": fn(Handle, Handle, Handle, *const Image, c_int, c_int, c_int, Handle);
     retrieve = "nvjpegEncodeRetrieveBitstream": fn(Handle, Handle, *mut c_uchar, *mut usize, Handle);
+}
+
+impl Functions {
+    fn of_properties(&self) -> [Version; 2] {
+        [self.property, self.cuda_property].map(version)
+    }
 }
 
 /// Loads the library.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uchar, c_void};
 
-use crate::gpu::library::{Handle, Status, functions, load as load_one};
+use crate::gpu::library::{Handle, Status, Version, functions, load as load_one, version};
 
 /// Names of the library; the last finds an installed CUDA that the dynamic linker was not told about.
 const NAMES: [&str; 3] = ["libnvjpeg2k.so.0", "libnvjpeg2k.so", "/usr/local/cuda/lib64/libnvjpeg2k.so.0"];
@@ -43,6 +43,7 @@ pub(super) struct Image {
 }
 
 functions! {
+    of_properties;
     property = "nvjpeg2kGetProperty": fn(c_int, *mut c_int);
     cuda_property = "nvjpeg2kGetCudartProperty": fn(c_int, *mut c_int);
     create = "nvjpeg2kCreateSimple": fn(*mut Handle);
@@ -57,6 +58,12 @@ functions! {
     params_destroy = "nvjpeg2kDecodeParamsDestroy": fn(Handle);
     params_format = "nvjpeg2kDecodeParamsSetOutputFormat": fn(Handle, c_int);
     decode = "nvjpeg2kDecodeImage": fn(Handle, Handle, Handle, Handle, *mut Image, Handle);
+}
+
+impl Functions {
+    fn of_properties(&self) -> [Version; 2] {
+        [self.property, self.cuda_property].map(version)
+    }
 }
 
 /// Loads the library.

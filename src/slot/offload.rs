@@ -1,4 +1,4 @@
-//! Slots for codestreams that a device decodes while the picture's own slot waits for their samples.
+//! Slots for what a device does while the picture's own slot waits for it.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::slot::schedule::Attempts;
 const INTERVAL: Duration = Duration::from_millis(5);
 
 impl SlotPool {
-    /// Takes a slot of so many bytes on a device that decodes codestreams, if one has it now.
-    pub fn try_take_codestream(self: &Arc<Self>, bytes: u64, attempts: &Attempts) -> Option<Slot> {
-        let taken = self.lock().try_take_codestream(bytes, attempts)?;
+    /// Takes a slot of so many bytes for codestreams or streams on a device that has one now.
+    pub fn try_take_beside(self: &Arc<Self>, kind: Kind, bytes: u64, attempts: &Attempts) -> Option<Slot> {
+        let taken = self.lock().try_take_beside(kind, bytes, attempts)?;
         self.slot(taken, 0).ok()
     }
 
-    /// Takes such a slot as soon as there is one. `None` if no device that these attempts admit decodes codestreams, or may come to.
+    /// Takes such a slot for a codestream as soon as there is one. `None` if no device that these attempts admit decodes codestreams, or may come to.
     pub fn take_codestream(self: &Arc<Self>, bytes: u64, attempts: &Attempts) -> Option<Slot> {
         let mut state = self.lock();
         loop {
-            if let Some(taken) = state.try_take_codestream(bytes, attempts) {
+            if let Some(taken) = state.try_take_beside(Kind::Codestream, bytes, attempts) {
                 drop(state);
                 return self.slot(taken, 0).ok();
             }
@@ -40,12 +40,16 @@ impl SlotPool {
 }
 
 impl PoolState {
-    fn try_take_codestream(&mut self, bytes: u64, attempts: &Attempts) -> Option<Buffer> {
-        let device = self.schedule().codestream_decoder(attempts)?;
+    fn try_take_beside(&mut self, kind: Kind, bytes: u64, attempts: &Attempts) -> Option<Buffer> {
+        let schedule = self.schedule();
+        let device = match kind {
+            Kind::Codestream => schedule.codestream_decoder(attempts),
+            Kind::Streams => schedule.stream_coder(attempts),
+            Kind::Pixels | Kind::Small | Kind::Compressed => None,
+        }?;
         // What those need that wait for memory is not taken from them.
         let has_memory = !self.lacks_memory || bytes <= self.memory_left;
-        let taken =
-            if has_memory { self.try_take_of(device, Kind::Codestream, bytes, 0)? } else { return None };
+        let taken = if has_memory { self.try_take_of(device, kind, bytes, 0)? } else { return None };
         taken.ok()
     }
 
@@ -66,7 +70,7 @@ mod tests {
         let pool = Arc::new(SlotPool::new(8 * STEP));
         pool.join_cpu(1);
         let any = Attempts::default();
-        assert!(pool.try_take_codestream(1, &any).is_none());
+        assert!(pool.try_take_beside(Kind::Codestream, 1, &any).is_none());
         let other = Arc::clone(&pool);
         let waiting = thread::spawn(move || other.take_codestream(STEP, &Attempts::default()).is_some());
         let worker = pool.join_worker(0, Box::new(|_| ()));
@@ -74,8 +78,8 @@ mod tests {
         pool.have_joined();
         pool.up(worker);
         assert!(waiting.join().unwrap());
-        let slot = pool.try_take_codestream(STEP, &any).unwrap();
-        assert!(pool.try_take_codestream(STEP, &any).is_none(), "it has no other");
+        let slot = pool.try_take_beside(Kind::Codestream, STEP, &any).unwrap();
+        assert!(pool.try_take_beside(Kind::Codestream, STEP, &any).is_none(), "it has no other");
         drop(slot);
         let failed = Attempts { failed_on: vec![worker], ..Attempts::default() };
         assert!(pool.take_codestream(STEP, &failed).is_none());
@@ -97,7 +101,7 @@ mod tests {
         state.lacks_memory = true;
         let left = state.memory_left;
         drop(state);
-        assert!(pool.try_take_codestream(left + 1, &any).is_none());
+        assert!(pool.try_take_beside(Kind::Codestream, left + 1, &any).is_none());
         drop(slots);
     }
 }

@@ -1,0 +1,60 @@
+//! How a picture that is too large to be in memory as a whole is cut into bands of rows, from top to bottom.
+
+/// The bands of a picture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BandRows {
+    /// The rows of the picture.
+    height: u32,
+    /// The rows of every band but the last.
+    each: u32,
+}
+
+/// The part of what is too large that a band has: several are under way at once.
+const SHARE: u64 = 4;
+
+impl BandRows {
+    /// Returns the bands of a picture of so many rows, which take `bytes` bytes, if more than `most` are too many at once. No band divides `unit`
+    /// rows that stay together.
+    pub(crate) fn of(height: u32, bytes: u64, unit: u32, most: u64) -> Option<Self> {
+        let (row, unit) = ((bytes / u64::from(height)).max(1), u64::from(unit));
+        let each = (most / SHARE / row / unit).max(1).saturating_mul(unit);
+        let each = u32::try_from(each).ok().filter(|&each| bytes > most && each < height)?;
+        Some(Self { height, each })
+    }
+
+    /// Returns the rows of the picture.
+    pub(crate) fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// Returns the number of bands, two or more.
+    pub(crate) fn count(&self) -> usize {
+        self.height.div_ceil(self.each) as usize
+    }
+
+    /// Returns the number of the first row of a band.
+    pub(crate) fn first_row(&self, index: usize) -> u32 {
+        index as u32 * self.each
+    }
+
+    /// Returns how many rows a band has.
+    pub(crate) fn rows(&self, index: usize) -> u32 {
+        self.each.min(self.height - self.first_row(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_have_all_rows_and_divide_none_that_stay_together() {
+        assert!(BandRows::of(100, 1000, 1, 1000).is_none(), "it is not too large");
+        assert!(BandRows::of(100, 1000, 100, 10).is_none(), "all rows stay together");
+        let bands = BandRows::of(100, 1000, 16, 800).unwrap();
+        let rows: Vec<_> =
+            (0..bands.count()).map(|index| (bands.first_row(index), bands.rows(index))).collect();
+        assert_eq!(rows, [(0, 16), (16, 16), (32, 16), (48, 16), (64, 16), (80, 16), (96, 4)]);
+        assert_eq!(BandRows::of(100, 1000, 1, 1).unwrap().count(), 100);
+    }
+}

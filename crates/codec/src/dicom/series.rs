@@ -1,0 +1,51 @@
+//! What a file says of its place in a series.
+
+use std::fs::File;
+
+use super::data::Data;
+use super::dataset::DataSet;
+use super::items::Scope;
+use super::transfer::Transfer;
+use super::{encoding, meta, start, tags};
+use crate::budget::Budget;
+use crate::elements::Tag;
+use crate::reader::Reader;
+use crate::{CodecError, Limits, Object, Slice};
+
+/// Returns the slice that a file is of a series.
+pub(in super::super) fn slice_of(
+    file: &mut File,
+    buffer: &mut Vec<u8>,
+    limits: &Limits,
+    budget: &mut dyn Budget,
+) -> Result<Option<Slice>, CodecError> {
+    let start = start(buffer);
+    let mut data = Data::new(Reader::new(file, buffer, limits, budget)?);
+    let (start, uid) = meta(&mut data, start as u64)?;
+    let transfer = uid.as_deref().map_or(Ok(Transfer::UNKNOWN), Transfer::of)?;
+    if transfer.deflated {
+        data.inflate(start, limits, budget)?;
+    }
+    let encoding = encoding(&mut data, start, transfer)?;
+    let set = DataSet::read(&mut data, start, encoding, budget)?;
+    Ok(position_of(&set))
+}
+
+/// Returns what a file says of its place in a series; `None` if it is of none, or no picture.
+fn position_of(set: &DataSet) -> Option<Slice> {
+    let object = set.text(tags::SOP_CLASS).and_then(Object::of_class);
+    if set.pixels.is_none() || object.is_some_and(|object| object != Object::Segmentation) {
+        return None;
+    }
+    Some(Slice {
+        series: set.text(tags::SERIES_INSTANCE)?.to_owned(),
+        position: coordinates(set, tags::POSITION),
+        orientation: coordinates(set, tags::ORIENTATION),
+        number: Scope::Whole(set).number(tags::INSTANCE_NUMBER),
+    })
+}
+
+/// Returns the numbers of an element that has exactly so many.
+fn coordinates<const N: usize>(set: &DataSet, tag: Tag) -> Option<[f64; N]> {
+    Scope::Whole(set).find(tag)?.numbers().collect::<Vec<_>>().try_into().ok()
+}

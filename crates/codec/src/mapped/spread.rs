@@ -1,0 +1,66 @@
+//! How levels are spread over the values of a picture.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::form::Form;
+use super::mapping::Mapping;
+use super::to_levels::survey;
+use super::{Rows, helpers};
+use crate::cores::Cores;
+use crate::{CodecError, Range};
+
+/// How levels are spread over the values of a picture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    pub(super) mapping: Mapping,
+    /// Whether it is over the picture's own range.
+    pub(crate) has_own_range: bool,
+    /// The range of all values but a few, if these few stretch the picture's own range.
+    pub(crate) inner_range: Option<Range>,
+}
+
+impl Spread {
+    /// Returns that of a picture of so many pixels across and down, with all its rows: over the `range` if there is one, else over that of its
+    /// values, which are read for it if their kind has no ends.
+    pub(crate) fn of<R: Rows>(
+        rows: &R,
+        form: &Form,
+        (width, height): (u32, u32),
+        range: Option<Range>,
+        cores: &Cores,
+    ) -> Result<Self, CodecError> {
+        let top = form.top();
+        let given = |mapping| Self { mapping, has_own_range: false, inner_range: None };
+        Ok(match (form.ends, range) {
+            (Some(ends), _) => given(Mapping::of_ends(top, ends)),
+            (None, Some(range)) => given(Mapping::of_range(top, range)),
+            (None, None) => {
+                let alone = Cores::none();
+                let cores = helpers(rows, width as usize * form.pixel_bytes(), cores, &alone);
+                let survey = survey(rows, form, &form.layout(width, height), cores)?;
+                let mapping = Mapping::of_extremes(top, survey.extremes);
+                Self { mapping, has_own_range: true, inner_range: survey.inner_range() }
+            }
+        })
+    }
+}
+
+/// How levels are spread over a picture whose bands are decoded one by one. Whoever decodes one first finds out.
+#[derive(Debug, Default)]
+pub(crate) struct SharedSpread(Mutex<Option<Spread>>);
+
+impl SharedSpread {
+    /// Returns it; `find` finds it out, while all others wait.
+    pub(crate) fn get_or(
+        &self,
+        find: impl FnOnce() -> Result<Spread, CodecError>,
+    ) -> Result<Spread, CodecError> {
+        let mut spread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match *spread {
+            Some(found) => found,
+            None => find()?,
+        };
+        *spread = Some(found);
+        Ok(found)
+    }
+}

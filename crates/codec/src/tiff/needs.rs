@@ -1,0 +1,115 @@
+//! What an opened TIFF is, and what it takes to read and write it, as its header tells.
+
+use super::strips::{Raster, Shape};
+use super::write::bytes_of_rows;
+use super::{Colours, Method, Source, bands, method, row_bytes, tags};
+use crate::decode::Describe;
+use crate::metadata::MetadataBytes;
+use crate::stated::Stated;
+use crate::{Format, LINE, mapped};
+use equalize::Layout;
+
+impl Source<'_> {
+    /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
+    pub(super) fn other_bytes(&self) -> u64 {
+        self.header.other_bytes()
+    }
+
+    /// Returns how the picture is cut, if it is written so again.
+    pub(super) fn shape(&self) -> Option<Shape> {
+        let header = &self.header;
+        let is_cut = header.is_band() || header.tile_to_keep().is_some();
+        is_cut.then(|| bands::shape(header))
+    }
+
+    /// Returns how the picture is written as pixels of a layout, or as samples that are made again if it `restores` them.
+    fn raster(&self, layout: &Layout, restores: bool) -> Raster {
+        let raster = match self.header.mapped() {
+            Some(form) if restores => Raster::of_form(&form, layout),
+            // Those that become levels lose the channels behind their colours.
+            Some(_) => Raster::of_levels(layout, 0),
+            None => Raster::of_levels(layout, self.header.others),
+        };
+        Raster { shape: self.shape(), ..raster }
+    }
+
+    /// Returns the bytes of heap that an encoder takes besides rows, for tiles and overviews.
+    pub(super) fn aside_bytes(&self) -> u64 {
+        let raster = self.raster(&self.header.layout, true);
+        let raster = Raster { others: raster.others + self.header.channels.stride() - 1, ..raster };
+        let tile = raster.tile().map_or(0, |_| bytes_of_rows((raster.part_row() * raster.rows()) as u64));
+        let is_cut_again = raster.tile().is_some() && self.header.kind.is_some();
+        let row_of_tiles = if is_cut_again { (raster.row() * raster.rows()) as u64 } else { 0 };
+        let pyramid = self.pyramid.heap_bytes(&raster, self.header.is_band());
+        tile.saturating_add(row_of_tiles).saturating_add(pyramid)
+    }
+}
+
+impl Describe for Source<'_> {
+    fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
+        if self.header.method.written() != method::Compression::Stored {
+            return None;
+        }
+        let raster = self.raster(layout, restores);
+        let overviews = if self.header.is_band() { 0 } else { self.pyramid.stored_bytes(&raster)? };
+        raster.all_bytes().checked_add(overviews)
+    }
+
+    fn layout(&self) -> Layout {
+        self.header.layout
+    }
+
+    fn mapped(&self) -> Option<mapped::Form> {
+        self.header.mapped()
+    }
+
+    fn no_data(&self) -> Option<f64> {
+        self.header.no_data.filter(|_| self.header.kind.is_none())
+    }
+
+    fn may_be_inflated(&self) -> bool {
+        self.may_be_inflated
+    }
+
+    fn is_inverted(&self) -> bool {
+        self.header.colours == Colours::WhiteIsZero
+    }
+
+    fn stated(&self) -> Option<Stated> {
+        self.header.stated
+    }
+
+    fn beyond_bytes(&self) -> u64 {
+        self.header.other_bytes().saturating_add(self.header.spare_bytes())
+    }
+
+    fn lead(&self) -> usize {
+        let header = &self.header;
+        let is_whole = header.is_straight() && header.is_direct() && !header.is_band();
+        let straight = header.method == Method::Stored && is_whole;
+        let start = if straight { self.start } else { 0 };
+        if start.is_multiple_of(header.layout.depth.bytes() as u64) {
+            (start % LINE as u64) as usize
+        } else {
+            0
+        }
+    }
+
+    /// Returns the bytes of heap for reading a strip or tile, or for correcting texts.
+    fn heap_bytes(&self) -> u64 {
+        self.tool_bytes.max(self.other_bytes()).max(tags::heap_bytes(&self.directory))
+    }
+
+    fn metadata(&self) -> MetadataBytes {
+        let native = self.directory.bytes_of_values();
+        MetadataBytes { native, carried: tags::metadata_bytes(&self.directory) }
+    }
+
+    fn encoder_bytes(&self, to: Format, layout: &Layout) -> Option<u64> {
+        let bytes = match self.header.other_bytes() {
+            0 => self.aside_bytes() + bytes_of_rows(row_bytes(layout, self.header.channels.stride() - 1)),
+            other => self.aside_bytes() + other + bytes_of_rows(row_bytes(layout, self.header.others)),
+        };
+        (to == Format::Tiff).then_some(bytes)
+    }
+}

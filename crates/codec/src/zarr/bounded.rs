@@ -1,0 +1,171 @@
+//! Compression of chunks that unpacks to no more than the array says that a chunk has. The codecs of `zarrs` take as much memory as a stream
+//! claims or fills, and check its length afterwards.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+use std::sync::{Arc, Once};
+
+use flate2::bufread::{GzDecoder, ZlibDecoder};
+use zarrs::array::codec::api::{
+    BytesRepresentation, BytesToBytesCodecTraits, Codec, CodecError, CodecMetadataOptions, CodecOptions,
+    CodecRuntimePluginV2, CodecRuntimePluginV3, CodecTraits, CodecTraitsV2, CodecTraitsV3,
+    PartialDecoderCapability, PartialEncoderCapability, RecommendedConcurrency, register_codec_v2,
+    register_codec_v3,
+};
+use zarrs::array::codec::{GzipCodec, ZlibCodec, ZstdCodec};
+use zarrs::metadata::Configuration;
+use zarrs::plugin::{ExtensionAliases, ExtensionName, ZarrVersion, ZarrVersion2, ZarrVersion3};
+
+/// The bytes of a chunk before or after a codec.
+type Raw<'a> = Cow<'a, [u8]>;
+
+/// Unpacks a stream to at most so many bytes.
+type Unpack = fn(&[u8], u64) -> io::Result<Vec<u8>>;
+
+/// Has all arrays that are opened from now on be unpacked so.
+pub(super) fn register() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        register_one::<GzipCodec>(|packed, most| read(GzDecoder::new(packed), most));
+        register_one::<ZlibCodec>(|packed, most| read(ZlibDecoder::new(packed), most));
+        register_one::<ZstdCodec>(unpack_zstd);
+    });
+}
+
+fn register_one<C>(unpack: Unpack)
+where
+    C: ExtensionAliases<ZarrVersion2>
+        + ExtensionAliases<ZarrVersion3>
+        + CodecTraitsV2
+        + CodecTraitsV3
+        + 'static,
+{
+    register_codec_v2(CodecRuntimePluginV2::new(
+        <C as ExtensionAliases<ZarrVersion2>>::matches_name,
+        move |metadata| Ok(bounded(<C as CodecTraitsV2>::create(metadata)?, unpack)),
+    ));
+    register_codec_v3(CodecRuntimePluginV3::new(
+        <C as ExtensionAliases<ZarrVersion3>>::matches_name,
+        move |metadata| Ok(bounded(<C as CodecTraitsV3>::create(metadata)?, unpack)),
+    ));
+}
+
+fn bounded(codec: Codec, unpack: Unpack) -> Codec {
+    match codec {
+        Codec::BytesToBytes(inner) => Codec::BytesToBytes(Arc::new(Bounded { inner, unpack })),
+        other => other,
+    }
+}
+
+/// Reads a stream to its end, which is at most so many bytes away.
+fn read(stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut unpacked = Vec::new();
+    stream.take(most.saturating_add(1)).read_to_end(&mut unpacked)?;
+    if unpacked.len() as u64 <= most { Ok(unpacked) } else { Err(too_long(most)) }
+}
+
+fn unpack_zstd(packed: &[u8], most: u64) -> io::Result<Vec<u8>> {
+    let room = usize::try_from(most).map_err(|_| too_long(most))?;
+    zstd::bulk::decompress(packed, room)
+}
+
+fn too_long(most: u64) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("it unpacks to more than the {most} bytes of its samples"),
+    )
+}
+
+/// A codec whose chunks are unpacked within their length.
+#[derive(Debug)]
+struct Bounded {
+    inner: Arc<dyn BytesToBytesCodecTraits>,
+    unpack: Unpack,
+}
+
+impl ExtensionName for Bounded {
+    fn name(&self, version: ZarrVersion) -> Option<Cow<'static, str>> {
+        self.inner.name(version)
+    }
+}
+
+impl CodecTraits for Bounded {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
+    fn configuration(&self, version: ZarrVersion, options: &CodecMetadataOptions) -> Option<Configuration> {
+        self.inner.configuration(version, options)
+    }
+
+    fn partial_decoder_capability(&self) -> PartialDecoderCapability {
+        self.inner.partial_decoder_capability()
+    }
+
+    fn partial_encoder_capability(&self) -> PartialEncoderCapability {
+        self.inner.partial_encoder_capability()
+    }
+}
+
+impl BytesToBytesCodecTraits for Bounded {
+    fn into_dyn(self: Arc<Self>) -> Arc<dyn BytesToBytesCodecTraits> {
+        self
+    }
+
+    fn recommended_concurrency(
+        &self,
+        decoded: &BytesRepresentation,
+    ) -> Result<RecommendedConcurrency, CodecError> {
+        self.inner.recommended_concurrency(decoded)
+    }
+
+    fn encoded_representation(&self, decoded: &BytesRepresentation) -> BytesRepresentation {
+        self.inner.encoded_representation(decoded)
+    }
+
+    fn encode<'a>(&self, decoded: Raw<'a>, options: &CodecOptions) -> Result<Raw<'a>, CodecError> {
+        self.inner.encode(decoded, options)
+    }
+
+    fn decode<'a>(
+        &self,
+        encoded: Raw<'a>,
+        decoded: &BytesRepresentation,
+        _: &CodecOptions,
+    ) -> Result<Raw<'a>, CodecError> {
+        let unbounded = || CodecError::Other("how long its samples are is not known".to_owned());
+        let most = decoded.size().ok_or_else(unbounded)?;
+        (self.unpack)(&encoded, most).map(Cow::Owned).map_err(|why| CodecError::Other(why.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn what_unpacks_to_more_than_it_may_is_refused() {
+        let zeros = vec![0; 1 << 20];
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&zeros).unwrap();
+        zlib.write_all(&zeros).unwrap();
+        let streamed = zstd::stream::encode_all(&zeros[..], 1).unwrap();
+        let unpackers: [(Unpack, Vec<u8>); 4] = [
+            (|packed, most| read(GzDecoder::new(packed), most), gzip.finish().unwrap()),
+            (|packed, most| read(ZlibDecoder::new(packed), most), zlib.finish().unwrap()),
+            (unpack_zstd, zstd::bulk::compress(&zeros, 1).unwrap()),
+            (unpack_zstd, streamed),
+        ];
+        for (number, (unpack, packed)) in unpackers.into_iter().enumerate() {
+            assert_eq!(unpack(&packed, 1 << 20).unwrap(), zeros, "{number}");
+            assert!(unpack(&packed, (1 << 20) - 1).is_err(), "{number}");
+            assert!(unpack(&packed[..packed.len() / 2], 1 << 20).is_err(), "{number}");
+        }
+        // A frame that claims a terabyte takes no more than what there is room for.
+        let frame = [&[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..], &(1_u64 << 40).to_le_bytes(), &[1, 0, 0]].concat();
+        assert!(unpack_zstd(&frame, 100).is_err());
+    }
+}

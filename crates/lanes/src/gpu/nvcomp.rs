@@ -1,0 +1,170 @@
+//! As much of nvCOMP as the worker needs: streams of deflate, many at once. The library is loaded on first use and stays loaded; without it, histeqd
+//! builds, starts and works.
+#![allow(unsafe_code)]
+
+mod library;
+
+use std::ffi::c_void;
+
+use super::driver::{Address, Stream};
+use super::library::Status;
+use library::{CompressOptions, DecompressOptions, Functions, load};
+
+/// A failed nvCOMP call.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("nvCOMP cannot {action}: {} ({status})", text(*status))]
+pub(super) struct NvCompError {
+    action: &'static str,
+    status: Status,
+}
+
+type Result<T> = std::result::Result<T, NvCompError>;
+
+const fn text(status: Status) -> &'static str {
+    match status {
+        10 => "invalid value",
+        11 => "not supported",
+        18 => "too many bytes in a stream",
+        21 => "too many streams",
+        1000 => "error of CUDA",
+        10000 => "internal error",
+        _ => "unknown",
+    }
+}
+
+fn check(action: &'static str, status: Status) -> Result<()> {
+    if status == 0 { Ok(()) } else { Err(NvCompError { action, status }) }
+}
+
+/// Returns the version of nvCOMP, or why it cannot be used.
+pub(super) fn version(driver_cuda: u32) -> std::result::Result<String, String> {
+    load(driver_cuda).map(|(_, version)| version)
+}
+
+/// nvCOMP, for the context that is current on the thread that calls it.
+pub(super) struct NvComp(&'static Functions);
+
+/// Streams and their data in device memory, which nothing else uses meanwhile. What begins with `at_` is the address of a list.
+#[derive(Clone, Copy)]
+pub(super) struct Batch {
+    /// How many streams there are.
+    pub(super) count: usize,
+    /// The most bytes of data that one has.
+    pub(super) most: usize,
+    /// Addresses and lengths of what is read.
+    pub(super) at_inputs: Address,
+    pub(super) at_input_lengths: Address,
+    /// Addresses of what is written, its greatest lengths, and its lengths.
+    pub(super) at_outputs: Address,
+    pub(super) at_rooms: Address,
+    pub(super) at_output_lengths: Address,
+    /// A status of four bytes each.
+    pub(super) at_statuses: Address,
+    /// Memory to work in.
+    pub(super) workspace: (Address, usize),
+}
+
+impl NvComp {
+    pub(super) fn open(driver_cuda: u32) -> std::result::Result<Self, String> {
+        load(driver_cuda).map(|(functions, _)| Self(functions))
+    }
+
+    /// Returns the bytes of memory that inflating takes besides streams and data.
+    pub(super) fn inflate_workspace(&self, count: usize, most: usize, stream: &Stream) -> Result<usize> {
+        let mut bytes = 0;
+        let (options, all) = (DecompressOptions::CUDA, count * most);
+        // SAFETY: writes a number to the place given.
+        let status =
+            unsafe { (self.0.decompress_room)(count, most, options, &raw mut bytes, all, stream.0.cast()) };
+        check("say what memory inflating takes", status)?;
+        Ok(bytes)
+    }
+
+    /// Inflates streams.
+    ///
+    /// # Safety
+    /// The batch must describe device memory, which nothing else uses until the stream is through.
+    pub(super) unsafe fn inflate(&self, batch: &Batch, stream: &Stream) -> Result<()> {
+        let (workspace, bytes) = batch.workspace;
+        // SAFETY: guaranteed by the caller.
+        check("inflate", unsafe {
+            (self.0.decompress)(
+                at(batch.at_inputs),
+                at(batch.at_input_lengths),
+                at(batch.at_rooms),
+                at(batch.at_output_lengths),
+                batch.count,
+                at(workspace),
+                bytes,
+                at(batch.at_outputs),
+                DecompressOptions::CUDA,
+                at(batch.at_statuses),
+                stream.0.cast(),
+            )
+        })
+    }
+
+    /// Returns the bytes that a stream of `most` bytes of data may have.
+    pub(super) fn room_for_stream(&self, most: usize) -> Result<usize> {
+        let mut bytes = 0;
+        // SAFETY: writes a number to the place given.
+        let status = unsafe { (self.0.room_for_stream)(most, CompressOptions::ENTROPY_ONLY, &raw mut bytes) };
+        check("say how long a stream gets", status)?;
+        Ok(bytes)
+    }
+
+    /// As [`NvComp::inflate_workspace`], for deflating.
+    pub(super) fn deflate_workspace(&self, count: usize, most: usize, stream: &Stream) -> Result<usize> {
+        let mut bytes = 0;
+        let (options, all) = (CompressOptions::ENTROPY_ONLY, count * most);
+        // SAFETY: writes a number to the place given.
+        let status =
+            unsafe { (self.0.compress_room)(count, most, options, &raw mut bytes, all, stream.0.cast()) };
+        check("say what memory deflating takes", status)?;
+        Ok(bytes)
+    }
+
+    /// Deflates data.
+    ///
+    /// # Safety
+    /// As for [`NvComp::inflate`].
+    pub(super) unsafe fn deflate(&self, batch: &Batch, stream: &Stream) -> Result<()> {
+        let (workspace, bytes) = batch.workspace;
+        // SAFETY: guaranteed by the caller.
+        check("deflate", unsafe {
+            (self.0.compress)(
+                at(batch.at_inputs),
+                at(batch.at_input_lengths),
+                batch.most,
+                batch.count,
+                at(workspace),
+                bytes,
+                at(batch.at_outputs),
+                at(batch.at_output_lengths),
+                CompressOptions::ENTROPY_ONLY,
+                at(batch.at_statuses),
+                stream.0.cast(),
+            )
+        })
+    }
+}
+
+/// Returns an address as the library takes it.
+const fn at(address: Address) -> *mut c_void {
+    address as *mut c_void
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_the_library_is_missing_or_too_new_is_said() {
+        // No library is as old as CUDA 1. Without any, the reason says where it was looked for, and what has it.
+        let reason = version(1000).unwrap_err();
+        assert!(
+            reason.contains("`pip install nvidia-libnvcomp-cu13`") || reason.contains("needs CUDA"),
+            "{reason}"
+        );
+    }
+}
