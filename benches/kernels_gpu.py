@@ -3,7 +3,7 @@
 a device-to-device copy and a bare read of the same data in the same run.
 
 Needs numpy and cupy (for memory and streams; launches go straight to the driver). Run it from the project's folder. What a launch
-looks like here (grid, block, shared memory) is what crates/arrays/src/tables.rs and tiles.rs do, and for 8 bit crates/lanes/src/gpu/kernels.rs.
+looks like here (grid, block, shared memory) is what crates/arrays/src/depth8.rs, tables.rs and tiles.rs do.
 """
 import argparse
 import ctypes
@@ -22,6 +22,8 @@ LUMA = 0xFFFFFFFF
 u32, u64, f32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_float
 FULL_STRENGTH = u32(1000)  # in thousandths
 NATIVE, SWAPPED = 0x3210, 0x2301  # orders of the bytes of 16-bit samples
+THREADS8 = 512  # of a block
+COPIES8 = {1: 32, 3: 16}  # of a block's tables, for so many planes
 cuda = ctypes.CDLL("libcuda.so.1")
 runtime = cupy.cuda.runtime
 
@@ -59,6 +61,10 @@ class Pictures(ctypes.Structure):
 
 class Rule(ctypes.Structure):
     _fields_ = [(n, u32) for n in "method strength low high".split()] + [("reference", u64)]
+
+
+class Tickets(ctypes.Structure):
+    _fields_ = [(n, u32) for n in "number parts lead copies".split()] + [(n, u64) for n in "taken counted counts".split()]
 
 
 class Module:
@@ -104,11 +110,7 @@ class Module:
 
 class Tuning:
     """How work is distributed over the GPU."""
-    histogram8 = (1024, 1)  # threads per block, blocks per multiprocessor
-    apply8 = (256, 4)      # no fewer threads, because each makes one level of the LUT
-    apply8_rgb = (512, 2)
-    histogram8_large = (1024, 2)
-    large8 = 24_000_000     # the fewest pixels of a gray plane whose tiles are handed out one by one
+    parts8 = None           # parts of a picture
     apply16 = (1024, 2)
     pixels16 = 5 << 16      # pixels per block that holds 65536 counters or LUT entries in shared memory
     shared_lut16 = (5 << 16) + 1  # the fewest pixels for which the LUT is copied to shared memory
@@ -133,7 +135,6 @@ class Lane:
         self.counts = cupy.zeros(3 * 65536, np.uint32)
         self.counts8 = [cupy.zeros(3 * 256, np.uint32) for _ in range(2)]  # for this picture, and for the next one
         self.luts = cupy.zeros(3 * 65536, np.uint16)
-        self.handed_out = cupy.zeros(1, np.uint32)
         self.tile_counts = cupy.zeros(0, np.uint32)
         self.tile_luts = cupy.zeros(0, np.uint8)
         self.found = cupy.zeros(0, np.uint32)
@@ -158,21 +159,33 @@ class Lane:
             threads, per_sm = 512, 2 * per_sm
         return max(1, min(-(-packs // threads), per_sm * self.sms)), threads
 
-    def queue8(self, kind, pixels):
-        return ("large", [u64(self.handed_out.data.ptr)]) if kind == "gray" and pixels >= self.tuning.large8 else (kind, [])
+    def launch8(self, name, kind, grid, *arguments):
+        planes = 3 if kind.endswith("channels") else 1
+        shared = planes * 1024 * COPIES8[planes] + (48 * THREADS8 if kind == "rgb_luma" else 0)
+        self.launch(f"{name}8_{kind}", grid, (THREADS8,), *arguments, shared=shared)
 
-    def histogram8(self, kind, at, pixels, channels, last=True):
-        kind, queue = self.queue8(kind, pixels)
-        spread = self.tuning.histogram8_large if kind == "large" else self.tuning.histogram8
-        grid, threads = self.blocks(pixels, channels, spread)
-        self.launch(f"histogram8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.counts8[0].data.ptr),
-                    u64(self.counts8[1].data.ptr if last else 0), *queue)
+    def parts8(self, bytes_, a_part, blocks):
+        """In how many parts lanes share out a picture."""
+        return self.tuning.parts8 or max(1, min(max(-(-bytes_ // a_part), min(-(-bytes_ // 16384), self.sms)), blocks * self.sms))
+
+    def count8(self, kind, at, pixels, channels):
+        parts, copies = self.parts8(pixels * channels, 32 << 10, 3), COPIES8[3 if kind.endswith("channels") else 1]
+        self.launch8("count", kind, (parts,), self.pictures(at, pixels), u32(copies), u64(0), u64(0), u64(self.counts8[0].data.ptr), u32(0))
 
     def apply8(self, kind, at, pixels, channels):
-        grid, threads = self.blocks(pixels, channels, self.tuning.apply8_rgb if channels == 3 else self.tuning.apply8)
-        kind, queue = self.queue8(kind, pixels)
-        self.launch(f"apply8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.counts8[0].data.ptr), FULL_STRENGTH,
-                    *queue)
+        parts, copies = self.parts8(pixels * channels, 96 << 10, 2), COPIES8[3 if kind.endswith("channels") else 1]
+        self.launch8("apply", kind, (parts,), self.pictures(at, pixels), u32(copies), Rule(0, 1000),
+                     *(u64(counts.data.ptr) for counts in self.counts8))
+
+    def tickets8(self, kind, at, to, pixels, channels, number, parts, lead, blocks):
+        """Equalizes several pictures in one launch, as for arrays."""
+        planes, size = 3 if kind.endswith("channels") else 1, pixels * channels
+        memory = cupy.zeros(1 + number + number * planes * 256, np.uint32)
+        taken = memory.data.ptr
+        cupy.cuda.Device().synchronize()
+        self.launch8("equalize", kind, (min(blocks, 2 * number * parts),), Pictures(at, to, size, size, pixels, self.orders), Rule(0, 1000),
+                     Tickets(number, parts, lead, COPIES8[planes], taken, taken + 4, taken + 4 + 4 * number))
+        cupy.cuda.Device().synchronize()
 
     def clear16(self, planes):
         runtime.memsetAsync(self.counts.data.ptr, 0, planes * 65536 * 4, self.stream.ptr)
@@ -201,8 +214,8 @@ class Lane:
         cuts = [pixels * i // chunks for i in range(chunks + 1)]
         spans = [(at + a * channels * depth // 8, b - a) for a, b in zip(cuts, cuts[1:]) if b > a]
         if depth == 8:
-            for i, (start, n) in enumerate(spans):
-                self.histogram8(kind, start, n, channels, i == len(spans) - 1)
+            for start, n in spans:
+                self.count8(kind, start, n, channels)
             for start, n in spans:
                 self.apply8(kind, start, n, channels)
             self.counts8.reverse()
@@ -443,13 +456,21 @@ def check(options):
                 g = Guarded(a, offset)
                 lane.equalize(kind, g.at, size[0] * size[1], channels, depth, chunks, ranges)
                 verify((depth, kind, size, data, chunks, offset, ranges), g.result(), want)
-        for values in ({"shared_lut16": 1, "pixels16": 5000}, {"shared_lut16": 1 << 40, "pixels16": 5000}, {"large8": 0}):
+        for values in ({"shared_lut16": 1, "pixels16": 5000}, {"shared_lut16": 1 << 40, "pixels16": 5000}, {"parts8": 5}):
             for chunks, offset in ((1, 0), (2, depth // 8)):
                 lane.tuning = tuned(**values)
                 g = Guarded(a, offset)
                 lane.equalize(kind, g.at, size[0] * size[1], channels, depth, chunks)
                 verify((depth, kind, size, data, values, chunks, offset), g.result(), want)
                 lane.tuning = Tuning
+    for (kind, channels, by_channel), (height, width), data, number in itertools.product(KINDS, sizes, ("random", "natural"), (1, 5)):
+        a = picture(rng, height * number, width, channels, data, np.uint8)
+        pictures = a.reshape(number, -1, channels)
+        want = np.stack([reference_equalize(one, by_channel) for one in pictures])
+        for parts, lead, blocks in ((1, 0, 1), (7, 3, 2), (4, 100, 3 * lane.sms)):
+            g = Guarded(pictures)
+            lane.tickets8(kind, g.at, g.at, height * width, channels, number, parts, lead, blocks)
+            verify(("tickets", kind, height, width, data, number, parts, lead, blocks), g.result(), want)
     print("global:", done, "compared,", failed, "differ", flush=True)
 
     grids = [(1, 1), (8, 8), (3, 5), (16, 16), (2, 1)]
@@ -595,7 +616,7 @@ def show_times(options):
         timer, _ = timer_of(32768, 32768, 1, data, np.uint8, 1)
         timer.read()
         floor = timer.read()
-        time_ = timer.run([lane()()], lambda l, at: l.histogram8("gray", at, 1 << 30, 1))
+        time_ = timer.run([lane()()], lambda l, at: l.count8("gray", at, 1 << 30, 1))
         print(f"  {data:10s} {floor / time_:.3f}")
         del timer
         cupy.get_default_memory_pool().free_all_blocks()

@@ -33,7 +33,7 @@ def main():
     def work(lane, host, device):
         at = device.data.ptr
         steps = (lambda: runtime.memcpyAsync(at, host.ptr, PIXELS, 1, lane.stream.ptr),
-                 lambda: lane.histogram8("gray", at, PIXELS, 1),
+                 lambda: lane.count8("gray", at, PIXELS, 1),
                  lambda: (lane.apply8("gray", at, PIXELS, 1), lane.counts8.reverse()),
                  lambda: runtime.memcpyAsync(host.ptr, at, PIXELS, 2, lane.stream.ptr))
         events = [cupy.cuda.Event() for _ in range(len(steps) + 1)]

@@ -7,20 +7,20 @@
 // `histograms` (256 counts per tile) and `arrived` (one per tile) are zero before and after, and needed only if there are several parts.
 extern "C" __global__ void __launch_bounds__(512)
     tiles8(Pictures pictures, Tiling t, u32 parts, u32* histograms, u32* arrived, u8* luts) {
-    typedef Counters8<1, false> Counters;
-    __shared__ __align__(16) u32 words[Counters::SIZE];
+    __shared__ uint4 words[256 * 32 / 4];
     __shared__ u32 scratch[WARP];
-    const Counters counters = {words};
-    counters.clear();
+    const Copies8 copies(words, 1, 32);
+    const SharedWords counters = copies.plane(0);
+    copies.clear();
     const u32 tile = blockIdx.x / parts, part = blockIdx.x % parts;
     visit_tile(pictures.source<u8>(blockIdx.y), t, tile, u32(u64(t.tile_height) * part / parts), u32(u64(t.tile_height) * (part + 1) / parts),
-               threadIdx.x, blockDim.x, [counters](u32 level) { counters.add(0, level); });
+               threadIdx.x, blockDim.x, [counters](u32 level) { counters.add_one(level); });
     __syncthreads();
 
     const u32 bin = threadIdx.x;
     const u64 place = u64(blockIdx.y) * t.tiles_x * t.tiles_y + tile;
     u32* histogram = histograms + 256 * place;
-    u32 n = bin < 256 ? counters.count(bin) : 0;
+    u32 n = bin < 256 ? copies.count(bin) : 0;
     if (parts > 1) {
         if (n) atomicAdd(histogram + bin, n);
         if (!last_of(parts, arrived + place)) return;
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(256) small_tiles8(Pictures pictures
 #pragma unroll
     for (u32 bin = lane; bin < 256; bin += WARP) mine[bin] = make_uint4(0, 0, 0, 0);
     __syncwarp();
-    const SharedWords<COPIES * 4> counters(reinterpret_cast<u32*>(mine) + lane % COPIES);
+    const SharedWords counters(reinterpret_cast<u32*>(mine) + lane % COPIES, COPIES * 4);
     visit_tile(pictures.source<u8>(blockIdx.y), t, tile, 0, t.tile_height, lane, WARP, [counters](u32 level) { counters.add_one(level); });
     __syncwarp();
     u32 kept[256 / WARP], excess = 0;

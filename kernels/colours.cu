@@ -11,15 +11,16 @@ template <int CHANNELS> __device__ constexpr u32 stage_of_block() { return CHANN
 template <int CHANNELS>
 __device__ __forceinline__ void count_lightness(const Pictures& pictures, const u8* mask, u64 mask_pitch, u32* histograms, u32 stride,
                                                 const LabTables* given) {
-    typedef Counters8<CHANNELS, false> Counters;
-    typedef typename Counters::P P;
-    __shared__ __align__(16) u32 words[Counters::SIZE];
+    typedef Pack<u8, CHANNELS> P;
+    constexpr u32 COPIES = CHANNELS == 3 ? 16 : 32;
+    __shared__ uint4 memory[256 * COPIES / 4];
     __shared__ uint4 stage[stage_of_block<CHANNELS>()];
     __shared__ __align__(16) LightnessTables tables;
-    const Counters counters = {words};
+    const Copies8 copies(memory, 1, COPIES);
+    const SharedWords counters = copies.plane(0);
     const Lightness lightness = {tables};
     share(&given->reading, &tables, sizeof(tables) / sizeof(uint4));
-    counters.clear();
+    copies.clear();
     const u8* pixels = pictures.source<u8>(blockIdx.y);
     Run<u8, CHANNELS> run(pixels, pixels, pictures.pixels);
     if (mask) run.head = run.count, run.packs = 0, mask += blockIdx.y * mask_pitch;
@@ -34,7 +35,7 @@ __device__ __forceinline__ void count_lightness(const Pictures& pictures, const 
             u32 pixel[CHANNELS];
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) pixel[c] = here.get(p * CHANNELS + c);
-            if (!has_alpha<CHANNELS>() || pixel[CHANNELS - 1]) counters.add(0, lightness.of(pixel));
+            if (!has_alpha<CHANNELS>() || pixel[CHANNELS - 1]) counters.add_one(lightness.of(pixel));
         }
     }
     for (u64 k = thread_of_grid(); k < run.singles(); k += step) {
@@ -43,9 +44,10 @@ __device__ __forceinline__ void count_lightness(const Pictures& pictures, const 
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) pixel[c] = pixels[i * CHANNELS + c];
         if ((mask && mask[i] == 0) || (has_alpha<CHANNELS>() && pixel[CHANNELS - 1] == 0)) continue;
-        counters.add(0, lightness.of(pixel));
+        counters.add_one(lightness.of(pixel));
     }
-    counters.add_to(histograms + blockIdx.y * u64(stride));
+    __syncthreads();
+    copies.add_to(histograms + blockIdx.y * u64(stride));
 }
 
 // Sends the brightness of pictures through LUTs; those of two pictures are `stride` entries apart.

@@ -40,17 +40,17 @@ template <typename S> __device__ __forceinline__ u32 isolated(u32 word, int numb
     return sample;
 }
 
-// Words in shared memory at `from + number * SIZE`, whose address takes one instruction, which the compiler would make two or three.
-template <u32 SIZE> struct SharedWords {
-    u32 from;
+// Words in shared memory at `from + number * step`, whose address takes one instruction, which the compiler would make two or three.
+struct SharedWords {
+    u32 from, step;
 
-    // Returns the word itself and those at steps of `SIZE` bytes behind it.
-    __device__ __forceinline__ explicit SharedWords(const void* first) {
+    // Returns the word itself and those at steps of so many bytes behind it.
+    __device__ __forceinline__ SharedWords(const void* first, u32 step) : step(step) {
         asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(from) : "l"(first));
     }
     __device__ __forceinline__ u32 address(u32 number) const {
         u32 at;
-        asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(at) : "r"(number), "n"(SIZE), "r"(from));
+        asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(at) : "r"(number), "r"(step), "r"(from));
         return at;
     }
     __device__ __forceinline__ void add_one(u32 number) const {

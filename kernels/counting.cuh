@@ -20,53 +20,47 @@ __device__ __forceinline__ u32 key(const S* pixel, int plane, u32 from = NATIVE)
     return sample(plane);
 }
 
-// Depth 8: a block's counters in shared memory, in several copies interleaved by lane. With 32 copies, no two lanes of a warp ever access
-// the same bank, whatever the data; where shared memory has no room for that many, a few lanes may.
-template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
-    typedef Pack<u8, CHANNELS> P;
-    static constexpr int PLANES = BY_CHANNEL ? 3 : 1;
-    static constexpr u32 COPIES = BY_CHANNEL ? (CHANNELS == 3 ? 4 : 8) : CHANNELS == 3 ? 16 : 32;
-    static constexpr u32 SIZE = PLANES * 256 * COPIES;
+// Depth 8: a block's counters in shared memory and, once these have been added up, LUT entries, in copies interleaved by lane. With 32 copies, no two
+// lanes of a warp ever access the same bank, whatever the data; where shared memory has no room for that many, a few lanes may. `copies`: a power of 2
+// from 4 on.
+struct Copies8 {
+    uint4* memory;
+    u32 entries, copies;
 
-    u32* words;
-
+    __device__ __forceinline__ Copies8(uint4* memory, u32 planes, u32 copies) : memory(memory), entries(256 * planes), copies(copies) {}
+    // Returns this lane's copy of a plane's counters or entries.
+    __device__ __forceinline__ SharedWords plane(u32 number) const {
+        return SharedWords(reinterpret_cast<u32*>(memory) + (number * 256 * copies + (threadIdx.x & (copies - 1))), 4 * copies);
+    }
+    __device__ __forceinline__ u32 vectors() const { return entries * copies / 4; }
     __device__ __forceinline__ void clear() const {
-        for (u32 i = threadIdx.x; i < SIZE / 4; i += blockDim.x) reinterpret_cast<uint4*>(words)[i] = make_uint4(0, 0, 0, 0);
+        for (u32 i = threadIdx.x; i < vectors(); i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
         __syncthreads();
     }
-    __device__ __forceinline__ void add(int plane, u32 level) const {
-        SharedWords<COPIES * 4>(words + plane * (256 * COPIES) + threadIdx.x % COPIES).add_one(level);
-    }
-    __device__ __forceinline__ void add(const P& pack) const {
-#pragma unroll
-        for (int p = 0; p < P::PIXELS; ++p) {
-            if (has_alpha<CHANNELS>() && pack.get(p * CHANNELS + CHANNELS - 1) == 0) continue;
-#pragma unroll
-            for (int plane = 0; plane < PLANES; ++plane) add(plane, key<CHANNELS, BY_CHANNEL>(pack, p, plane));
-        }
-    }
-    // Counts the pixels from `from` on, which are not in packs, over the whole grid.
-    __device__ __forceinline__ void add_singles(const u8* pixels, u64 from, u64 count) const {
-        for (u64 i = from + thread_of_grid(); i < count; i += threads_of_grid()) {
-            const u8* pixel = pixels + i * CHANNELS;
-            if (has_alpha<CHANNELS>() && pixel[CHANNELS - 1] == 0) continue;
-#pragma unroll
-            for (int plane = 0; plane < PLANES; ++plane) add(plane, key<CHANNELS, BY_CHANNEL>(pixel, plane));
-        }
-    }
-    // Returns the count of a bin, whose copies lie in consecutive banks: each thread starts at a different copy.
-    __device__ __forceinline__ u32 count(u32 bin) const {
+    // Returns the sum of a counter's copies: the threads that access the same banks together begin at different ones.
+    __device__ __forceinline__ u32 count(u32 entry) const {
+        const u32 last = copies / 4 - 1, first = entry * (copies / 4);
         u32 sum = 0;
-#pragma unroll
-        for (u32 copy = 0; copy < COPIES; ++copy) sum += words[bin * COPIES + (copy + bin) % COPIES];
+        for (u32 k = 0; k <= last; ++k) {
+            const uint4 some = memory[first + ((k + first / 8) & last)];
+            sum += some.x + some.y + some.z + some.w;
+        }
         return sum;
     }
     __device__ __forceinline__ void add_to(u32* histograms) const {
-        __syncthreads();
-        for (u32 bin = threadIdx.x; bin < PLANES * 256; bin += blockDim.x) {
-            const u32 sum = count(bin);
-            if (sum) atomicAdd(histograms + bin, sum);
+        for (u32 entry = threadIdx.x; entry < entries; entry += blockDim.x) {
+            const u32 sum = count(entry);
+            if (sum) atomicAdd(histograms + entry, sum);
         }
+    }
+    // Makes them the entries of `luts`, which are in shared memory too.
+    __device__ __forceinline__ void set(const u8* luts) const {
+        const u32 shift = __ffs(copies / 4) - 1;
+        for (u32 i = threadIdx.x; i < vectors(); i += blockDim.x) {
+            const u32 value = luts[i >> shift];
+            memory[i] = make_uint4(value, value, value, value);
+        }
+        __syncthreads();
     }
 };
 
@@ -88,7 +82,7 @@ struct HalfCounters {
     }
     // Two counters a word: the address is twice the even number, and an odd one adds to the upper half.
     __device__ __forceinline__ void add_within(u32 at, u32 times) const {
-        const u32 address = SharedWords<1>(words).address(2 * (at & ~1u)), amount = times + (at & 1) * (65535 * times);
+        const u32 address = SharedWords(words, 1).address(2 * (at & ~1u)), amount = times + (at & 1) * (65535 * times);
         asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(amount) : "memory");
     }
     // A pack with pixels of only one level is added at once, so that flat regions do not queue for one counter.

@@ -3,36 +3,12 @@
 #pragma once
 #include "common.cuh"
 
-// Returns the level that level `i` maps to, given the histogram's running sum up to and including `i`: the textbook's
-// round((c - c_min) / (N - c_min) * (L - 1)), halves up. `first`: the count of the lowest level that occurs (c_min).
-// A constant picture stays as it is.
-__device__ __forceinline__ u32 equalized_level(u32 i, u32 running, u32 first, u32 total, u32 top) {
-    const u64 spread = total - first;
-    if (spread == 0) return i;
-    if (running <= first) return 0;
-    return u32((2 * u64(running - first) * top + spread) / (2 * spread));
-}
-
 // Strengths are in thousandths.
 constexpr u32 FULL_STRENGTH = 1000;
 
 // Returns the level at this share of the way from `old` to `level`, halves up.
 __device__ __forceinline__ u32 weakened(u32 old, u32 level, u32 strength) {
     return (old * (FULL_STRENGTH - strength) + level * strength + FULL_STRENGTH / 2) / FULL_STRENGTH;
-}
-
-// Depth 8: thread `i` < 256 passes the count of level `i` and gets the level that it maps to. Called by all threads of the block.
-__device__ __forceinline__ u32 equalized_level8(u32 count, u32 strength) {
-    __shared__ u32 scratch[WARP];
-    __shared__ u32 first, total;
-    const u32 i = threadIdx.x;
-    __syncthreads();  // the values of the previous call have been read
-    if (i == 0) first = 0;
-    const u32 running = block_scan(i < 256 ? count : 0, scratch);
-    if (i < 256 && count && running == count) first = count;
-    if (i == 255) total = running;
-    __syncthreads();
-    return weakened(i, equalized_level(i, running, first, total, 255), strength);
 }
 
 template <typename S> __device__ __forceinline__ u32 clamped(int value) {

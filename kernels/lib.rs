@@ -48,8 +48,6 @@ pub const CLAHE8: Module = module!("clahe8");
 pub const CLAHE16: Module = module!("clahe16");
 /// The check of a JPEG's entropy-coded data.
 pub const JPEG_SCAN: Module = module!("jpeg_scan");
-/// Batches of 8-bit pictures with one LUT for a plane.
-pub const BATCH_GLOBAL8: Module = module!("batch_global8");
 /// A kernel that traps, to test what a failing GPU costs.
 pub const TRAP: Module = module!("trap":);
 /// Published ways of equalization, which the ladder compares with those above.
@@ -105,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    const COMPILED: [(&str, Module); 8] = [
+    const COMPILED: [(&str, Module); 7] = [
         ("global8", GLOBAL8),
         ("global16", GLOBAL16),
         ("planes", PLANES),
@@ -113,7 +111,6 @@ mod tests {
         ("clahe8", CLAHE8),
         ("clahe16", CLAHE16),
         ("jpeg_scan", JPEG_SCAN),
-        ("batch_global8", BATCH_GLOBAL8),
     ];
 
     /// Returns the number of the architecture in a cubin's header, 90 for sm_90.

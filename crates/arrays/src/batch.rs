@@ -1,7 +1,7 @@
 //! Where pictures are.
 
 use cuda::Address;
-use equalize::{ByteOrder, ByteOrders, Layout, Pixel};
+use equalize::{ByteOrder, ByteOrders, Layout};
 
 /// Pictures of one layout in device memory, each without gaps.
 #[derive(Clone, Copy, Debug)]
@@ -65,18 +65,6 @@ impl Batch {
             byte_orders: Selectors::new(self.byte_orders),
         }
     }
-
-    /// Returns whether every picture has places where it can be read and written 16 bytes at a time.
-    pub(crate) fn has_packs(&self) -> bool {
-        let step = match self.layout.pixel {
-            Pixel::Gray | Pixel::Rgb => 1,
-            Pixel::GrayAlpha => 2,
-            Pixel::Rgba => 4,
-        } * self.layout.depth.bytes() as u64;
-        let Self { from, to, .. } = self;
-        let apart = (from.at.wrapping_sub(to.at) | from.pitch.wrapping_sub(to.pitch)) % 16;
-        apart == 0 && (from.at | from.pitch).is_multiple_of(step)
-    }
 }
 
 /// Mirrors `Pictures` in `kernels/batch.cuh`.
@@ -130,35 +118,16 @@ impl Mask {
 
 #[cfg(test)]
 mod tests {
-    use equalize::Depth;
+    use equalize::{Depth, Pixel};
 
     use super::*;
 
-    fn batch(pixel: Pixel, at: Address, pitch: u64) -> Batch {
-        let layout = Layout { width: 5, height: 3, pixel, depth: Depth::Eight };
-        Batch::to_read(layout, 7, Pictures { at, pitch })
-    }
-
     #[test]
     fn parts_follow_one_another() {
-        let parts: Vec<_> = batch(Pixel::Gray, 1000, 15).parts(3).collect();
+        let layout = Layout { width: 5, height: 3, pixel: Pixel::Gray, depth: Depth::Eight };
+        let batch = Batch::to_read(layout, 7, Pictures { at: 1000, pitch: 15 });
+        let parts: Vec<_> = batch.parts(3).collect();
         let found: Vec<_> = parts.iter().map(|(first, part)| (*first, part.number, part.from.at)).collect();
         assert_eq!(found, [(0, 3, 1000), (3, 3, 1045), (6, 1, 1090)]);
-    }
-
-    #[test]
-    fn pictures_are_read_by_words_where_reading_and_writing_can_begin_at_a_word_together() {
-        for (pixel, at, pitch, expected) in [
-            (Pixel::Gray, 1001, 15, true),
-            (Pixel::Rgb, 1001, 45, true),
-            (Pixel::Rgba, 1004, 60, true),
-            (Pixel::Rgba, 1001, 60, false),
-            (Pixel::GrayAlpha, 1002, 31, false),
-        ] {
-            let batch = batch(pixel, at, pitch);
-            assert_eq!(batch.has_packs(), expected, "{pixel:?} {at} {pitch}");
-            let apart = Batch { to: Pictures { at: at + 16_001, pitch }, ..batch };
-            assert!(!apart.has_packs());
-        }
     }
 }

@@ -8,7 +8,7 @@ use histeqd_kernels::GLOBAL16;
 use crate::batch::{Batch, Mask};
 use crate::colours::{Relight, Relighting};
 use crate::gpu::{Error, Stream};
-use crate::resident;
+use crate::kernels::Kernels;
 use crate::rule::{Rule, colours};
 use crate::tables::Planes;
 use crate::workspace::{Pieces, Workspace};
@@ -67,12 +67,8 @@ impl Stream {
             let reference = held.as_ref().map_or(0, |held| held.at(running));
             let rule = Rule::new(operation.method, operation.strength, reference);
             let is_relit = relighting.how.is_some();
-            if depth == Depth::Eight
-                && mask.is_none()
-                && !is_relit
-                && let Some(plan) = resident::Plan::new(&self.gpu.kernels, batch, operation.is_per_channel())
-            {
-                return Ok(self.equalize_resident(batch, operation.is_per_channel(), rule, &plan)?);
+            if depth == Depth::Eight && mask.is_none() && !is_relit {
+                return Ok(self.equalize_at_once(batch, operation.is_per_channel(), rule)?);
             }
             if operation.method == Method::Global
                 && mask.is_none()
@@ -83,6 +79,23 @@ impl Stream {
             }
             Ok(self.equalize_in_steps(batch, how, rule, mask)?)
         }
+    }
+
+    /// Equalizes pictures of depth 8, by any rule.
+    ///
+    /// # Safety
+    /// As [`Stream::equalize`].
+    unsafe fn equalize_at_once(&self, batch: &Batch, per_channel: bool, rule: Rule) -> Result<()> {
+        let planes = colours(batch.layout.pixel, per_channel);
+        for (_, batch) in batch.parts(MOST / Kernels::equalize8_bytes(1, planes)) {
+            let bytes = Kernels::equalize8_bytes(batch.number, planes);
+            let mut pieces = Pieces::default();
+            let memory = pieces.add(bytes);
+            let held = Workspace::new(self, &pieces, bytes)?;
+            // SAFETY: guaranteed by the caller; the workspace has room for what is counted.
+            unsafe { self.gpu.kernels.equalize8(self, &batch, per_channel, rule, held.at(memory))? };
+        }
+        Ok(())
     }
 
     /// Equalizes small pictures of depth 16.

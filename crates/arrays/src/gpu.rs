@@ -56,7 +56,7 @@ impl Gpu {
     fn open(ordinal: u32) -> Result<Self, Error> {
         cuda::load().map_err(Error::Unavailable)?;
         let device = Device::get(ordinal)?;
-        if !device.has_grids_and_pools()?.1 {
+        if !device.has_pools()? {
             return Err(Error::NoPools);
         }
         let context = Context::retain(device)?;

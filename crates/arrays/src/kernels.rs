@@ -9,8 +9,6 @@ pub struct Kernels {
     pub(crate) multiprocessors: u32,
     /// The most shared memory that a block can have, in bytes.
     pub(crate) shared: u32,
-    /// Whether all blocks of a grid can be made to run at once.
-    pub(crate) has_grids: bool,
     pub(crate) loaded: LoadedKernels,
 }
 
@@ -23,7 +21,6 @@ impl Kernels {
         Ok(Self {
             multiprocessors: device.multiprocessors()?,
             shared: device.shared_memory()?,
-            has_grids: device.has_grids_and_pools()?.0,
             loaded: LoadedKernels::new(device)?,
         })
     }

@@ -10,11 +10,11 @@
 mod batch;
 mod clahe;
 mod colours;
+mod depth8;
 mod global;
 mod gpu;
 mod kernels;
 mod planes;
-mod resident;
 mod rule;
 mod tables;
 mod tiles;

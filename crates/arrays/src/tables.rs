@@ -3,7 +3,7 @@
 
 use cuda::{Address, Launch, Result, Stream, arguments};
 use equalize::{Depth, Pixel, Strength};
-use histeqd_kernels::{BATCH_GLOBAL8, GLOBAL16};
+use histeqd_kernels::{GLOBAL8, GLOBAL16};
 
 use crate::batch::{Batch, Mask};
 use crate::colours::Relight;
@@ -90,18 +90,7 @@ impl Kernels {
         // SAFETY: the arguments match the parameters of count*; the rest is guaranteed by the caller.
         unsafe {
             match layout.depth {
-                Depth::Eight => {
-                    // A few packs for each thread at least.
-                    let grid = self.spread(pixels, batch.number, 1 << 16, blocks(layout.pixel));
-                    let launch = Launch { grid, block: (threads, 1, 1), shared: 0 };
-                    let arguments = arguments![pictures, mask_at, mask_pitch, counts, stride];
-                    self.loaded.launch(
-                        stream,
-                        (&BATCH_GLOBAL8, ("batch_count8", kind)),
-                        launch,
-                        arguments,
-                    )?;
-                }
+                Depth::Eight => self.count8(stream, batch, per_channel, mask, (counts, stride))?,
                 Depth::Sixteen => {
                     let taken = stage_bytes(layout.pixel);
                     let range = self.range16(taken);
@@ -125,7 +114,7 @@ impl Kernels {
             let launch = Launch { grid, block: (1024, 1, 1), shared: 0 };
             let arguments = arguments![pictures, channels, mask_at, mask_pitch, counts, stride];
             let kernel = match layout.depth {
-                Depth::Eight => (&BATCH_GLOBAL8, ("batch_count_alpha8", "")),
+                Depth::Eight => (&GLOBAL8, ("count_alpha8", "")),
                 Depth::Sixteen => (&GLOBAL16, ("count_alpha16", "")),
             };
             self.loaded.launch(stream, kernel, launch, arguments)
@@ -178,10 +167,10 @@ impl Kernels {
         let planes = planes as u32;
         if depth == Depth::Eight {
             let launch = Launch { grid: (all as u32, 1, 1), block: (256, 1, 1), shared: 0 };
-            let name = (if wide { "batch_luts_of_sums8" } else { "batch_luts8" }, "");
+            let name = (if wide { "luts8_of_sums" } else { "luts8_of_counts" }, "");
             let arguments = arguments![counts, rule, planes, luts];
             // SAFETY: the arguments match the parameters of luts8; the rest is guaranteed by the caller.
-            return unsafe { self.loaded.launch(stream, (&BATCH_GLOBAL8, name), launch, arguments) };
+            return unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments) };
         }
         // Two blocks a multiprocessor, of which each makes as much as it takes then.
         let blocks = (2 * self.multiprocessors / (all as u32).max(1)).clamp(1, 16);
@@ -209,29 +198,23 @@ impl Kernels {
             return unsafe { self.relight(stream, batch, relight, luts, stride) };
         }
         let layout = &batch.layout;
+        if layout.depth == Depth::Eight {
+            // SAFETY: guaranteed by the caller.
+            return unsafe { self.map8(stream, batch, per_channel, (luts, stride)) };
+        }
         let pictures = batch.argument();
         let (pixels, threads) = (layout.pixels(), threads(layout.pixel));
         let kind = kind(layout.pixel, per_channel);
         let taken = stage_bytes(layout.pixel);
         let fits = self.shared >= LEVELS16_BYTES + taken && colours(layout.pixel, per_channel) == 1;
         let arguments = arguments![pictures, luts, stride];
-        let (kernel, grid, shared) = match layout.depth {
-            Depth::Eight => {
-                let grid = self.spread(pixels, batch.number, 1 << 14, blocks(layout.pixel));
-                ((&BATCH_GLOBAL8, ("batch_map8", kind)), grid, 0)
-            }
-            Depth::Sixteen if fits && pixels > PIXELS_A_TABLE => {
-                let grid = self.spread(pixels, batch.number, PIXELS_A_TABLE, 1);
-                ((&GLOBAL16, ("map16_shared", kind)), grid, LEVELS16_BYTES)
-            }
-            Depth::Sixteen => {
-                let grid = self.spread(pixels, batch.number, 1 << 13, blocks(layout.pixel));
-                ((&GLOBAL16, ("map16", kind)), grid, 0)
-            }
+        let (name, grid, shared) = if fits && pixels > PIXELS_A_TABLE {
+            ("map16_shared", self.spread(pixels, batch.number, PIXELS_A_TABLE, 1), LEVELS16_BYTES)
+        } else {
+            ("map16", self.spread(pixels, batch.number, 1 << 13, blocks(layout.pixel)), 0)
         };
-        // SAFETY: the arguments match the parameters of map*; the rest is guaranteed by the caller.
-        unsafe {
-            self.loaded.launch(stream, kernel, Launch { grid, block: (threads, 1, 1), shared }, arguments)
-        }
+        let launch = Launch { grid, block: (threads, 1, 1), shared };
+        // SAFETY: the arguments match the parameters of map16*; the rest is guaranteed by the caller.
+        unsafe { self.loaded.launch(stream, (&GLOBAL16, (name, kind)), launch, arguments) }
     }
 }

@@ -70,22 +70,6 @@ impl LoadedKernels {
         unsafe { function.launch(stream, launch, arguments) }
     }
 
-    /// Launches a kernel of a module so that all its blocks run at once, and may wait for each other.
-    ///
-    /// # Safety
-    /// As [`Function::launch`].
-    pub unsafe fn launch_together(
-        &self,
-        stream: &Stream,
-        (module, name): (&histeqd_kernels::Module, KernelName),
-        launch: Launch,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
-        let function = self.function(module, name, launch.shared)?;
-        // SAFETY: guaranteed by the caller.
-        unsafe { function.launch_together(stream, launch, arguments) }
-    }
-
     /// Returns a kernel that may use so many bytes of dynamic shared memory.
     fn function(&self, module: &histeqd_kernels::Module, name: KernelName, shared: u32) -> Result<Function> {
         let mut loaded = self.lock();

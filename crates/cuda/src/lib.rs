@@ -137,10 +137,9 @@ impl Device {
         Ok((major, self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?))
     }
 
-    /// Returns whether all blocks of a grid can be made to run at once, and memory can be allocated in the order of a stream.
-    pub fn has_grids_and_pools(self) -> Result<(bool, bool)> {
-        let grids = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)?;
-        Ok((grids != 0, self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0))
+    /// Returns whether memory can be allocated in the order of a stream.
+    pub fn has_pools(self) -> Result<bool> {
+        Ok(self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0)
     }
 
     /// Returns the number of its multiprocessors.
@@ -492,20 +491,5 @@ impl Function {
         let Launch { grid, block, shared } = launch;
         // SAFETY: guaranteed by the caller; functions and streams in use are never destroyed.
         Ok(unsafe { result::launch_kernel(self.0, grid, block, shared, stream.0, arguments) }?)
-    }
-
-    /// Launches it so that all its blocks run at once, and may wait for each other.
-    ///
-    /// # Safety
-    /// As [`Function::launch`].
-    pub unsafe fn launch_together(
-        self,
-        stream: &Stream,
-        launch: Launch,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
-        let Launch { grid, block, shared } = launch;
-        // SAFETY: guaranteed by the caller; functions and streams in use are never destroyed.
-        Ok(unsafe { result::launch_cooperative_kernel(self.0, grid, block, shared, stream.0, arguments) }?)
     }
 }

@@ -9,10 +9,15 @@ use super::measure::{self, Result, rounds, wall};
 use super::picture::{CLAHE, TestPicture};
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
-use equalize::{ByteOrders, Depth, Layout, Method, Operation, Strength};
+use equalize::{ByteOrders, Depth, Layout, Method, Operation, Pixel, Strength};
 use lanes::gpu::driver::{self, Context, Device, Stream};
 use lanes::gpu::kernels::{ClaheTask, Kernels, Kind, Span, Tables, Tiling};
 use lanes::{Engine, GpuInfo, Unit, open};
+
+/// Gray pixels of 8 bits, and those of RGB, channel by channel.
+pub(super) const GRAY: Kind =
+    Kind { pixel: Pixel::Gray, depth: Depth::Eight, per_channel: false, relight: None };
+pub(super) const CHANNELS: Kind = Kind { pixel: Pixel::Rgb, per_channel: true, ..GRAY };
 
 /// Copies of the picture that kernels cycle through, so that it is read from device memory and not from the cache.
 pub(super) const COPIES: usize = 8;
@@ -159,31 +164,22 @@ impl Own {
         pixels: Memory,
         counts: Memory,
     ) -> driver::Result<()> {
-        assert_eq!(counts.bytes(), kind.planes() as usize * TABLE_BYTES);
-        let (what, span) = ((kind, Depth::Eight), span(kind, pixels));
+        assert_eq!(counts.bytes(), kind.planes() * TABLE_BYTES);
         // SAFETY: pixels and counts live until the process ends, and have the sizes for this kind.
-        unsafe { self.kernels.count(stream, what, span, counts.address()) }
+        unsafe { self.kernels.count(stream, kind, span(kind, pixels), counts.address()) }
     }
 
     /// Counts gray pixels for [`Own::apply`].
     pub(super) fn count_for_lut(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
-        let what = (Kind::Gray, Depth::Eight);
         self.tables.set(self.tables.get().next());
         // SAFETY: pixels and tables live until the process ends.
-        unsafe {
-            let (span, tables) = (span(Kind::Gray, pixels), self.tables.get());
-            self.kernels.count_for_luts(stream, what, span, &tables, true, Strength::FULL)
-        }
+        unsafe { self.kernels.count(stream, GRAY, span(GRAY, pixels), self.tables.get().counts8()) }
     }
 
     /// Applies the LUT of the pixels counted last by [`Own::count_for_lut`] to gray pixels, in place.
     pub(super) fn apply(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
-        let what = (Kind::Gray, Depth::Eight);
         // SAFETY: pixels and tables live until the process ends.
-        unsafe {
-            let (span, tables) = (span(Kind::Gray, pixels), self.tables.get());
-            self.kernels.apply(stream, what, span, &tables, Strength::FULL)
-        }
+        unsafe { self.kernels.apply8(stream, GRAY, span(GRAY, pixels), &self.tables.get(), Strength::FULL) }
     }
 
     /// Allocates what CLAHE needs for gray pictures of one size.
@@ -215,7 +211,7 @@ impl OwnClahe<'_> {
         assert_eq!(pixels.bytes() as u64, self.layout.bytes());
         let how = (&self.task, self.memory.address());
         // SAFETY: all live until the process ends and are as large as the task says; the picture's bytes are a multiple of 16.
-        unsafe { self.own.kernels.clahe(stream, &self.layout, span(Kind::Gray, pixels), how) }
+        unsafe { self.own.kernels.clahe(stream, &self.layout, span(GRAY, pixels), how) }
     }
 }
 

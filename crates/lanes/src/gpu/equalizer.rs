@@ -4,7 +4,7 @@
 
 use super::driver::{Address, Buffer, CudaError, Event, Result, Stream};
 use super::engine::GpuEngine;
-use super::kernels::{ClaheTask, Kind, Relight, Span, Tables};
+use super::kernels::{ClaheTask, Kind, Span, Tables};
 use crate::lane::LaneError;
 use equalize::{ByteOrders, Depth, Layout, Method, Operation, lut};
 
@@ -32,8 +32,6 @@ pub(super) struct Plan<'r> {
     layout: Layout,
     byte_orders: ByteOrders,
     kind: Kind,
-    /// How colours follow, if not as the kind says.
-    relight: Option<Relight>,
     operation: Operation,
     reference: &'r [u64],
     /// How CLAHE goes, and the memory for that.
@@ -46,13 +44,9 @@ impl Plan<'_> {
         self.operation.method == Method::Global && !self.operation.levels.are_fewer(self.layout.depth)
     }
 
-    /// Returns whether the kernels that count, or those that apply LUTs, make them too.
-    fn is_fused(&self) -> bool {
-        self.is_left_to_kernels() && self.relight.is_none()
-    }
-
-    fn what(&self) -> (Kind, Depth) {
-        (self.kind, self.layout.depth)
+    /// Returns whether each block makes the LUTs, of counts that are zero already.
+    fn is_left_to_blocks(&self) -> bool {
+        self.is_left_to_kernels() && self.kind.relight.is_none() && self.layout.depth == Depth::Eight
     }
 }
 
@@ -101,13 +95,12 @@ impl<'e> Equalizer<'e> {
                 "CLAHE of 8-bit pictures with fewer levels has no kernel".to_owned(),
             ));
         }
-        let kind = Kind::new(layout.pixel, operation.is_per_channel());
-        let relight = Relight::new(operation, layout, self.tables.lab);
+        let kind = Kind::new(operation, layout, &self.tables);
         let clahe = match operation.method {
             Method::Global | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
                 let kernels = &self.engine.kernels;
-                let task = kernels.clahe_task(layout, &clahe, (operation, relight));
+                let task = kernels.clahe_task(layout, &clahe, (operation, kind.relight));
                 let bytes = kernels.clahe_bytes(&task);
                 if taken + bytes > self.engine.lane_memory {
                     return Err(LaneError::Full);
@@ -115,7 +108,7 @@ impl<'e> Equalizer<'e> {
                 Some((task, grow(&mut self.memory.clahe, bytes)?))
             }
         };
-        Ok(Plan { layout: *layout, byte_orders, kind, relight, operation: *operation, reference, clahe })
+        Ok(Plan { layout: *layout, byte_orders, kind, operation: *operation, reference, clahe })
     }
 
     /// Equalizes the pixels at an address in place.
@@ -144,13 +137,11 @@ impl<'e> Equalizer<'e> {
     /// # Safety
     /// Only this stream may use the tables until it is done.
     pub(super) unsafe fn begin(&self, stream: &Stream, plan: &Plan<'_>) -> Result<()> {
-        if plan.is_fused() && plan.layout.depth == Depth::Eight {
+        if plan.is_left_to_blocks() {
             return Ok(());
         }
         // SAFETY: guaranteed by the caller.
-        unsafe {
-            self.engine.kernels.clear(stream, plan.kind.planes() as usize, plan.layout.depth, &self.tables)
-        }
+        unsafe { self.engine.kernels.clear(stream, plan.kind.planes(), plan.layout.depth, &self.tables) }
     }
 
     /// Counts a span of the picture. After the `last` one its pixels can go through [`Equalizer::apply`].
@@ -164,21 +155,19 @@ impl<'e> Equalizer<'e> {
         span: Span,
         last: bool,
     ) -> Result<()> {
-        let (kernels, strength) = (&self.engine.kernels, plan.operation.strength);
+        let (kernels, tables) = (&self.engine.kernels, &self.tables);
         // SAFETY: guaranteed by the caller.
         unsafe {
-            if plan.is_fused() {
-                return kernels.count_for_luts(stream, plan.what(), span, &self.tables, last, strength);
+            if plan.is_left_to_blocks() {
+                return kernels.count(stream, plan.kind, span, tables.counts8());
             }
-            let counts = self.tables.counts(0, plan.layout.depth);
-            match plan.relight {
-                Some(relight) => kernels.count_for_colours(stream, plan.what(), relight, span, counts)?,
-                None => kernels.count(stream, plan.what(), span, counts)?,
-            }
-            match plan.is_left_to_kernels() {
-                _ if !last => Ok(()),
-                true => kernels.make_luts(stream, plan.what(), &self.tables, strength),
-                false => self.make_luts(stream, plan),
+            kernels.count(stream, plan.kind, span, tables.counts(0, plan.layout.depth))?;
+            match last {
+                false => Ok(()),
+                true if plan.is_left_to_kernels() => {
+                    kernels.make_luts(stream, plan.kind, tables, plan.operation.strength)
+                }
+                true => self.make_luts(stream, plan),
             }
         }
     }
@@ -189,7 +178,7 @@ impl<'e> Equalizer<'e> {
     /// As [`Equalizer::count`].
     unsafe fn make_luts(&mut self, stream: &Stream, plan: &Plan<'_>) -> Result<()> {
         let depth = plan.layout.depth;
-        let mut counted = vec![0_u32; plan.kind.planes() as usize * depth.levels()];
+        let mut counted = vec![0_u32; plan.kind.planes() * depth.levels()];
         // SAFETY: the counts are waited for; the rest is guaranteed by the caller.
         unsafe { stream.download(self.tables.counts(0, depth), bytemuck::cast_slice_mut(&mut counted))? };
         self.counted.record(stream)?;
@@ -211,16 +200,16 @@ impl<'e> Equalizer<'e> {
         let (kernels, strength) = (&self.engine.kernels, plan.operation.strength);
         // SAFETY: guaranteed by the caller.
         unsafe {
-            match plan.is_fused() {
-                true => kernels.apply(stream, plan.what(), span, &self.tables, strength),
-                false => kernels.map(stream, plan.what(), plan.relight, span, &self.tables),
+            match plan.is_left_to_blocks() {
+                true => kernels.apply8(stream, plan.kind, span, &self.tables, strength),
+                false => kernels.map(stream, plan.kind, span, &self.tables),
             }
         }
     }
 
     /// Moves on to the tables for the next picture, once all of this one has been enqueued.
     pub(super) fn end(&mut self, plan: &Plan<'_>) {
-        if plan.is_fused() && plan.layout.depth == Depth::Eight {
+        if plan.is_left_to_blocks() {
             self.tables = self.tables.next();
         }
     }

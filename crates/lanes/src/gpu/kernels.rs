@@ -10,82 +10,44 @@ pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 use super::driver::{Address, Device, Launch, LoadedKernels, Result, Stream};
 use arrays::{Batch, PIXELS_A_TABLE, Pictures, Planes, Rule};
 use equalize::{ByteOrders, Clahe, Depth, Layout, Method, Operation, Pixel, Strength};
-use histeqd_kernels::{GLOBAL8, TRAP};
-
-/// The fewest pixels of a large gray plane: its tiles, handed out one by one, are then enough to keep the GPU busy to the end.
-const LARGE_PLANE: u64 = 24_000_000;
+use histeqd_kernels::TRAP;
 
 /// Returns the fewest pixels that go through the same kernels as a picture of this layout, as far as its size decides.
 pub const fn min_pixels_for_same_kernels(layout: &Layout) -> u64 {
     match layout.depth {
-        Depth::Eight if matches!(layout.pixel, Pixel::Gray) && layout.pixels() >= LARGE_PLANE => LARGE_PLANE,
         Depth::Sixteen if layout.pixels() > PIXELS_A_TABLE => PIXELS_A_TABLE + 1,
-        _ => 1,
+        Depth::Eight | Depth::Sixteen => 1,
     }
 }
 
-/// How the pixels of a picture are read: as one value each, or as three planes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Gray,
-    GrayAlpha,
-    RgbLuma,
-    RgbChannels,
-    RgbaLuma,
-    RgbaChannels,
+/// How the pixels of a picture are read: as one value each, or channel by channel; and how colours follow, if not so.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub pixel: Pixel,
+    pub depth: Depth,
+    pub per_channel: bool,
+    pub relight: Option<Relight>,
 }
 
 impl Kind {
-    pub const fn new(pixel: Pixel, per_channel: bool) -> Self {
-        match (pixel, per_channel) {
-            (Pixel::Gray, _) => Self::Gray,
-            (Pixel::GrayAlpha, _) => Self::GrayAlpha,
-            (Pixel::Rgb, false) => Self::RgbLuma,
-            (Pixel::Rgb, true) => Self::RgbChannels,
-            (Pixel::Rgba, false) => Self::RgbaLuma,
-            (Pixel::Rgba, true) => Self::RgbaChannels,
-        }
+    /// Returns that of pictures to equalize so. `tables`: the lane's.
+    pub fn new(operation: &Operation, layout: &Layout, tables: &Tables) -> Self {
+        let relight = Relight::new(operation, layout, tables.lab);
+        Self { relight, ..Self::plain(layout, operation.is_per_channel()) }
     }
 
-    const fn pixel(self) -> Pixel {
-        match self {
-            Self::Gray => Pixel::Gray,
-            Self::GrayAlpha => Pixel::GrayAlpha,
-            Self::RgbLuma | Self::RgbChannels => Pixel::Rgb,
-            Self::RgbaLuma | Self::RgbaChannels => Pixel::Rgba,
-        }
+    /// Returns that of pictures whose colours follow as they are read.
+    pub const fn plain(layout: &Layout, per_channel: bool) -> Self {
+        Self { pixel: layout.pixel, depth: layout.depth, per_channel, relight: None }
     }
 
-    const fn channels(self) -> u64 {
-        match self {
-            Self::Gray => 1,
-            Self::GrayAlpha => 2,
-            Self::RgbLuma | Self::RgbChannels => 3,
-            Self::RgbaLuma | Self::RgbaChannels => 4,
-        }
+    fn counted(self) -> Planes {
+        Planes::equalized((self.per_channel, self.relight))
     }
 
-    pub const fn planes(self) -> u32 {
-        match self {
-            Self::RgbChannels | Self::RgbaChannels => 3,
-            _ => 1,
-        }
-    }
-
-    const fn suffix(self) -> &'static str {
-        match self {
-            Self::Gray => "_gray",
-            Self::GrayAlpha => "_gray_alpha",
-            Self::RgbLuma => "_rgb_luma",
-            Self::RgbChannels => "_rgb_channels",
-            Self::RgbaLuma => "_rgba_luma",
-            Self::RgbaChannels => "_rgba_channels",
-        }
-    }
-
-    /// Returns the most threads of a block that works on packs.
-    const fn threads(self) -> u32 {
-        if self.channels() == 3 { 512 } else { 1024 }
+    /// Returns how many planes are equalized.
+    pub fn planes(self) -> usize {
+        self.counted().number(self.pixel)
     }
 }
 
@@ -100,8 +62,9 @@ pub struct Span {
 
 impl Span {
     /// Returns it as a batch of one picture in one row, changed in place.
-    fn of(self, kind: Kind, depth: Depth) -> Batch {
-        self.batch(Layout { width: self.pixels as u32, height: 1, pixel: kind.pixel(), depth })
+    fn of(self, kind: Kind) -> Batch {
+        let Kind { pixel, depth, .. } = kind;
+        self.batch(Layout { width: self.pixels as u32, height: 1, pixel, depth })
     }
 
     /// Returns it as a batch of one picture of this layout, changed in place.
@@ -114,14 +77,12 @@ impl Span {
 /// A lane's counts and LUTs in device memory.
 #[derive(Clone, Copy)]
 pub struct Tables {
-    /// Three histograms of 256 counts each for this picture, and three that its last count zeroes for the next picture.
+    /// Three histograms of 256 counts each for this picture, and three for the next one, which [`Kernels::apply8`] zeroes.
     counts8: [Address; 2],
-    /// Histograms that are zeroed before use: for equalization at depth 16 up to three, for a colour histogram one for each plane.
+    /// Histograms that are zeroed before use: up to three for equalization, for a colour histogram one for each plane.
     counts: Address,
-    /// Three LUTs: of depth 16, or given ones of either depth.
+    /// Three LUTs of either depth.
     pub luts: Address,
-    /// The number of tiles of a large plane that have been handed out; 0 between kernels.
-    handed_out: Address,
     /// [`equalize::lab_tables`], once they are there.
     pub lab: Address,
 }
@@ -130,23 +91,24 @@ impl Tables {
     const COUNTS8_BYTES: u64 = 3 * 256 * 4;
     const COUNTS_BYTES: u64 = 5 * 65536 * 4;
     const LUTS_BYTES: u64 = 3 * 65536 * 2;
-    /// With what the alignment of the next takes.
-    const HANDED_OUT_BYTES: u64 = 16;
 
-    /// The size of all tables but the last in bytes; they must begin zeroed.
-    pub const BYTES: u64 =
-        2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::HANDED_OUT_BYTES;
+    /// The size of all tables but the last in bytes, a multiple of 16; they must begin zeroed.
+    pub const BYTES: u64 = 2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES;
 
     pub const fn new(at: Address) -> Self {
         let counts8 = [at, at + Self::COUNTS8_BYTES];
         let counts = counts8[1] + Self::COUNTS8_BYTES;
-        let luts = counts + Self::COUNTS_BYTES;
-        Self { counts8, counts, luts, handed_out: luts + Self::LUTS_BYTES, lab: at + Self::BYTES }
+        Self { counts8, counts, luts: counts + Self::COUNTS_BYTES, lab: at + Self::BYTES }
     }
 
-    /// Returns the tables for the next picture, once this one's last pixels have been counted for equalization at depth 8.
+    /// Returns the tables for the next picture, after [`Kernels::apply8`] to this one.
     pub const fn next(self) -> Self {
         Self { counts8: [self.counts8[1], self.counts8[0]], ..self }
+    }
+
+    /// Returns the address of the counts for [`Kernels::apply8`].
+    pub const fn counts8(&self) -> Address {
+        self.counts8[0]
     }
 
     /// Returns the address of a plane's counts in a colour histogram, 32 bits each.
@@ -154,6 +116,8 @@ impl Tables {
         self.counts + (plane * depth.levels() * 4) as u64
     }
 }
+
+const ONE_THREAD: Launch = Launch { grid: (1, 1, 1), block: (1, 1, 1), shared: 0 };
 
 /// The kernels of one GPU.
 pub struct Kernels(arrays::Kernels);
@@ -214,195 +178,56 @@ impl Kernels {
         unsafe { self.0.extract(stream, &span.batch(row), plane, Some(channel)) }
     }
 
-    /// Returns a launch of blocks of `threads` threads that take pack after pack of a span, at most `blocks` blocks per multiprocessor.
-    fn spread(&self, kind: Kind, depth: Depth, span: Span, (threads, blocks): (u32, u32)) -> Launch {
-        let bytes = span.pixels * kind.channels() * depth.bytes() as u64;
-        let pack = if kind.channels() == 3 { 48 } else { 16 };
-        let most = u64::from(blocks * self.0.multiprocessors());
-        line(bytes.div_ceil(pack * u64::from(threads)).min(most), threads)
-    }
-
-    /// Counts a span for equalization, adding to the counts of earlier spans. After the picture's `last` span, its pixels can go through
-    /// [`Kernels::apply`] of the same strength.
+    /// Sends a span of depth 8 through the LUTs that follow from [`Tables::counts8`] by global equalization.
     ///
     /// # Safety
     /// Only this stream may use span and tables until it is done.
-    pub unsafe fn count_for_luts(
+    pub unsafe fn apply8(
         &self,
         stream: &Stream,
-        (kind, depth): (Kind, Depth),
+        kind: Kind,
         span: Span,
         tables: &Tables,
-        last: bool,
         strength: Strength,
     ) -> Result<()> {
-        let [counts8, next] = tables.counts8;
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            match depth {
-                Depth::Eight => {
-                    let next = if last { next } else { 0 };
-                    if is_large(kind, span) {
-                        self.histogram8_large(stream, span, (counts8, next), tables.handed_out)
-                    } else {
-                        self.histogram8(stream, kind, span, (counts8, next))
-                    }
-                }
-                Depth::Sixteen => {
-                    self.count(stream, (kind, depth), span, tables.counts)?;
-                    if last { self.make_luts(stream, (kind, depth), tables, strength) } else { Ok(()) }
-                }
-            }
-        }
+        let rule = Rule::new(Method::Global, strength, 0);
+        // SAFETY: guaranteed by the caller; the tables have room for three planes.
+        unsafe { self.0.apply8(stream, &span.of(kind), kind.per_channel, rule, tables.counts8) }
     }
 
     /// Counts a span, adding to the counts of earlier spans, into one histogram for each plane of the kind.
     ///
     /// # Safety
     /// Only this stream may use span and counts until it is done.
-    pub unsafe fn count(
-        &self,
-        stream: &Stream,
-        (kind, depth): (Kind, Depth),
-        span: Span,
-        counts: Address,
-    ) -> Result<()> {
-        let planes = Planes::Equalized { per_channel: kind.planes() > 1 };
+    pub unsafe fn count(&self, stream: &Stream, kind: Kind, span: Span, counts: Address) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        unsafe { self.0.count(stream, &span.of(kind, depth), planes, None, counts) }
+        unsafe { self.0.count(stream, &span.of(kind), kind.counted(), None, counts) }
     }
 
-    /// Counts what has to be known of a span whose colours follow so, as [`Kernels::count`] does.
+    /// Makes the LUTs at [`Tables::luts`] that follow from the counts by global equalization, one for each plane of the kind.
     ///
     /// # Safety
-    /// As [`Kernels::count`].
-    pub unsafe fn count_for_colours(
-        &self,
-        stream: &Stream,
-        (kind, depth): (Kind, Depth),
-        relight: Relight,
-        span: Span,
-        counts: Address,
-    ) -> Result<()> {
-        let planes = Planes::equalized((false, Some(relight)));
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.0.count(stream, &span.of(kind, depth), planes, None, counts) }
-    }
-
-    /// `next`: the address of counts to zero, or 0 for none.
-    ///
-    /// # Safety
-    /// As [`Kernels::count`].
-    unsafe fn histogram8(
+    /// Only this stream may use the tables until it is done.
+    pub unsafe fn make_luts(
         &self,
         stream: &Stream,
         kind: Kind,
-        span: Span,
-        (counts, next): (Address, Address),
+        tables: &Tables,
+        strength: Strength,
     ) -> Result<()> {
-        // Half of what a multiprocessor can hold, so that other lanes' kernels can run beside it.
-        let blocks = 1024 / kind.threads();
-        let launch = self.spread(kind, Depth::Eight, span, (kind.threads(), blocks));
-        let (Span { at, pixels, .. }, name) = (span, ("histogram8", kind.suffix()));
-        // SAFETY: the arguments match the parameters of histogram8_*; the rest is guaranteed by the caller.
-        unsafe {
-            self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, next])
-        }
+        let (&Tables { counts, luts, .. }, planes) = (tables, kind.planes());
+        let rule = Rule::new(Method::Global, strength, 0);
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.make_luts(stream, (counts, false), (planes, planes), kind.depth, rule, luts) }
     }
 
-    /// # Safety
-    /// As [`Kernels::histogram8`]; `handed_out` must be this stream's alone, and 0.
-    unsafe fn histogram8_large(
-        &self,
-        stream: &Stream,
-        span: Span,
-        (counts, next): (Address, Address),
-        handed_out: Address,
-    ) -> Result<()> {
-        let launch = self.spread(Kind::Gray, Depth::Eight, span, (1024, 2));
-        let (Span { at, pixels, .. }, name) = (span, ("histogram8", "_large"));
-        // SAFETY: the arguments match the parameters of histogram8_large; the rest is guaranteed by the caller.
-        unsafe {
-            self.loaded().launch(
-                stream,
-                (&GLOBAL8, name),
-                launch,
-                arguments![at, pixels, counts, next, handed_out],
-            )
-        }
-    }
-
-    /// Sends a span through the LUTs that follow from the counts.
+    /// Sends a span through the LUTs at [`Tables::luts`], one for each plane of the kind, which have the strength in them.
     ///
     /// # Safety
     /// Only this stream may use span and tables until it is done.
-    pub unsafe fn apply(
-        &self,
-        stream: &Stream,
-        (kind, depth): (Kind, Depth),
-        span: Span,
-        tables: &Tables,
-        strength: Strength,
-    ) -> Result<()> {
+    pub unsafe fn map(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        unsafe {
-            match depth {
-                Depth::Eight => self.apply8(stream, kind, span, tables, strength),
-                Depth::Sixteen => self.map(stream, (kind, depth), None, span, tables),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Kernels::apply`].
-    unsafe fn apply8(
-        &self,
-        stream: &Stream,
-        kind: Kind,
-        span: Span,
-        tables: &Tables,
-        strength: Strength,
-    ) -> Result<()> {
-        // At least 256 threads per block: each computes one level of the LUT.
-        let spread = if kind.channels() == 3 { (512, 2) } else { (256, 4) };
-        let launch = self.spread(kind, Depth::Eight, span, spread);
-        let (Span { at, pixels, .. }, [counts, _], handed_out) = (span, tables.counts8, tables.handed_out);
-        let strength = strength.in_thousandths();
-        if is_large(kind, span) {
-            let name = ("apply8", "_large");
-            // SAFETY: the arguments match the parameters of apply8_large; the rest is guaranteed by the caller.
-            return unsafe {
-                self.loaded().launch(
-                    stream,
-                    (&GLOBAL8, name),
-                    launch,
-                    arguments![at, pixels, counts, strength, handed_out],
-                )
-            };
-        }
-        let name = ("apply8", kind.suffix());
-        // SAFETY: the arguments match the parameters of apply8_*; the rest is guaranteed by the caller.
-        unsafe {
-            self.loaded().launch(stream, (&GLOBAL8, name), launch, arguments![at, pixels, counts, strength])
-        }
-    }
-
-    /// Sends a span through the LUTs at [`Tables::luts`], one for each plane of the kind, which have the strength in them. `relight`: how colours
-    /// follow, if not as the kind says.
-    ///
-    /// # Safety
-    /// As [`Kernels::apply`].
-    pub unsafe fn map(
-        &self,
-        stream: &Stream,
-        (kind, depth): (Kind, Depth),
-        relight: Option<Relight>,
-        span: Span,
-        tables: &Tables,
-    ) -> Result<()> {
-        let how = (kind.planes() > 1, relight);
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.0.map(stream, &span.of(kind, depth), how, tables.luts, 0) }
+        unsafe { self.0.map(stream, &span.of(kind), (kind.per_channel, kind.relight), tables.luts, 0) }
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].
@@ -414,39 +239,11 @@ impl Kernels {
         unsafe { stream.zero(tables.counts, (planes * depth.levels() * 4) as u64) }
     }
 
-    /// Makes the LUTs at [`Tables::luts`] of the counts of all planes of the kind.
-    ///
-    /// # Safety
-    /// Only this stream may use the tables until it is done.
-    pub unsafe fn make_luts(
-        &self,
-        stream: &Stream,
-        (kind, depth): (Kind, Depth),
-        tables: &Tables,
-        strength: Strength,
-    ) -> Result<()> {
-        let (&Tables { counts, luts, .. }, planes) = (tables, kind.planes() as usize);
-        let rule = Rule::new(Method::Global, strength, 0);
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.0.make_luts(stream, (counts, false), (planes, planes), depth, rule, luts) }
-    }
-
     /// Makes a kernel fail, and the whole context with it.
     pub fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
-        unsafe { self.loaded().launch(stream, (&TRAP, ("trap", "")), line(1, 1), &mut []) }
+        unsafe { self.loaded().launch(stream, (&TRAP, ("trap", "")), ONE_THREAD, &mut []) }
     }
-}
-
-/// Returns whether a span at depth 8 goes through the kernels for large planes.
-fn is_large(kind: Kind, span: Span) -> bool {
-    kind == Kind::Gray && span.pixels >= LARGE_PLANE
-}
-
-/// Returns a one-dimensional launch of at least one block.
-fn line(blocks: u64, threads: u32) -> Launch {
-    let blocks = u32::try_from(blocks.max(1)).expect("fewer blocks than pixels, which are fewer than 2^31");
-    Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0 }
 }
 
 #[cfg(test)]

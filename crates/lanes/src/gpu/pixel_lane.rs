@@ -8,12 +8,12 @@
 use super::driver::{self, Buffer, Event, Stream};
 use super::engine::GpuEngine;
 use super::equalizer::{Equalizer, grow};
-use super::kernels::{Kind, Relight, Span};
+use super::kernels::{Kind, Span};
 use super::nvjpeg::{Encoder, Header, Plane};
 use crate::lane::{EngineError, Lane, LaneError, Recoded};
 use codec::{CHROMA_PADDING, CompressedJpeg};
 use equalize::count::planes;
-use equalize::{ByteOrder, ByteOrders, Layout, Method, Operation, colour};
+use equalize::{ByteOrder, ByteOrders, Layout, Method, Operation, Pixel, colour};
 
 /// The largest picture that is moved as a whole, in bytes.
 const WHOLE: u64 = 32 << 20;
@@ -191,21 +191,20 @@ impl<'e> GpuLane<'e> {
         let room = if in_chunks { self.ring_bytes() } else { layout.bytes() };
         let at = grow(&mut self.picture, room)?;
         let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
-        let what = (Kind::new(layout.pixel, operation.is_per_channel()), layout.depth);
-        let relight = Relight::new(operation, layout, tables.lab);
+        let kind = Kind::new(operation, layout, &tables);
         // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used again; the events order the streams.
         unsafe {
             self.work.upload(luts, tables.luts)?;
             if !in_chunks {
                 self.work.upload(pixels, at)?;
                 let span = Span { at, pixels: layout.pixels(), byte_orders };
-                kernels.map(&self.work, what, relight, span, &tables)?;
+                kernels.map(&self.work, kind, span, &tables)?;
                 self.work.download(at, pixels)?;
                 return Ok(self.done.record(&self.work)?);
             }
             for (i, chunk) in Chunk::all(layout, Some(room)).iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
-                kernels.map(&self.work, what, relight, chunk.span(at, byte_orders), &tables)?;
+                kernels.map(&self.work, kind, chunk.span(at, byte_orders), &tables)?;
                 self.take(&mut pixels[chunk.bytes(layout)], chunk, at)?;
             }
         }
@@ -276,17 +275,18 @@ impl<'e> GpuLane<'e> {
                     match counted {
                         // The first channel stands for all colours, which are counted together.
                         colour::Plane::Channel(0) => {
-                            kernels.count(&self.work, (Kind::new(layout.pixel, true), depth), span, to)?;
+                            kernels.count(&self.work, Kind::plain(layout, true), span, to)?;
                         }
                         colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
                             kernels.extract(&self.work, layout, span, (plane, channel as u32))?;
                             let alpha = Span { at: plane, byte_orders: ByteOrders::NATIVE, ..span };
-                            kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
+                            let gray = Kind { pixel: Pixel::Gray, ..Kind::plain(layout, false) };
+                            kernels.count(&self.work, gray, alpha, to)?;
                         }
                         colour::Plane::Channel(_) => {}
                         colour::Plane::Lightness => unreachable!("it is not among what is counted"),
                         colour::Plane::Luma => {
-                            kernels.count(&self.work, (Kind::new(layout.pixel, false), depth), span, to)?;
+                            kernels.count(&self.work, Kind::plain(layout, false), span, to)?;
                         }
                     }
                 }

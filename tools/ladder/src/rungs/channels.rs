@@ -1,12 +1,11 @@
 //! Ways of counting red, green and blue on GPUs.
 
 use crate::cuda::{Memory, Place, finish};
-use crate::gpu::Gpu;
+use crate::gpu::{CHANNELS, Gpu};
 use crate::kernels::{PARTIALS_BYTES, TABLE_BYTES};
 use crate::measure::{Measured, Result, rounds, same_counts, wall};
 use crate::picture::TestPicture;
 use lanes::gpu::driver;
-use lanes::gpu::kernels::Kind;
 
 /// Memory for the colour picture and its counts on one GPU, and on the host for copies to and from it.
 struct Room {
@@ -89,7 +88,7 @@ fn partial(picture: &TestPicture, gpus: &[&Gpu]) -> Result<Measured> {
 /// With the kernel that a lane uses.
 pub(super) fn own(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let (room, stream) = (Room::new(picture, gpu)?, &gpu.stream);
-    let count = || gpu.own.count(stream, Kind::RgbChannels, room.picture, room.counts);
+    let count = || gpu.own.count(stream, CHANNELS, room.picture, room.counts);
     let whole = || {
         room.host_picture.copy_to(room.picture, stream)?;
         room.counts.zero(stream)?;

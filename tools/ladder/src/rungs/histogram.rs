@@ -1,11 +1,10 @@
 //! Ways of counting the gray picture on the GPU.
 
-use crate::gpu::Gpu;
+use crate::gpu::{GRAY, Gpu};
 use crate::kernels::Counting;
 use crate::measure::{Measured, Result};
 use crate::picture::TestPicture;
 use lanes::gpu::driver;
-use lanes::gpu::kernels::Kind;
 
 pub(super) fn global(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     ladder(picture, gpu, Counting::Global)
@@ -24,7 +23,7 @@ pub(super) fn replicated(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
 }
 
 pub(super) fn own(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
-    run(picture, gpu, |i| gpu.own.count(&gpu.stream, Kind::Gray, gpu.picture(i), gpu.counts))
+    run(picture, gpu, |i| gpu.own.count(&gpu.stream, GRAY, gpu.picture(i), gpu.counts))
 }
 
 fn ladder(picture: &TestPicture, gpu: &Gpu, counting: Counting) -> Result<Measured> {
