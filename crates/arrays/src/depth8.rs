@@ -63,6 +63,12 @@ fn parts(batch: &Batch, a_part: u64, enough: u32) -> u32 {
     batch.bytes().div_ceil(a_part).max(least).clamp(1, 1 << 16) as u32
 }
 
+/// Returns a few more parts where all blocks then count equally many of them, which they do in step.
+fn evened(parts: u32, number: u32, blocks: u32) -> u32 {
+    let all = parts * number;
+    if all < 2 * blocks { parts } else { all.next_multiple_of(blocks) / number }
+}
+
 impl Kernels {
     /// Returns a grid of parts along x and pictures along y, of at most so many blocks a multiprocessor in all.
     fn grid8(&self, batch: &Batch, a_part: u64, blocks: u32) -> (u32, u32, u32) {
@@ -151,8 +157,8 @@ impl Kernels {
         let (number, pictures, counted) = (batch.number, batch.argument(), memory + 4);
         // Tables of three planes take longer to clear, to add up and to make.
         let a_part = if colours(batch.layout.pixel, per_channel) == 1 { 64 << 10 } else { 96 << 10 };
-        let parts = parts(batch, a_part, 3 * self.multiprocessors);
         let blocks = BLOCKS * self.multiprocessors;
+        let parts = evened(parts(batch, a_part, 3 * self.multiprocessors), number, blocks);
         let tickets = Tickets {
             number,
             parts,
@@ -204,6 +210,13 @@ mod tests {
             let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
             let batch = Batch::to_read(layout, number, Pictures { at: 0, pitch: layout.bytes() });
             assert_eq!(parts(&batch, 64 << 10, 396), expected, "{number} of {width}x{height}");
+        }
+    }
+
+    #[test]
+    fn blocks_count_equally_many_parts() {
+        for ((parts, number), expected) in [((192, 8), 198), ((32, 32), 33), ((6, 64), 6), ((396, 1), 396)] {
+            assert_eq!(evened(parts, number, 264), expected, "{parts} of {number}");
         }
     }
 
