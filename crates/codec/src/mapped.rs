@@ -174,7 +174,7 @@ impl Mapped {
             }
         }
         let mut samples = Vec::new();
-        resize(&mut samples, tables::bytes_of_samples(&self.form, pixels))?;
+        resize(&mut samples, self.form.samples_bytes(pixels))?;
         with_values!(self.form.kind, fill(self, &mut samples));
         Ok(samples)
     }

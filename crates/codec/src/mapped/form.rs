@@ -1,10 +1,12 @@
 //! How the pixels of a file lie whose samples are no levels, and which of their values are none.
 
 use super::kind::{Kind, Value};
-use super::tables;
 use crate::levels::beyond;
 use crate::{CodecError, LevelCount};
 use equalize::{Layout, Levels, Pixel};
+
+/// A table pays where there are so many pixels for each of its entries.
+pub(super) const PIXELS_EACH: u64 = 4;
 
 /// What alpha is to the colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,8 +221,14 @@ impl Form {
     /// Returns the most bytes of heap in use until the picture is encoded, if it has this many pixels.
     pub(crate) fn kept_bytes(&self, pixels: u64) -> u64 {
         let behind = pixels.saturating_mul((self.behind() * self.kind.bytes()) as u64);
-        let samples = tables::bytes_of_samples(self, pixels) as u64;
+        let samples = self.samples_bytes(pixels) as u64;
         behind.saturating_add(self.hidden_bytes(pixels)).saturating_add(samples)
+    }
+
+    /// Returns the bytes of the table of what levels become, if it pays for so many pixels.
+    pub(super) fn samples_bytes(&self, pixels: u64) -> usize {
+        let levels = usize::from(self.top()) + 1;
+        if pixels < PIXELS_EACH * levels as u64 { 0 } else { levels * self.kind.bytes() }
     }
 
     /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before,

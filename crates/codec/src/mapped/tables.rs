@@ -1,12 +1,9 @@
 //! What short samples and levels become, looked up: where there are many pixels, that is several times as fast as the arithmetic.
 
-use super::form::Form;
+use super::form::{Form, PIXELS_EACH};
 use super::kind::{Kind, Value, with_values};
 use super::mapping::Mapping;
 use equalize::Level;
-
-/// A table pays where there are so many pixels for each of its entries.
-const PIXELS_EACH: u64 = 4;
 
 /// What a value becomes.
 #[derive(Clone, Copy)]
@@ -79,12 +76,6 @@ fn of_bits<V: Value>(bits: usize) -> V {
     } else {
         bytemuck::pod_read_unaligned(&(bits as u16).to_ne_bytes())
     }
-}
-
-/// Returns the bytes of the table of what levels become, for so many pixels of a form.
-pub(super) fn bytes_of_samples(form: &Form, pixels: u64) -> usize {
-    let levels = usize::from(form.top()) + 1;
-    if pixels < PIXELS_EACH * levels as u64 { 0 } else { levels * form.kind.bytes() }
 }
 
 #[cfg(test)]
