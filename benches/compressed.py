@@ -24,7 +24,7 @@ def run(histeqd, folder, out, devices, flags):
     shutil.rmtree(out)
     summary = json.loads(told.splitlines()[-1])
     load = summary['timings']['load']
-    return summary['pixels'] / summary['seconds'] / 1e6, (load['processor'] + load['workers']) / load['seconds'], load.get('decoded') or {}
+    return summary['pixels'] / summary['seconds'] / 1e6, (load['processor'] + load['workers']) / load['seconds'], load['decoded'] or load['inflated']
 
 
 def main():
