@@ -45,7 +45,7 @@ fn the_flags_that_refuse_a_picture_do_so_without_a_run() {
         [b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n".as_slice(), &[1; 4]]
             .concat(),
     );
-    for flags in ["--max-pixels 1MP", "--max-bytes 1MiB", "--memory 1MiB", "--format jpeg"] {
+    for flags in ["--max-pixels 1MP", "--max-bytes 1MiB", "--memory 1MiB --format png", "--format jpeg"] {
         let told = |mode: &str| {
             failures(&place.run(&format!("in --out done --json {flags} {mode}")).exits(1).json())
         };

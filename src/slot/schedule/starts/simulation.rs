@@ -191,10 +191,6 @@ fn as_many_workers_start_as_are_best() {
 fn eight_gpus_end_long_runs_sooner_than_four_and_short_ones_no_later() {
     for (pictures, share) in [(300, 1.0), (3_000, 1.0), (10_000, 1.0), (40_000, 0.95)] {
         let [four, eight] = [4, 8].map(|gpus| Run::new(gpus, 128, pictures).decided());
-        println!(
-            "{pictures} pictures, 128 cores: four GPUs {four:.1} s, eight {eight:.1} s, {:.0} MP/s",
-            PICTURE * pictures as f64 / eight
-        );
         assert!(
             eight <= share * four + STEP,
             "{pictures} pictures: {eight:.2} s with eight GPUs, {four:.2} with four"
