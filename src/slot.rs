@@ -244,6 +244,8 @@ pub struct SlotPool {
     state: Mutex<PoolState>,
     /// Signalled when what [`SlotPool::wait_for`] waits for may have come, and by [`SlotPool::look_again`].
     changed: Condvar,
+    /// See [`SlotPool::begin_again`].
+    again: Mutex<()>,
 }
 
 /// The step in which slots grow, in bytes, so that slots stop growing after the first of many similar pictures.
@@ -279,7 +281,7 @@ impl SlotPool {
             lacks_memory: false,
             without_memory: Occupancy::default(),
         };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self { state: Mutex::new(state), changed: Condvar::new(), again: Mutex::new(()) }
     }
 
     /// Returns how the slots of each device are used, in the order in which the devices joined.

@@ -3,7 +3,7 @@
 //! Whoever holds memory and waits for more could wait for ever: all decoders might hold files, and none of them have room for pixels. So if
 //! the first that waits lacks memory while all slots are free, those that wait behind it give up what they hold, and begin again.
 
-use std::sync::{Arc, Condvar};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 
 use codec::Budget;
 
@@ -104,6 +104,14 @@ impl Drop for Held {
         if self.bytes > 0 {
             self.pool.change(|state| state.memory_left += self.bytes);
         }
+    }
+}
+
+impl SlotPool {
+    /// Waits, which is to be done without holding memory, until nobody else begins again because it had to give up what it held. Until the guard
+    /// is dropped, nobody else does: two that take memory in several steps, each of most of it, would make each other give up for ever.
+    pub fn begin_again(&self) -> MutexGuard<'_, ()> {
+        self.again.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

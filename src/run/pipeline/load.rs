@@ -192,15 +192,19 @@ impl Loader<'_> {
         buffer: &mut Vec<u8>,
         mut act: impl FnMut(&mut Held, &mut Vec<u8>) -> Result<T, PictureError>,
     ) -> Result<T, PictureError> {
+        let mut again = None;
         loop {
             let mut held = Held::nothing(&self.run.machine.pool).with_bands(self.may_be_cut());
             let result = act(&mut held, buffer);
             if buffer.capacity() > OWN_BUFFER {
                 held.keep(mem::take(buffer));
+            } else {
+                drop(held);
             }
             if !matches!(result, Err(PictureError::Slot(SlotError::GivenUp))) {
                 return result;
             }
+            again.get_or_insert_with(|| self.run.machine.pool.begin_again());
         }
     }
 
