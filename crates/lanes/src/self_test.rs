@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn a_size_that_has_kernels_of_its_own_is_a_kind_of_its_own() {
         let (checked, mut lane) = (Checked::default(), Wrong::default());
-        let large = Layout { width: 6000, height: 4000, ..layout(Pixel::Gray, Depth::Eight) };
-        for layout in [layout(Pixel::Gray, Depth::Eight), large, large] {
+        let large = Layout { width: 6000, height: 4000, ..layout(Pixel::Gray, Depth::Sixteen) };
+        for layout in [layout(Pixel::Gray, Depth::Sixteen), large, large] {
             checked.check(&mut lane, &layout, NATIVE, &EQUALIZE).unwrap();
         }
         assert_eq!(lane.pictures, 2);
