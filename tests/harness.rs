@@ -262,6 +262,25 @@ impl From<Output> for Ran {
     }
 }
 
+/// Runs a script in the tests' folder that checks the program by other readers; `None` if it cannot, which is noted as skipped. Python is
+/// `HISTEQD_PYTHON`, or else `python3`.
+pub(crate) fn checked_by(script: &str) -> Option<Ran> {
+    let python = std::env::var("HISTEQD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let script = project().join("tests").join(script);
+    let ran = match Place::new().command(&python, [script]).env("HISTEQD", binary()).output() {
+        Ok(output) => Ran::from(output),
+        Err(error) => {
+            skipped(format_args!("{python}: {error}"));
+            return None;
+        }
+    };
+    if let Some(missing) = ran.stderr().lines().find(|line| line.contains("ModuleNotFoundError")) {
+        skipped(missing);
+        return None;
+    }
+    Some(ran)
+}
+
 impl Ran {
     /// Whether the exit code was 0.
     pub(crate) fn has_succeeded(&self) -> bool {

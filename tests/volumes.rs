@@ -6,7 +6,7 @@ use std::path::Path;
 use equalize::clahe::equalize_volume_on;
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sequential, Strength, Tiles};
 
-use crate::harness::{Place, Ran, binary, project, skipped};
+use crate::harness::{Place, checked_by, project};
 use crate::stacks::{DESCRIPTION, Page, Storage, pages_of, plain, tiff};
 
 const LAYOUT: Layout = Layout { width: 61, height: 47, pixel: Pixel::Gray, depth: Depth::Sixteen };
@@ -132,15 +132,8 @@ fn what_is_no_volume_is_refused_with_a_remedy() {
 
 #[test]
 fn numpy_agrees_with_the_volumes_of_hyperstacks_folders_and_series() {
-    let python = std::env::var("HISTEQD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let script = project().join("tests/volumes/check.py");
-    let ran = match Place::new().command(&python, [script]).env("HISTEQD", binary()).output() {
-        Ok(output) => Ran::from(output),
-        Err(error) => return skipped(format_args!("{python}: {error}")),
-    };
-    match ran.stderr().lines().find(|line| line.contains("ModuleNotFoundError")) {
-        Some(missing) => skipped(missing),
-        None => drop(ran.exits(0).prints("0 faults")),
+    if let Some(ran) = checked_by("volumes/check.py") {
+        ran.exits(0).prints("0 faults");
     }
 }
 

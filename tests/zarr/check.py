@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what histeqd makes of OME-Zarr images against NumPy and zarr-python. usage: check.py [HISTEQD]
+"""Checks what the program in $HISTEQD makes of OME-Zarr images against NumPy and zarr-python.
 
 Images of every type and many ways to be stored are made by zarr-python, those of tests/data/zarr among them; of each output, as zarr-python reads it, the
 largest array is what the definition in NumPy (python/tests/model.py) makes of it, by channels or planes, the smaller ones are means of it, and all
@@ -18,7 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE / "../../python/tests")]
 import images
 from model import clahe_volume, table_equalize, table_match, table_stretch
 
-HISTEQD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/histeqd")
+HISTEQD = os.environ["HISTEQD"]
 METADATA = {"zarr.json", ".zarray", ".zattrs", ".zgroup"}
 faults = []
 
