@@ -4,7 +4,7 @@
 use super::driver::{Buffer, CudaError, Event, Stream};
 use super::engine::GpuEngine;
 use super::equalizer::grow;
-use super::nvjpeg2000::{Decoder, Jpeg2000Error, NvJpeg2000};
+use super::nvjpeg2000::{Decoder, NvJpeg2000};
 use crate::lane::{CodestreamLane, EngineError, LaneError};
 use codec::Codestream;
 
@@ -78,11 +78,5 @@ impl CodestreamLane for GpuCodestreamLane<'_> {
             self.samples = Buffer::default();
         }
         result
-    }
-}
-
-impl From<Jpeg2000Error> for LaneError {
-    fn from(error: Jpeg2000Error) -> Self {
-        if error.is_out_of_memory() { Self::Full } else { Self::Decline(error.to_string()) }
     }
 }

@@ -9,7 +9,8 @@
 use super::driver::{Buffer, CudaError, Event, Stream};
 use super::engine::GpuEngine;
 use super::equalizer::{Equalizer, grow};
-use super::nvjpeg::{Encoder, Header, JpegError, NvJpeg, Plane};
+use super::library::CallError;
+use super::nvjpeg::{Encoder, Header, NvJpeg, Plane};
 use super::scan_check::ScanCheck;
 use crate::lane::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding};
 use codec::{BaselineScan, CompressedJpeg};
@@ -264,7 +265,7 @@ fn leave_damaged(batch: &mut [Recoding<'_>], going: &mut Vec<Going>, whole: &[bo
     going.retain(|_| whole.next() == Some(&true));
 }
 
-fn text(error: JpegError) -> EngineError {
+fn text(error: CallError) -> EngineError {
     EngineError(error.to_string())
 }
 

@@ -1,18 +1,12 @@
 //! How the planes of a JPEG lie in device memory.
 
 use super::driver::Address;
-use super::nvjpeg::{Header, JpegError, Plane};
+use super::nvjpeg::{Header, Plane};
 use crate::lane::LaneError;
 use codec::CompressedJpeg;
 
 /// The alignment of planes in device memory, in bytes.
 const ALIGNMENT: u64 = 256;
-
-impl From<JpegError> for LaneError {
-    fn from(error: JpegError) -> Self {
-        if error.is_out_of_memory() { Self::Full } else { Self::Decline(error.to_string()) }
-    }
-}
 
 impl Header {
     /// Parses the header of a file and lays out its planes from address `start` on; returns them and where they end. The sides of chroma

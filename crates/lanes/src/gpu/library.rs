@@ -5,6 +5,8 @@ use std::ptr;
 
 use libloading::Library;
 
+use crate::lane::LaneError;
+
 /// An opaque object of a library.
 pub(super) type Handle = *mut c_void;
 /// A result code: 0 is success.
@@ -14,6 +16,25 @@ pub(super) type Property = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
 
 const MAJOR_VERSION: c_int = 0;
 const MINOR_VERSION: c_int = 1;
+
+/// A failed call of a library.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{library} cannot {action}: {what} ({status})")]
+pub(super) struct CallError {
+    pub(super) library: &'static str,
+    pub(super) action: &'static str,
+    /// What the status means.
+    pub(super) what: &'static str,
+    pub(super) status: Status,
+    /// Whether the library got no memory, and is still usable.
+    pub(super) is_out_of_memory: bool,
+}
+
+impl From<CallError> for LaneError {
+    fn from(error: CallError) -> Self {
+        if error.is_out_of_memory { Self::Full } else { Self::Decline(error.to_string()) }
+    }
+}
 
 /// The functions of a library that are called.
 pub(super) trait Functions: Sized + 'static {

@@ -7,18 +7,10 @@ mod library;
 use std::ffi::c_void;
 
 use super::driver::{Address, Stream};
-use super::library::Status;
+use super::library::{CallError, Status};
 use library::{CompressOptions, DecompressOptions, Functions, load};
 
-/// A failed nvCOMP call.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("nvCOMP cannot {action}: {} ({status})", text(*status))]
-pub(super) struct NvCompError {
-    action: &'static str,
-    status: Status,
-}
-
-type Result<T> = std::result::Result<T, NvCompError>;
+type Result<T> = std::result::Result<T, CallError>;
 
 const fn text(status: Status) -> &'static str {
     match status {
@@ -32,8 +24,13 @@ const fn text(status: Status) -> &'static str {
     }
 }
 
+fn failed(action: &'static str, status: Status) -> CallError {
+    let is_out_of_memory = false;
+    CallError { library: "nvCOMP", action, what: text(status), status, is_out_of_memory }
+}
+
 fn check(action: &'static str, status: Status) -> Result<()> {
-    if status == 0 { Ok(()) } else { Err(NvCompError { action, status }) }
+    if status == 0 { Ok(()) } else { Err(failed(action, status)) }
 }
 
 /// Returns the version of nvCOMP, or why it cannot be used.

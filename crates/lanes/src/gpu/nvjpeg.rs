@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::driver::{Address, Stream};
-use super::library::{Handle, Owned, Status};
+use super::library::{CallError, Handle, Owned, Status};
 use codec::{JpegQuality, Sampling};
 use library::{Functions, Image, MAX_COMPONENTS, load};
 
@@ -20,22 +20,7 @@ const BACKEND_DEFAULT: c_int = 0;
 const BACKEND_HARDWARE: c_int = 3;
 const OUTPUT_YUV: c_int = 1;
 
-/// A failed nvJPEG call.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("nvJPEG cannot {action}: {} ({status})", text(*status))]
-pub(super) struct JpegError {
-    action: &'static str,
-    status: Status,
-}
-
-impl JpegError {
-    /// Returns whether nvJPEG got no memory, and is still usable.
-    pub(super) fn is_out_of_memory(self) -> bool {
-        self.status == OUT_OF_MEMORY
-    }
-}
-
-type Result<T> = std::result::Result<T, JpegError>;
+type Result<T> = std::result::Result<T, CallError>;
 
 /// NVJPEG_STATUS_ALLOCATOR_FAILURE.
 const OUT_OF_MEMORY: Status = 5;
@@ -56,8 +41,13 @@ const fn text(status: Status) -> &'static str {
     }
 }
 
+fn failed(action: &'static str, status: Status) -> CallError {
+    let is_out_of_memory = status == OUT_OF_MEMORY;
+    CallError { library: "nvJPEG", action, what: text(status), status, is_out_of_memory }
+}
+
 fn check(action: &'static str, status: Status) -> Result<()> {
-    if status == 0 { Ok(()) } else { Err(JpegError { action, status }) }
+    if status == 0 { Ok(()) } else { Err(failed(action, status)) }
 }
 
 /// Returns nvJPEG's number for a chroma subsampling.
@@ -160,7 +150,7 @@ impl NvJpeg {
         create: impl FnOnce(*mut Handle) -> Status,
         destroy: unsafe extern "C" fn(Handle) -> Status,
     ) -> Result<Owned> {
-        Owned::make(create, destroy).map_err(|status| JpegError { action, status })
+        Owned::make(create, destroy).map_err(|status| failed(action, status))
     }
 }
 

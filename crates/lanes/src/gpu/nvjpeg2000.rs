@@ -6,7 +6,7 @@ mod library;
 use std::ffi::{c_int, c_void};
 
 use super::driver::{Address, Stream};
-use super::library::{Handle, Owned, Status};
+use super::library::{CallError, Handle, Owned, Status};
 use codec::Codestream;
 use library::{ComponentInfo, Functions, Image, ImageInfo, load};
 
@@ -15,22 +15,7 @@ const UINT8: c_int = 0;
 const UINT16: c_int = 1;
 const INT16: c_int = 2;
 
-/// A failed nvJPEG2000 call.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("nvJPEG2000 cannot {action}: {} ({status})", text(*status))]
-pub(super) struct Jpeg2000Error {
-    action: &'static str,
-    status: Status,
-}
-
-impl Jpeg2000Error {
-    /// Returns whether nvJPEG2000 got no memory, and is still usable.
-    pub(super) fn is_out_of_memory(self) -> bool {
-        self.status == OUT_OF_MEMORY
-    }
-}
-
-type Result<T> = std::result::Result<T, Jpeg2000Error>;
+type Result<T> = std::result::Result<T, CallError>;
 
 /// NVJPEG2K_STATUS_ALLOCATOR_FAILURE.
 const OUT_OF_MEMORY: Status = 5;
@@ -50,8 +35,13 @@ const fn text(status: Status) -> &'static str {
     }
 }
 
+fn failed(action: &'static str, status: Status) -> CallError {
+    let is_out_of_memory = status == OUT_OF_MEMORY;
+    CallError { library: "nvJPEG2000", action, what: text(status), status, is_out_of_memory }
+}
+
 fn check(action: &'static str, status: Status) -> Result<()> {
-    if status == 0 { Ok(()) } else { Err(Jpeg2000Error { action, status }) }
+    if status == 0 { Ok(()) } else { Err(failed(action, status)) }
 }
 
 /// Returns the version of nvJPEG2000, or why it cannot be used.
@@ -93,7 +83,7 @@ pub(super) struct Decoder<'j> {
 impl<'j> Decoder<'j> {
     pub(super) fn new(jpeg: &'j NvJpeg2000) -> Result<Self> {
         let &NvJpeg2000 { functions, handle } = jpeg;
-        let failed = |status| Jpeg2000Error { action: "create a decoder", status };
+        let failed = |status| failed("create a decoder", status);
         // SAFETY: each writes a handle to the place given.
         let (state, parsed, params) = unsafe {
             (

@@ -4,7 +4,7 @@
 use super::driver::{Address, Buffer, CudaError, Event, Stream};
 use super::engine::GpuEngine;
 use super::equalizer::grow;
-use super::nvcomp::{Batch, NvComp, NvCompError};
+use super::nvcomp::{Batch, NvComp};
 use crate::lane::{EngineError, LaneError, StreamLane};
 use codec::{StreamWork, Streams};
 
@@ -198,11 +198,5 @@ impl StreamLane for GpuStreamLane<'_> {
         }
         streams.set_lengths(slot, &result?);
         Ok(())
-    }
-}
-
-impl From<NvCompError> for LaneError {
-    fn from(error: NvCompError) -> Self {
-        Self::Decline(error.to_string())
     }
 }
