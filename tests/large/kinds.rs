@@ -6,7 +6,7 @@ use super::{
     Cut, FLOAT, LITTLE, SIGNED, STRIP_BYTE_COUNTS, STRIP_OFFSETS, TILE_BYTE_COUNTS, TILE_OFFSETS, UNSIGNED,
     number_in, numbers_in, tiff, tiff_of,
 };
-use crate::harness::Place;
+use crate::harness::{Place, Ran};
 use crate::samples::{Data, Random, samples};
 use crate::stacks::Storage;
 
@@ -119,6 +119,36 @@ fn pixels_that_do_not_count_are_those_of_the_whole() {
     for settings in [format!("--no-data {lone}"), format!("--no-data {lone} --method clahe --tiles 2x2")] {
         come_out_as_a_whole(&place, "1MiB", &settings);
     }
+}
+
+/// Two decoders that each take most of the memory, in several steps, give way to each other until both are through.
+#[test]
+fn masks_that_are_read_whole_for_each_band_leave_each_other_room() {
+    let (place, mut random) = (Place::new(), Random(64));
+    let layout = Layout { width: 2200, height: 2200, ..layout(Pixel::Gray) };
+    let gray = samples(&layout, Data::Natural, &mut random);
+    place.file("in/a.tif", tiff(&layout, &gray, Cut::Tiles(256, 256), Storage::Stored));
+    let mask: Vec<u16> = gray.iter().map(|&sample| u16::from(sample > 9)).collect();
+    let of_mask = Layout { depth: Depth::Eight, ..layout };
+    place.file("masks/a.tif", tiff(&of_mask, &mask, Cut::Strips(2200), Storage::Deflate));
+    place.run("in --out expected --mask masks").exits(0);
+    let mut memory = 1 << 20;
+    // What is named tells of the picture first, and of its mask once that is opened.
+    while let Some(more) =
+        named(&place.run(&format!("in --out out --mask masks --threads 2 --memory {memory}")))
+    {
+        assert!(more > memory);
+        memory = more;
+    }
+    let [out, expected] = ["out/a.tif", "expected/a.tif"].map(|name| place.read(name));
+    assert!(parts(&out) == parts(&expected));
+}
+
+/// Returns the bytes of memory that a refusal names.
+fn named(ran: &Ran) -> Option<u64> {
+    let said = ran.stderr();
+    let (_, behind) = said.split_once("raise --memory to ")?;
+    Some(behind.split(|other: char| !other.is_ascii_digit()).next()?.parse().unwrap())
 }
 
 #[test]

@@ -130,12 +130,14 @@ fn of_imagej(description: &[u8], pages: u64) -> Order {
 /// Returns what tifffile's axes tell: their last pages are those that follow each other, and samples of a page may be the channels.
 fn of_axes(shape: &[u64], axes: &str, pages: u64, samples: usize) -> Order {
     let Some(page) = axes.find('Y').filter(|_| axes.len() == shape.len()) else { return Order::One };
+    let has_slices = axes.contains('Z');
     let sizes = axes.chars().zip(shape).take(page).filter_map(|(axis, &size)| match axis {
         'S' => None,
         'C' if samples > 1 => None,
         'C' => Some((Dimension::Channel, size)),
-        // Series of pictures, and what has no name, are slices.
-        'Z' | 'I' | 'Q' => Some((Dimension::Slice, size)),
+        'Z' => Some((Dimension::Slice, size)),
+        // Series of pictures, and what has no name, are slices where nothing else is.
+        'I' | 'Q' if !has_slices => Some((Dimension::Slice, size)),
         _ => Some((Dimension::Other, size)),
     });
     let mut sizes: Vec<_> = sizes.collect();
@@ -422,6 +424,8 @@ mod tests {
             ("ImageJ=1.53\nimages=4\nslices=2\nframes=2\0".to_owned(), &apart),
             ("{\"shape\": [2, 2, 5, 4], \"axes\": \"CZYX\"}".to_owned(), &apart),
             ("{\"shape\": [2, 2, 5, 4], \"axes\": \"ZTYX\"}".to_owned(), &interleaved),
+            ("{\"shape\": [2, 2, 5, 4], \"axes\": \"QZYX\"}".to_owned(), &apart),
+            ("{\"shape\": [2, 2, 5, 4], \"axes\": \"ZQYX\"}".to_owned(), &interleaved),
             (of_both, &interleaved),
             (of_times, &apart),
             (two, &apart),
