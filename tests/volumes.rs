@@ -213,7 +213,7 @@ fn files_that_make_no_volume_are_refused_with_a_remedy() {
         "stack",
         &["it has several pages, which are a volume by themselves", "stack/s2.tif, of the same volume"],
     );
-    refused("one", &["it is one picture"]);
+    refused("one", &["it is one picture", "without others in its folder"]);
     // What would have the output of another is no slice, and lacks in the volume.
     write_slice(&place, "shared", 1, &pages[0]);
     write_slice(&place, "shared", 2, &pages[1]);

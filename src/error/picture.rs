@@ -142,6 +142,7 @@ impl PictureError {
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
                     | Refusal::NoVolume
+                    | Refusal::LoneSlice
                     | Refusal::NoVolumes(_)
                     | Refusal::StackAmongSlices
                     | Refusal::SlicesDiffer { .. }

@@ -79,6 +79,12 @@ pub enum Refusal {
          if the files of a folder are slices"
     )]
     NoVolume,
+    /// It is to be a slice of a volume, and there is no other.
+    #[error(
+        "--tiles with three numbers divides the slices of a volume into boxes, and it is one picture without others in its folder, series or group; \
+         use two, such as 8x8"
+    )]
+    LoneSlice,
     /// It is divided into boxes, and its pages are no slices of volumes.
     #[error(
         "--tiles with three numbers divides volumes into boxes, and {0}; write each volume into a file of its own, or use two numbers, such as 8x8"

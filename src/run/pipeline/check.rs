@@ -57,7 +57,8 @@ impl Loader<'_> {
             (Some(_), Some(_)) => return Err(Refusal::StackAmongSlices),
             (Some(pages), None) => pages.volumes()?.deepest(),
             (None, Some(slice)) if slice.volume.slices > 1 => slice.volume.slices,
-            (None, _) => return Err(Refusal::NoVolume),
+            (None, Some(_)) => return Err(Refusal::LoneSlice),
+            (None, None) => return Err(Refusal::NoVolume),
         };
         match operation.can_equalize(&opened.layout()) {
             false => Err(Refusal::DeepLab),
