@@ -1,5 +1,7 @@
 //! The test harness: temporary folders to run the real binary in, and assertions about what it did.
 
+mod stuck;
+
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -17,8 +19,12 @@ use tempfile::TempDir;
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// Returns the path of the binary under test. HISTEQD_BIN overrides it, for tests that run without the tree they were built in.
+/// Runs of it that do not end are killed.
 pub(crate) fn binary() -> String {
-    std::env::var("HISTEQD_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_histeqd-faulty").to_owned())
+    let binary =
+        std::env::var("HISTEQD_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_histeqd-faulty").to_owned());
+    stuck::watch(binary.clone());
+    binary
 }
 
 /// Returns the project's folder.
