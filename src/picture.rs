@@ -13,3 +13,4 @@ pub mod recipe;
 pub mod record;
 pub mod reference;
 pub mod remark;
+pub(crate) mod stored_image;

@@ -37,6 +37,14 @@ impl Bucket {
         match *self {}
     }
 
+    pub(crate) fn get(&self, _url: &Url, _most: u64) -> Result<Option<Vec<u8>>, Error> {
+        match *self {}
+    }
+
+    pub(crate) fn delete(&self, _url: &Url) -> Result<(), Error> {
+        match *self {}
+    }
+
     pub(crate) fn fetch(&self, _url: Url, _wanted: Entry, _file: File) -> Fetching {
         match *self {}
     }

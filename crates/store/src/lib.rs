@@ -51,7 +51,7 @@ pub(crate) const RECORD: &str = "histeqd";
 pub(crate) const SETTINGS: &str = "histeqdsettings";
 
 /// What tells one state of an object from another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     /// What the store calls this content.
     pub e_tag: Option<String>,
@@ -121,4 +121,6 @@ pub enum Expected {
     Nothing,
     /// This state of it.
     State(Version),
+    /// Whatever there is.
+    Anything,
 }

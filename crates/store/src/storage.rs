@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::env;
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -169,6 +169,32 @@ impl Bucket {
         expected: &Expected,
     ) -> Result<(), Error> {
         self.0.remote.put(url, file, length, labels, expected)
+    }
+
+    /// Reads an object of at most so many bytes, in whatever state it is; `None` if it is not there.
+    ///
+    /// # Errors
+    /// When it is longer, there is no answer, or access is denied.
+    pub fn get(&self, url: &Url, most: u64) -> Result<Option<Vec<u8>>, Error> {
+        self.0.remote.get(url, most)
+    }
+
+    /// Writes an object with this content and without labels, in the place of whatever is there.
+    ///
+    /// # Errors
+    /// As of [`Bucket::put`].
+    pub fn put_bytes(&self, url: &Url, content: &[u8]) -> Result<(), Error> {
+        let mut file = in_memory().map_err(|why| unkept(&why))?;
+        file.write_all(content).map_err(|why| unkept(&why))?;
+        self.put(url, &file, content.len() as u64, Labels::default(), &Expected::Anything)
+    }
+
+    /// Deletes an object, if it is there.
+    ///
+    /// # Errors
+    /// When there is no answer, or access is denied.
+    pub fn delete(&self, url: &Url) -> Result<(), Error> {
+        self.0.remote.delete(url)
     }
 
     pub(crate) fn remote(&self) -> &remote::Bucket {

@@ -1,0 +1,196 @@
+//! The OME-Zarr image that goes to object storage: its objects are written as they come, and last of all the metadata without which nobody takes
+//! them for an image.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use codec::{IMAGE_DOCUMENTS, IMAGE_METADATA, ImageStore, LONGEST_DOCUMENT, says_image};
+use store::{Bucket, Url};
+
+use super::{PublishError, Published, Upload};
+use crate::picture::recipe::Recipe;
+use crate::picture::record::{Digest, Origin};
+use crate::picture::stored_image::ObjectFolder;
+
+/// An image for object storage. What is written of it stays if it is dropped: another run may be writing the same.
+#[derive(Debug)]
+pub struct ImageUpload {
+    store: Arc<ImageOutput>,
+    output: PathBuf,
+    origin: Option<(Origin, Option<Recipe>)>,
+}
+
+impl ImageUpload {
+    /// Starts the output `output`. An image that is there already is none from now on.
+    ///
+    /// # Errors
+    /// When its name cannot be that of objects, or the bucket gives no answer or no access.
+    pub fn begin(bucket: &Bucket, output: &Path) -> Result<Self, PublishError> {
+        let failed = |why| PublishError::of_store(output, why);
+        let url = Url::parse(output).map_err(failed)?;
+        let is_empty = bucket.list(&url).next().transpose().map_err(failed)?.is_none();
+        let store = ImageOutput::new(ObjectFolder::new(bucket, url), is_empty);
+        if !is_empty {
+            store.forget_former(bucket).map_err(failed)?;
+        }
+        Ok(Self { store: Arc::new(store), output: output.to_owned(), origin: None })
+    }
+
+    /// Has the image carry a record of what it was made from, and the recipe if that is for everybody who may read it.
+    pub fn record(&mut self, origin: Origin, recipe: Option<Recipe>) {
+        self.origin = Some((origin, recipe));
+    }
+
+    /// Returns the name that it will have.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// Returns the store to write it to.
+    pub fn store(&self) -> Arc<dyn ImageStore> {
+        Arc::clone(&self.store) as Arc<dyn ImageStore>
+    }
+
+    /// Returns what an error of its objects means.
+    pub fn unwritten(&self, source: io::Error) -> PublishError {
+        PublishError::new(&self.output, source)
+    }
+
+    /// Makes it an image. What is left of one that was there before is deleted.
+    pub(super) fn publish(self) -> Result<Published, PublishError> {
+        let unwritten = |source| self.unwritten(source);
+        let mut documents = std::mem::take(&mut *lock(&self.store.documents));
+        let last = IMAGE_DOCUMENTS
+            .into_iter()
+            .find(|name| documents.get(*name).is_some_and(|text| says_image(text)))
+            .ok_or_else(|| unwritten(io::Error::other("it has no metadata of an image")))?;
+        let told = documents.remove(last).unwrap_or_default();
+        self.store.delete_former().map_err(unwritten)?;
+        for (name, text) in documents {
+            self.store.folder.write(&name, &text).map_err(unwritten)?;
+        }
+        let mut upload = Upload::begin(self.store.folder.bucket(), &self.output.join(last), None)?;
+        upload.file().write_all(&told).map_err(|source| upload.unwritten(source))?;
+        if let Some((origin, recipe)) = self.origin {
+            upload.record(origin, recipe);
+        }
+        let published = upload.publish()?;
+        Ok(Published { bytes: self.store.written.load(Ordering::Relaxed), ..published })
+    }
+}
+
+/// The objects of an image on its way.
+#[derive(Debug)]
+struct ImageOutput {
+    folder: ObjectFolder,
+    /// Whether there was nothing when it was begun.
+    is_new: bool,
+    /// Whether there was an image.
+    replaces: AtomicBool,
+    /// The metadata that come last.
+    documents: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// What was written, by digests of the keys.
+    keys: Mutex<HashSet<Digest>>,
+    /// The bytes of all that.
+    written: AtomicU64,
+}
+
+impl ImageOutput {
+    fn new(folder: ObjectFolder, is_new: bool) -> Self {
+        Self {
+            folder,
+            is_new,
+            replaces: AtomicBool::new(false),
+            documents: Mutex::default(),
+            keys: Mutex::default(),
+            written: AtomicU64::new(0),
+        }
+    }
+
+    /// Deletes what makes the objects that are there an image: it is about to be overwritten, chunk by chunk.
+    fn forget_former(&self, bucket: &Bucket) -> Result<(), store::Error> {
+        let urls = self.folder.urls(IMAGE_METADATA);
+        for (url, found) in urls.iter().zip(bucket.heads(urls.clone())) {
+            if found?.is_some() {
+                self.replaces.store(true, Ordering::Relaxed);
+                bucket.delete(url)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes what an image had that was there before, and this one has not.
+    fn delete_former(&self) -> io::Result<()> {
+        if !self.replaces.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let keys = lock(&self.keys);
+        self.folder
+            .each_key(&|key| keys.contains(&Digest::of(key.as_bytes())), &mut |key| self.folder.remove(key))
+    }
+
+    fn note(&self, key: &str, bytes: u64) {
+        lock(&self.keys).insert(Digest::of(key.as_bytes()));
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Keeps metadata of the image itself until the end.
+    fn keep(&self, key: &str, text: Vec<u8>) -> u64 {
+        let bytes = text.len() as u64;
+        self.note(key, bytes);
+        lock(&self.documents).insert(key.to_owned(), text);
+        bytes
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ImageStore for ImageOutput {
+    fn read(&self, key: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+        self.folder.read(key, most)
+    }
+
+    fn open(&self, key: &str) -> io::Result<Option<File>> {
+        self.folder.open(key)
+    }
+
+    fn each_key(
+        &self,
+        skips: &dyn Fn(&str) -> bool,
+        take: &mut dyn FnMut(&str) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.folder.each_key(skips, take)
+    }
+
+    fn write(&self, key: &str, value: &[u8]) -> io::Result<()> {
+        if IMAGE_METADATA.contains(&key) {
+            self.keep(key, value.to_vec());
+            return Ok(());
+        }
+        self.folder.write(key, value)?;
+        self.note(key, value.len() as u64);
+        Ok(())
+    }
+
+    fn write_file(&self, key: &str, value: File) -> io::Result<u64> {
+        if IMAGE_METADATA.contains(&key) {
+            let mut text = Vec::new();
+            value.take(LONGEST_DOCUMENT).read_to_end(&mut text)?;
+            return Ok(self.keep(key, text));
+        }
+        let bytes = self.folder.write_file(key, value)?;
+        self.note(key, bytes);
+        Ok(bytes)
+    }
+
+    // Where there was nothing, nothing is asked.
+    fn remove(&self, key: &str) -> io::Result<()> {
+        if self.is_new { Ok(()) } else { self.folder.remove(key) }
+    }
+}
