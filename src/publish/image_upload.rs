@@ -16,6 +16,10 @@ use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Origin};
 use crate::picture::stored_image::ObjectFolder;
 
+/// What is said where two runs wrote chunks of one name.
+const MIXED: &str =
+    "another run wrote an image of this name meanwhile, so that both are mixed; run the same command again";
+
 /// An image for object storage. What is written of it stays if it is dropped: another run may be writing the same.
 #[derive(Debug)]
 pub struct ImageUpload {
@@ -61,22 +65,20 @@ impl ImageUpload {
     }
 
     /// Makes it an image. What is left of one that was there before is deleted.
-    pub(super) fn publish(self) -> Result<Published, PublishError> {
-        let unwritten = |source| self.unwritten(source);
-        let mut documents = std::mem::take(&mut *lock(&self.store.documents));
-        let last = IMAGE_DOCUMENTS
-            .into_iter()
-            .find(|name| documents.get(*name).is_some_and(|text| says_image(text)))
-            .ok_or_else(|| unwritten(io::Error::other("it has no metadata of an image")))?;
-        let told = documents.remove(last).unwrap_or_default();
-        self.store.delete_former().map_err(unwritten)?;
-        for (name, text) in documents {
-            self.store.folder.write(&name, &text).map_err(unwritten)?;
-        }
+    ///
+    /// # Errors
+    /// When it cannot be written, or another run has written another one meanwhile.
+    pub(super) fn publish(mut self) -> Result<Published, PublishError> {
+        let (last, told) = self.store.complete().map_err(|source| self.unwritten(source))?;
         let mut upload = Upload::begin(self.store.folder.bucket(), &self.output.join(last), None)?;
         upload.file().write_all(&told).map_err(|source| upload.unwritten(source))?;
-        if let Some((origin, recipe)) = self.origin {
+        if let Some((origin, recipe)) = self.origin.take() {
             upload.record(origin, recipe);
+        }
+        if upload.is_in_the_way()? {
+            let mixed = || io::Error::other(MIXED);
+            let why = self.store.folder.remove(last).err().unwrap_or_else(mixed);
+            return Err(self.unwritten(why));
         }
         let published = upload.publish()?;
         Ok(Published { bytes: self.store.written.load(Ordering::Relaxed), ..published })
@@ -131,6 +133,18 @@ impl ImageOutput {
         let keys = lock(&self.keys);
         self.folder
             .each_key(&|key| keys.contains(&Digest::of(key.as_bytes())), &mut |key| self.folder.remove(key))
+    }
+
+    /// Writes the metadata that were kept, but for the last. Returns that one: its name, and what it says.
+    fn complete(&self) -> io::Result<(&'static str, Vec<u8>)> {
+        self.delete_former()?;
+        let mut documents = lock(&self.documents);
+        let mut names = IMAGE_DOCUMENTS.into_iter();
+        let last = names.find(|name| documents.get(*name).is_some_and(|text| says_image(text)));
+        let last = last.ok_or_else(|| io::Error::other("it has no metadata of an image"))?;
+        let told = documents.remove(last).unwrap_or_default();
+        documents.iter().try_for_each(|(name, text)| self.folder.write(name, text))?;
+        Ok((last, told))
     }
 
     fn note(&self, key: &str, bytes: u64) {

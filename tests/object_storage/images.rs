@@ -191,6 +191,26 @@ fn a_change_during_the_run_is_noticed() {
     assert!(!bucket.list("out").contains(&"out/a.zarr/.zattrs".to_owned()));
 }
 
+#[test]
+fn two_runs_of_other_settings_at_once_leave_no_mixture() {
+    let Some(mut bucket) = bucket() else { return };
+    let place = Place::new();
+    Image::of([1, 40, 40], [16, 16]).write(&place, "in/a.zarr");
+    let (direct, out) = (bucket.endpoint().to_owned(), bucket.url("out"));
+    slowly(&mut bucket);
+    let mut command = bucket.command(&place, ["in", "--out", &out, "--strength", "0.5"]);
+    let slow = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    wait("the first chunk", || !bucket.list("out").is_empty());
+    bucket.through(direct);
+    bucket.run(&place, ["in", "--out", &out]).exits(0);
+    let ran = Ran::from(slow.wait_with_output().unwrap());
+    ran.exits(1).says("another run wrote an image of this name meanwhile");
+    assert!(!bucket.list("out").contains(&"out/a.zarr/.zattrs".to_owned()));
+    bucket.run(&place, ["in", "--out", &out]).exits(0).says("Done: 1 picture");
+    place.run("in --out reference --devices cpu").exits(0);
+    assert_same(&bucket, &place, "out", "reference");
+}
+
 /// Has the program find a server that takes its time to write.
 fn slowly(bucket: &mut Bucket) {
     let late = |line: &str, _| match line.starts_with("PUT ") {

@@ -104,7 +104,10 @@ impl Search<'_> {
 
     /// Takes the objects below this URL. Returns whether there is anything.
     fn listing(&mut self, input: &Path, bucket: &Bucket, folder: &Url) -> Result<bool, store::Error> {
-        let listed = bucket.list(folder).take_while(|_| !self.stop.asked()).collect::<Result<Vec<_>, _>>()?;
+        let mut fault = None;
+        let listed = bucket.list(folder).take_while(|_| !self.stop.asked());
+        let listed: Vec<_> =
+            listed.map_while(|listed| listed.map_err(|why| fault = Some(why)).ok()).collect();
         let is_there = !listed.is_empty();
         let mut images = Images::find(&listed, |key| self.says_image(bucket, folder, key))?;
         let mut left_out = HashSet::new();
@@ -131,19 +134,28 @@ impl Search<'_> {
                 }
             }
         }
-        Ok(is_there)
+        fault.map_or(Ok(is_there), Err)
     }
 
     /// Returns whether an object says that it is in an image, in a folder that is to be searched.
-    fn says_image(&self, bucket: &Bucket, folder: &Url, key: &str) -> Result<bool, store::Error> {
+    ///
+    /// # Errors
+    /// That of the bucket. An object that cannot be read fails by itself.
+    fn says_image(&mut self, bucket: &Bucket, folder: &Url, key: &str) -> Result<bool, store::Error> {
         let url = bucket.url(key);
         let Some(below) = url.below(folder).map(Path::new) else { return Ok(false) };
         let is_output = self.out_url.as_ref().is_some_and(|out| url.is_in(out));
         if is_output || self.refused_folder(below.parent().unwrap_or(below)).is_some() {
             return Ok(false);
         }
-        let document = bucket.get(&url, LONGEST_DOCUMENT)?;
-        Ok(document.is_some_and(|document| codec::says_image(&document)))
+        match bucket.get(&url, LONGEST_DOCUMENT) {
+            Ok(document) => Ok(document.is_some_and(|document| codec::says_image(&document))),
+            Err(why) if why.concerns_bucket() => Err(why),
+            Err(why) => {
+                self.plan.failed.push((path_of(&url), PictureError::of_store(why)));
+                Ok(false)
+            }
+        }
     }
 
     /// Takes the image in the folder `root` of the bucket, if the globs for files select it.
