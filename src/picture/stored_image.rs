@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use codec::ImageStore;
+use codec::{ImageStore, waiting_for_file};
 use store::{Bucket, Entry, Expected, Labels, Listed, Object, Url};
 
 use super::record::Digest;
@@ -68,7 +68,7 @@ fn failed(key: &str, why: store::Error) -> io::Error {
 
 impl ImageStore for ObjectFolder {
     fn read(&self, key: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
-        self.bucket.get(&self.url_of(key), most).map_err(|why| failed(key, why))
+        waiting_for_file(|| self.bucket.get(&self.url_of(key), most)).map_err(|why| failed(key, why))
     }
 
     fn open(&self, key: &str) -> io::Result<Option<File>> {

@@ -24,6 +24,8 @@
     allow(dead_code, unused_variables, unreachable_code, unused_mut, reason = "nothing can be opened")
 )]
 
+use std::fs::File;
+
 mod ahead;
 mod budget;
 mod error;
@@ -112,6 +114,13 @@ pub struct Found {
     pub record: Option<String>,
     /// The settings that it says it was made with, if any.
     pub settings: Option<String>,
+}
+
+/// What an object is written from.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'c> {
+    File(&'c File),
+    Bytes(&'c [u8]),
 }
 
 /// What has to be at the place of an object that is written.

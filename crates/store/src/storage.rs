@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::env;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::ahead::Ahead;
 use crate::budget::{Budget, Share};
 use crate::error::{Error, Kind};
 use crate::remote::{self, Carrier};
-use crate::{Expected, Found, Labels, Listed, Url};
+use crate::{Content, Expected, Found, Labels, Listed, Url};
 
 /// All buckets that a run uses. A copy stands for the same.
 #[derive(Clone)]
@@ -168,7 +168,7 @@ impl Bucket {
         labels: Labels<'_>,
         expected: &Expected,
     ) -> Result<(), Error> {
-        self.0.remote.put(url, file, length, labels, expected)
+        self.0.remote.put(url, Content::File(file), length, labels, expected)
     }
 
     /// Reads an object of at most so many bytes, in whatever state it is; `None` if it is not there.
@@ -184,9 +184,8 @@ impl Bucket {
     /// # Errors
     /// As of [`Bucket::put`].
     pub fn put_bytes(&self, url: &Url, content: &[u8]) -> Result<(), Error> {
-        let mut file = in_memory().map_err(|why| unkept(&why))?;
-        file.write_all(content).map_err(|why| unkept(&why))?;
-        self.put(url, &file, content.len() as u64, Labels::default(), &Expected::Anything)
+        let length = content.len() as u64;
+        self.0.remote.put(url, Content::Bytes(content), length, Labels::default(), &Expected::Anything)
     }
 
     /// Deletes an object, if it is there.
