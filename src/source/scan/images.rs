@@ -119,7 +119,7 @@ mod tests {
             Ok::<_, Infallible>(key.starts_with("in/a.zarr/") || key == "in/plate/A/1/zarr.json")
         })
         .unwrap();
-        assert_eq!(asked, ["zarr.json", "in/a.zarr/.zattrs", "in/plate/zarr.json", "in/plate/A/1/zarr.json"]);
+        assert_eq!(asked, ["zarr.json", "in/plate/zarr.json", "in/a.zarr/.zattrs", "in/plate/A/1/zarr.json"]);
         let of = |images: &Images, key| images.folder_of(key).map(|(folder, _)| folder.to_owned());
         assert_eq!(of(&images, "in/a.zarr/labels/cells/.zattrs").as_deref(), Some("in/a.zarr"));
         assert_eq!([of(&images, "in/b.tif"), of(&images, "in/a.zarry")], [None, None]);
