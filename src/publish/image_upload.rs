@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codec::{IMAGE_DOCUMENTS, IMAGE_METADATA, ImageStore, LONGEST_DOCUMENT, says_image};
@@ -37,10 +37,9 @@ impl ImageUpload {
         let failed = |why| PublishError::of_store(output, why);
         let url = Url::parse(output).map_err(failed)?;
         let is_empty = bucket.list(&url).next().transpose().map_err(failed)?.is_none();
-        let store = ImageOutput::new(ObjectFolder::new(bucket, url), is_empty);
-        if !is_empty {
-            store.forget_former(bucket).map_err(failed)?;
-        }
+        let folder = ObjectFolder::new(bucket, url);
+        let replaces = !is_empty && forget_former(&folder).map_err(failed)?;
+        let store = ImageOutput::new(folder, is_empty, replaces);
         Ok(Self { store: Arc::new(store), output: output.to_owned(), origin: None })
     }
 
@@ -92,7 +91,7 @@ struct ImageOutput {
     /// Whether there was nothing when it was begun.
     is_new: bool,
     /// Whether there was an image.
-    replaces: AtomicBool,
+    replaces: bool,
     /// The metadata that come last.
     documents: Mutex<BTreeMap<String, Vec<u8>>>,
     /// What was written, by digests of the keys.
@@ -101,33 +100,34 @@ struct ImageOutput {
     written: AtomicU64,
 }
 
+/// Deletes what makes the objects that are there an image: it is about to be overwritten, chunk by chunk. Returns whether there was any of that.
+fn forget_former(folder: &ObjectFolder) -> Result<bool, store::Error> {
+    let (urls, bucket) = (folder.urls(IMAGE_METADATA), folder.bucket());
+    let mut was_there = false;
+    for (url, found) in urls.iter().zip(bucket.heads(urls.clone())) {
+        if found?.is_some() {
+            bucket.delete(url)?;
+            was_there = true;
+        }
+    }
+    Ok(was_there)
+}
+
 impl ImageOutput {
-    fn new(folder: ObjectFolder, is_new: bool) -> Self {
+    fn new(folder: ObjectFolder, is_new: bool, replaces: bool) -> Self {
         Self {
             folder,
             is_new,
-            replaces: AtomicBool::new(false),
+            replaces,
             documents: Mutex::default(),
             keys: Mutex::default(),
             written: AtomicU64::new(0),
         }
     }
 
-    /// Deletes what makes the objects that are there an image: it is about to be overwritten, chunk by chunk.
-    fn forget_former(&self, bucket: &Bucket) -> Result<(), store::Error> {
-        let urls = self.folder.urls(IMAGE_METADATA);
-        for (url, found) in urls.iter().zip(bucket.heads(urls.clone())) {
-            if found?.is_some() {
-                self.replaces.store(true, Ordering::Relaxed);
-                bucket.delete(url)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Deletes what an image had that was there before, and this one has not.
     fn delete_former(&self) -> io::Result<()> {
-        if !self.replaces.load(Ordering::Relaxed) {
+        if !self.replaces {
             return Ok(());
         }
         let keys = lock(&self.keys);
@@ -192,10 +192,15 @@ impl ImageStore for ImageOutput {
         Ok(())
     }
 
-    fn write_file(&self, key: &str, value: File) -> io::Result<u64> {
+    fn write_file(&self, key: &str, mut value: File) -> io::Result<u64> {
         if IMAGE_METADATA.contains(&key) {
+            let length = value.metadata()?.len();
+            if length > LONGEST_DOCUMENT {
+                let why = format!("{key}: it has {length} bytes, and {LONGEST_DOCUMENT} are the most");
+                return Err(io::Error::other(why));
+            }
             let mut text = Vec::new();
-            value.take(LONGEST_DOCUMENT).read_to_end(&mut text)?;
+            value.read_to_end(&mut text)?;
             return Ok(self.keep(key, text));
         }
         let bytes = self.folder.write_file(key, value)?;
