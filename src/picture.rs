@@ -1,5 +1,5 @@
 //! What is said of pictures and written beside them, without their pixels: of which kind they are, what was counted in them, the LUTs made of
-//! that, their masks, and the record and the recipe on an output.
+//! that, their masks, and the record and the recipe on an output; and the objects that an image in object storage consists of.
 //!
 //! It knows neither slots nor devices nor runs.
 
@@ -13,3 +13,4 @@ pub mod recipe;
 pub mod record;
 pub mod reference;
 pub mod remark;
+pub(crate) mod stored_image;

@@ -1,6 +1,7 @@
 //! The only place that writes to the output tree. An output appears complete, by a rename, or not at all. No link below the root of the tree
 //! is followed; an output takes the place of one that has its name.
 
+mod image_upload;
 mod leftovers;
 mod published;
 mod stream;
@@ -22,6 +23,7 @@ use crate::fs::beneath::Folder;
 use crate::fs::files;
 use crate::fs::paths::{Shown, folder_of};
 
+pub use image_upload::ImageUpload;
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 pub use published::Published;

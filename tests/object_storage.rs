@@ -3,6 +3,8 @@
 
 mod batch;
 mod faults;
+#[cfg(feature = "zarr")]
+mod images;
 mod names;
 mod proxy;
 mod queue;

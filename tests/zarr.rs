@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::harness::{Place, checked_by};
 
 /// An image of 8 bits, whose chunks are stored as they are, in the form of Zarr 2 and OME-Zarr 0.4.
-struct Image {
+pub(crate) struct Image {
     /// Channels, rows and columns.
     shape: [usize; 3],
     /// Rows and columns of a chunk, which is of one channel.
@@ -18,7 +18,7 @@ struct Image {
 
 impl Image {
     /// Returns one whose channels are of different brightness.
-    fn of(shape: [usize; 3], chunk: [usize; 2]) -> Self {
+    pub(crate) fn of(shape: [usize; 3], chunk: [usize; 2]) -> Self {
         let [channels, rows, columns] = shape;
         let places =
             (0..channels).flat_map(|c| (0..rows).flat_map(move |y| (0..columns).map(move |x| (c, y, x))));
@@ -89,7 +89,7 @@ impl Image {
     }
 
     /// Writes the image with a smaller array, and what else may lie beside it.
-    fn write(&self, place: &Place, folder: &str) {
+    pub(crate) fn write(&self, place: &Place, folder: &str) {
         place.file(format!("{folder}/.zgroup"), r#"{"zarr_format": 2}"#);
         place.file(format!("{folder}/.zattrs"), ATTRIBUTES.replace("PATH", "1"));
         self.write_array(place, &format!("{folder}/0"));

@@ -6,7 +6,9 @@ use std::io::{self, Seek};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use super::{PublishError, Published, Sealed, Unpublished, Upload};
+use codec::Medium;
+
+use super::{ImageUpload, PublishError, Published, Sealed, Unpublished, Upload};
 
 /// An output that is written, but has not appeared yet.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub enum Pending<'a> {
     Sealed(Sealed<'a>),
     /// It appears in object storage.
     Object(Upload),
+    /// It is an image, which appears in object storage.
+    Image(ImageUpload),
     /// It is several outputs, the first of which appears last: once that is there, all are.
     Pages(Vec<Self>),
     /// It goes to standard output.
@@ -33,8 +37,23 @@ impl Pending<'_> {
             Self::File(file) => file.file(),
             Self::Object(object) => object.file(),
             Self::Stream(stream) => stream.file(),
+            Self::Image(_) => unreachable!("it is written page by page"),
             Self::Sealed(_) | Self::Pages(_) => unreachable!("it is written already"),
         }
+    }
+
+    /// Returns what its pages are written to, which is empty at first.
+    ///
+    /// # Errors
+    /// When the process has no more descriptors.
+    ///
+    /// # Panics
+    /// If it is written already.
+    pub fn medium(&mut self) -> Result<Medium, PublishError> {
+        if let Self::Image(image) = self {
+            return Ok(Medium::Image(image.store()));
+        }
+        self.file().try_clone().map(Medium::File).map_err(|source| self.unwritten(source))
     }
 
     /// Closes its file, which is written. An object's stays open: it has no name to be found by.
@@ -53,6 +72,7 @@ impl Pending<'_> {
         match self {
             Self::File(file) => file.unwritten(source),
             Self::Object(object) => object.unwritten(source),
+            Self::Image(image) => image.unwritten(source),
             Self::Stream(stream) => stream.unwritten(source),
             Self::Sealed(_) | Self::Pages(_) => {
                 PublishError::new(self.output().unwrap_or(Path::new("")), source)
@@ -71,6 +91,7 @@ impl Pending<'_> {
             Self::File(file) => Some(file.output()),
             Self::Sealed(sealed) => Some(sealed.output()),
             Self::Object(object) => Some(object.output()),
+            Self::Image(image) => Some(image.output()),
             Self::Pages(pages) => pages.first()?.output(),
             Self::Stream(_) => None,
         }
@@ -85,6 +106,7 @@ impl Pending<'_> {
             Self::File(file) => file.publish(),
             Self::Sealed(sealed) => sealed.publish(),
             Self::Object(object) => return object.publish(),
+            Self::Image(image) => return image.publish(),
             Self::Pages(pages) => return pages.into_iter().rev().map(Self::publish).sum(),
             Self::Stream(stream) => stream.publish(),
         };

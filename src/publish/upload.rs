@@ -111,6 +111,16 @@ impl Upload {
         }
     }
 
+    /// Returns whether there is another output at its place: of another input, or of other settings.
+    ///
+    /// # Errors
+    /// When the bucket does not tell.
+    pub(super) fn is_in_the_way(&self) -> Result<bool, PublishError> {
+        let length = self.file.metadata().map_err(|source| self.unwritten(source))?.len();
+        let there = self.bucket.head(&self.url).map_err(|why| self.failed(why))?;
+        Ok(there.is_some_and(|found| !self.is_in(&found, length)))
+    }
+
     /// Returns the format of what was written.
     fn format(&self) -> Option<Format> {
         let mut head = [0; Format::HEAD];

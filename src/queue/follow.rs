@@ -8,7 +8,7 @@ use super::outgoing::Outgoing;
 use crate::config::Settings;
 use crate::error::Error;
 use crate::selection::promises_a_picture;
-use crate::source::rounds::{self, Rounds, state_of};
+use crate::source::rounds::{self, Rounds};
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Plan};
 
@@ -32,7 +32,9 @@ impl Following<'_> {
     fn round(&mut self) -> Duration {
         let mut failed = HashMap::new();
         match source::scan(self.rounds.settings(), self.stop) {
-            Ok(Plan { jobs, failed: refused, .. }) => {
+            Ok(mut plan) => {
+                plan.refuse_image_folders(rounds::NO_IMAGE_FOLDERS);
+                let Plan { jobs, failed: refused, .. } = plan;
                 failed.extend(refused.into_iter().map(|(path, why)| (path, why.to_string())));
                 let jobs = self.rounds.without_passed(jobs);
                 self.publish(jobs);
@@ -54,7 +56,7 @@ impl Following<'_> {
             }
             // Workers pass over what is no picture, and it never has an output.
             if !promises_a_picture(&job.input)
-                && let Some(state) = state_of(&job)
+                && let Some(state) = job.listed_state()
             {
                 self.rounds.pass(job.input.clone(), state);
             }

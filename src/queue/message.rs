@@ -54,8 +54,8 @@ impl Picture {
 
 /// Returns the state of a job's input; empty if it is gone.
 fn state_of(job: &Job) -> String {
-    let stamp = match &job.object {
-        Some(object) => Some(Stamp::of_object(object.entry())),
+    let stamp = match job.listed_state() {
+        Some(listed) => Some(listed),
         None => fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, job.lasting_inodes)),
     };
     stamp.map(|Stamp { size, mtime_ns, inode }| format!("{size}-{mtime_ns}-{inode}")).unwrap_or_default()

@@ -15,7 +15,7 @@ use super::unusable;
 use crate::cli::SubmitCommand;
 use crate::config::{InputFile, OrNone, Settings, Written};
 use crate::device::backoff::Backoff;
-use crate::error::{Error, Exit, PictureError, Refusal};
+use crate::error::{Error, Exit, PictureError};
 use crate::fs::paths::Shown;
 use crate::progress::{painted, pictures};
 use crate::publish::with_leftovers_removed;
@@ -54,13 +54,9 @@ pub fn submit(command: SubmitCommand, stop: &Stop) -> Result<Exit, Error> {
         false => with_leftovers_removed(&settings.out, usize::MAX, || source::scan(&settings, stop))
             .map_err(Error::thread)?,
     }?;
-    let (folders, jobs) = plan.jobs.into_iter().partition(|job| job.is_folder);
-    plan.failed.extend(Vec::into_iter(folders).map(|job: Job| {
-        let why = "workers of a queue take files; run histeqd on it without submit";
-        (job.input, Refusal::ImageFolder { why }.into())
-    }));
+    plan.refuse_image_folders("workers of a queue take files; run histeqd on it without submit");
     let submission = Submission { queue: &queue, signatures, written: &settings.written, limits, stop };
-    let count = submission.publish(jobs)?;
+    let count = submission.publish(plan.jobs)?;
     if stop.asked() {
         say(&format!("stopped; {}", told(&count, &plan.skipped)));
         return Ok(Exit::Stopped);

@@ -229,8 +229,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn stamp(job: &Job) -> Option<Stamp> {
-    if let Some(object) = &job.object {
-        return Some(Stamp::of_object(object.entry()));
+    if let Some(listed) = job.listed_state() {
+        return Some(listed);
     }
     let metadata = std::fs::metadata(&job.input).ok()?;
     Stamp::at(&job.input, &metadata, job.lasting_inodes).ok()

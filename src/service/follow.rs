@@ -25,7 +25,7 @@ use crate::run::lasting::{suit, with_devices};
 use crate::run::pipeline::{Encoder, Outlet, Run};
 use crate::service::told::health::Health;
 use crate::service::told::log;
-use crate::source::rounds::{self, Rounds, state_of};
+use crate::source::rounds::{self, Rounds};
 use crate::source::stop::Stop;
 use crate::source::{Batches, Job, Plan, Skip, balance_tail, fetch_ahead, scan};
 
@@ -97,9 +97,10 @@ impl Follower<'_> {
                 .name("follow".into())
                 .spawn_scoped(scope, move || listener.listen(&heard))
                 .map_err(Error::thread)?;
-            let done = scan(self.rounds.settings(), &round).and_then(|plan| {
+            let done = scan(self.rounds.settings(), &round).and_then(|mut plan| {
+                plan.refuse_image_folders(rounds::NO_IMAGE_FOLDERS);
                 let jobs = self.take_new(plan, &events);
-                states.extend(jobs.iter().filter_map(|job| Some((job.input.clone(), state_of(job)?))));
+                states.extend(jobs.iter().filter_map(|job| Some((job.input.clone(), job.listed_state()?))));
                 self.process(machine, jobs, &round, &events)
             });
             drop(events);

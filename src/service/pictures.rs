@@ -168,6 +168,7 @@ impl Pictures {
             replaces,
             spooled: None,
             object: None,
+            image: None,
             replaced: None,
             group: None,
             slice: None,

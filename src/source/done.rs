@@ -9,6 +9,7 @@ use crate::config::Times;
 use crate::fs::stamp::{Stamp, Tree, ctime_ns, mtime_ns};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Digest, Record};
+use crate::picture::stored_image::ObjectsState;
 
 /// An input, as far as it decides whether its output is up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,11 @@ impl InputState {
         let Tree { bytes, mtime_ns, ctime_ns } = Tree::of(folder)?;
         let stamp = Stamp { size: bytes, mtime_ns, ..Stamp::of(metadata, lasting_inodes) };
         Ok(Self { stamp, changed_ns: changed(mtime_ns, ctime_ns, now_ns()), is_folder: true })
+    }
+
+    /// Returns the state of an image in object storage.
+    pub(super) fn of_objects(objects: &ObjectsState) -> Self {
+        Self { stamp: objects.stamp(), changed_ns: objects.newest_ns, is_folder: true }
     }
 
     /// Returns the state of an input in object storage.

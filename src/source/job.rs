@@ -14,6 +14,7 @@ use crate::config::{PictureSettings, Settings};
 use crate::fs::stamp::Stamp;
 use crate::picture::boxes::FileSlice;
 use crate::picture::record::Digest;
+use crate::picture::stored_image::StoredImage;
 use crate::selection::promises_a_picture;
 use codec::{self, Format, Limits};
 
@@ -52,6 +53,8 @@ pub struct Job {
     pub spooled: Option<Spooled>,
     /// The input's content, if it is in object storage.
     pub object: Option<Arc<Object>>,
+    /// The input's content, if it is an image in object storage.
+    pub image: Option<Arc<StoredImage>>,
     /// What its output replaces in object storage, if that is known.
     pub replaced: Option<Version>,
 }
@@ -82,6 +85,7 @@ impl Job {
             replaces: true,
             spooled: None,
             object: None,
+            image: None,
             replaced: None,
             group: None,
             slice: None,
@@ -92,8 +96,17 @@ impl Job {
 impl Job {
     /// Returns whether the input is still in the state in which it was taken.
     pub fn is_unchanged(&self) -> bool {
+        if let Some(image) = &self.image {
+            return image.is_unchanged();
+        }
         // An object is fetched in the state that was listed, or not at all.
         self.object.is_some() || self.stamp.is_none_or(|stamp| stamp.is_still_of(&self.input))
+    }
+
+    /// Returns the state of an input in object storage, as it was listed.
+    pub(crate) fn listed_state(&self) -> Option<Stamp> {
+        let of_object = self.object.as_ref().map(|object| Stamp::of_object(object.entry()));
+        of_object.or_else(|| self.image.as_ref().map(|image| image.stamp()))
     }
 
     /// Returns the digest of all that decides what its output looks like.

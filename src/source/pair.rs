@@ -9,6 +9,7 @@ use super::done::{InputState, Standing, recipe_of};
 use super::job::{Job, Remake};
 use super::stdin::Spooled;
 use crate::config::{Existing, PictureSettings, Settings, outputs};
+use crate::picture::stored_image::StoredImage;
 
 /// An input and its output.
 pub(super) struct Pair {
@@ -21,6 +22,7 @@ pub(super) struct Pair {
     pub(super) state: InputState,
     pub(super) spooled: Option<Spooled>,
     pub(super) object: Option<Arc<Object>>,
+    pub(super) image: Option<Arc<StoredImage>>,
     /// What there is at the place of the output, if that is in object storage.
     pub(super) stored: Option<Found>,
 }
@@ -31,7 +33,7 @@ impl Pair {
     /// # Errors
     /// The input, if its output is up to date.
     pub(super) fn job(self, number: usize, settings: &Settings) -> Result<Job, PathBuf> {
-        let Self { input, output, named, own, state, spooled, object, stored } = self;
+        let Self { input, output, named, own, state, spooled, object, image, stored } = self;
         let mask = own.mask_state(&settings.inputs, &input);
         let digest = own.digest().with(mask);
         let standing = match (settings.existing, &stored) {
@@ -64,6 +66,7 @@ impl Pair {
             replaces: true,
             spooled,
             object,
+            image,
             replaced: stored.map(|stored| stored.entry.version),
             group: None,
             slice: None,

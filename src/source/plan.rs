@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::job::Job;
-use crate::error::PictureError;
+use crate::error::{PictureError, Refusal};
 use crate::selection::Purpose;
 use codec::Object;
 
@@ -44,4 +44,12 @@ pub struct Plan {
     pub failed: Vec<(PathBuf, PictureError)>,
     /// What the user should know about the inputs, as sentences.
     pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Refuses the images that are folders, for this reason.
+    pub(crate) fn refuse_image_folders(&mut self, why: &'static str) {
+        let folders = self.jobs.extract_if(.., |job| job.is_folder);
+        self.failed.extend(folders.map(|job| (job.input, Refusal::ImageFolder { why }.into())));
+    }
 }

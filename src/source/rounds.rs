@@ -17,6 +17,9 @@ use crate::fs::stamp::Stamp;
 
 /// How often the folders are listed unless `--poll` says.
 const POLL: Duration = Duration::from_secs(30);
+/// Why images that are folders are not followed: nothing tells when one is complete.
+pub(crate) const NO_IMAGE_FOLDERS: &str =
+    "--watch takes objects, each of which appears whole; run histeqd on it without --watch";
 /// How often a stop is looked for.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -73,7 +76,7 @@ impl Rounds {
     /// Takes those out of all jobs that a listing found which were passed over in their state. Forgets what it did not find.
     pub(crate) fn without_passed(&mut self, mut jobs: Vec<Job>) -> Vec<Job> {
         let mut before = std::mem::take(&mut self.passed);
-        jobs.retain(|job| !self.is_passed(&mut before, &job.input, state_of(job)));
+        jobs.retain(|job| !self.is_passed(&mut before, &job.input, job.listed_state()));
         jobs
     }
 
@@ -113,11 +116,6 @@ impl Rounds {
 /// Returns the settings of one round: it ends, and a bucket that is gone ends all of it, not only a picture.
 fn of_a_round(settings: Settings) -> Settings {
     Settings { never_ends: false, ..settings }
-}
-
-/// Returns the state of a job's object.
-pub(crate) fn state_of(job: &Job) -> Option<Stamp> {
-    job.object.as_ref().map(|object| Stamp::of_object(object.entry()))
 }
 
 #[cfg(test)]

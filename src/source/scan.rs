@@ -2,6 +2,7 @@
 
 mod candidates;
 mod found;
+mod images;
 mod objects;
 
 use std::collections::HashMap;
@@ -337,6 +338,8 @@ impl Search<'_> {
             state: InputState::of(metadata, lasting_inodes),
             spooled: None,
             object: None,
+            image: None,
+            document: None,
         });
     }
 
@@ -363,6 +366,7 @@ impl Search<'_> {
                 self.take(folder, below, named, &metadata);
                 let found = self.found.last_mut().expect("it was just taken");
                 found.state = state;
+                found.document = codec::image_document(folder);
                 if let Ok(settings) = &mut found.settings {
                     *settings = Arc::new(settings.of_image_folder());
                 }
@@ -408,9 +412,6 @@ fn choice(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Iden
 
 /// Returns why images that are folders cannot be done with these settings, if they cannot.
 fn why_no_image_folder(settings: &Settings) -> Option<&'static str> {
-    if store::is_url(&settings.out) {
-        return Some("its output cannot be in object storage; name a folder, such as --out done/");
-    }
     if settings.picture.masks.is_some() {
         return Some("--mask is for files; leave --mask out for it");
     }

@@ -80,7 +80,7 @@ impl<'s> Objects<'s> {
         let (state, object) = self.input(&input)?;
         let there = self.at(&output).map_err(|why| PublishError::of_store(&output, why))?;
         let (own, stored) = (Arc::clone(own), there.map(|(_, stored)| stored));
-        let pair = Pair { input, output, named, own, state, spooled: None, object, stored };
+        let pair = Pair { input, output, named, own, state, spooled: None, object, image: None, stored };
         Ok(pair.job(0, self.settings).ok())
     }
 

@@ -70,6 +70,21 @@ fn new_and_replaced_objects_are_processed_and_failures_are_told_once() {
 }
 
 #[test]
+fn an_image_that_is_a_folder_is_told_once_and_left_alone() {
+    let Some(bucket) = bucket() else { return };
+    let place = Place::new();
+    bucket.put("in/a.zarr/.zattrs", r#"{"multiscales": []}"#);
+    bucket.put("in/a.zarr/0/0/0", "a chunk");
+    let service = Service::start(&bucket, &place, &bucket.url("out"));
+    bucket.put("in/b.pgm", DULL);
+    wait("the output", || !bucket.list("out").is_empty());
+    let ran = service.stop();
+    ran.exits(0).says("in/a.zarr: an OME-Zarr image is a folder, and --watch takes objects");
+    assert_eq!(ran.stderr().matches("a.zarr").count(), 1, "{ran}");
+    assert_eq!(bucket.list("out"), ["out/b.pgm"]);
+}
+
+#[test]
 fn a_server_that_is_gone_for_a_while_is_waited_for() {
     let Some(mut bucket) = bucket() else { return };
     let place = Place::new();

@@ -26,7 +26,7 @@ use super::{
     Target, pixels_of,
 };
 use crate::cores::Cores;
-use crate::elements::{Encoding, MARK, PREAMBLE, Tag, has_preamble, is_type};
+use crate::elements::{Encoding, MARK, PREAMBLE, has_preamble, is_type};
 use crate::ifd::Bytes;
 use crate::volumes::{NoVolumes, Volumes};
 use equalize::{Depth, Layout};

@@ -71,6 +71,7 @@ mod format;
 mod gif;
 mod guard;
 mod ifd;
+mod image_store;
 mod inflate;
 mod inks;
 mod input;
@@ -119,6 +120,7 @@ pub use format::{Format, may_have_pages};
 pub use gif::QuantizationError;
 use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
+pub use image_store::{ImageStore, Medium, MediumRef};
 pub use input::{waited_for_files, waiting_for_file};
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
 pub use jpeg2000::decode_codestream;
@@ -126,9 +128,12 @@ use levels::Scale;
 use mapped::Mapped;
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
-pub use multiscales::{Axis, GroupError, Multiscales, is_image_folder};
+pub use multiscales::{
+    Axis, DOCUMENTS as IMAGE_DOCUMENTS, GroupError, LONGEST as LONGEST_DOCUMENT, METADATA as IMAGE_METADATA,
+    Multiscales, image_document, is_image_folder, says_image,
+};
 pub use object::Object;
-pub use opened::{Opened, open, open_page, open_within, slice_of};
+pub use opened::{Opened, open, open_image, open_page, open_within, slice_of};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;

@@ -11,10 +11,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The most bytes that a document of metadata may have.
-pub(super) const LONGEST: u64 = 16 << 20;
+pub const LONGEST: u64 = 16 << 20;
 
-/// The document of a group's attributes in Zarr 2, and the one of all its metadata in Zarr 3.
-pub(super) const DOCUMENTS: [&str; 2] = ["zarr.json", ".zattrs"];
+/// The one document of a group's metadata in Zarr 3, and that of its attributes in Zarr 2: one of them tells of an image.
+pub const DOCUMENTS: [&str; 2] = ["zarr.json", ".zattrs"];
+
+/// Names of the documents in which an array or a group has its metadata. Without its own, a group is none.
+pub const METADATA: [&str; 5] = ["zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"];
 
 /// Why a group is no image that can be enhanced, as a sentence about it and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,11 +81,20 @@ struct Dataset {
 
 /// Returns whether a folder is the group of an OME-Zarr image, as its attributes say.
 pub fn is_image_folder(folder: &Path) -> bool {
-    let has_image = |document: &str| {
-        let text = read_document(&folder.join(document)).ok()?;
-        attributes(&serde_json::from_slice(&text).ok()?)?.get("multiscales").map(drop)
-    };
-    DOCUMENTS.into_iter().any(|document| has_image(document).is_some())
+    image_document(folder).is_some()
+}
+
+/// Returns the name of the document that says of a folder that it is the group of an OME-Zarr image.
+pub fn image_document(folder: &Path) -> Option<&'static str> {
+    DOCUMENTS
+        .into_iter()
+        .find(|document| read_document(&folder.join(document)).is_ok_and(|text| says_image(&text)))
+}
+
+/// Returns whether a document of [`DOCUMENTS`] says that its group is an OME-Zarr image.
+pub fn says_image(document: &[u8]) -> bool {
+    let document = serde_json::from_slice(document).ok();
+    document.is_some_and(|document| attributes(&document).is_some_and(|all| all.contains_key("multiscales")))
 }
 
 /// Reads a document of metadata, without waiting for the writer of a pipe.

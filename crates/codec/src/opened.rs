@@ -5,7 +5,7 @@ mod open;
 mod source;
 
 use levels::{DecodedSamples, SlotLevels};
-pub use open::{open, open_page, open_within, slice_of};
+pub use open::{open, open_image, open_page, open_within, slice_of};
 use source::PictureSource;
 
 use super::animation;

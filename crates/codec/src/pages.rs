@@ -6,6 +6,7 @@ use std::fs::File;
 use super::bands::BandRows;
 use super::foreign::{SPLIT, SPLIT_DICOM};
 use super::guard::guard;
+use super::image_store::MediumRef;
 use super::volumes::{NoVolumes, Volumes};
 use super::{CodecError, Decoded, Format, Help, Target, dicom, pnm, tiff, zarr};
 
@@ -192,31 +193,37 @@ impl PageWriter {
 
     /// Encodes page `index`, which has been announced and is in the slot, and writes it to `out`, or to `spill` until the pages before it are
     /// written. Both are files of this writer alone, empty at first; of an
-    /// image that is a folder, `out` is an empty folder. Returns the bytes of the file once all pages are in it. The encoder works
+    /// image that is a folder, `out` is an empty folder, or another store. Returns the bytes of the file once all pages are in it. The encoder works
     /// in the slot, so its contents are lost. Idle cores may `help`, or cores and a device for streams.
     ///
     /// # Errors
     /// As for [`encode`](super::encode).
-    pub fn write<'h>(
+    pub fn write<'h, 'm>(
         &self,
         index: usize,
         decoded: &Decoded,
         slot: &mut [u8],
         target: &Target,
         help: impl Into<Help<'h>>,
-        (out, spill): (&File, &File),
+        (out, spill): (impl Into<MediumRef<'m>>, &File),
     ) -> Result<Option<u64>, CodecError> {
+        let out = out.into();
         let (format, help) = (target.format_for(decoded.format), help.into());
         let cores = help.cores;
         format.check(&decoded.layout)?;
         guard(
             format,
             |reason| CodecError::encoder(format, reason),
-            || match &self.writer {
-                Writer::Tiff(writer) => writer.write(index, decoded, slot, help, out, spill),
-                Writer::Pnm(writer) => writer.write(index, decoded, slot, out),
-                Writer::Dicom(writer) => writer.write(index, decoded, slot, target, cores, out),
-                Writer::Zarr(writer) => writer.write(index, decoded, slot, cores, (out, spill)),
+            || match (&self.writer, out) {
+                (Writer::Zarr(writer), out) => writer.write(index, decoded, slot, cores, (out, spill)),
+                (_, MediumRef::Image(_)) => Err(CodecError::encoder(format, "its pages go into a file")),
+                (Writer::Tiff(writer), MediumRef::File(out)) => {
+                    writer.write(index, decoded, slot, help, out, spill)
+                }
+                (Writer::Pnm(writer), MediumRef::File(out)) => writer.write(index, decoded, slot, out),
+                (Writer::Dicom(writer), MediumRef::File(out)) => {
+                    writer.write(index, decoded, slot, target, cores, out)
+                }
             },
         )
     }

@@ -2,7 +2,8 @@
 //!
 //! The largest array is read in pages, which are blocks of its chunks (see [`blocks`]), or its planes; they lie in the slot row by row. What is
 //! written is the folder again: its metadata and all else that it holds as they are, the largest array in the same chunks, and the smaller ones
-//! made again of it (see [`write`](mod@write)). The folder itself is an open file here, and nothing outside it is reached.
+//! made again of it (see [`write`](mod@write)). The folder is an open file here, and nothing outside it is reached; or the image lies in
+//! another [`ImageStore`].
 
 mod array;
 mod blocks;
@@ -12,24 +13,22 @@ mod reduce;
 mod region;
 mod write;
 
-use std::fs::File;
 use std::sync::Arc;
 
 use super::budget::Budget;
 use super::decode::{Decode, Describe, Wanted};
+use super::image_store::{ImageStore, MediumRef};
 use super::mapped::{self, BAND, Form, Kind, NoData, Rows};
-use super::multiscales::{DOCUMENTS, GroupError, LONGEST, Multiscales, is_within};
+use super::multiscales::{DOCUMENTS, GroupError, LONGEST, METADATA, Multiscales, is_within};
 use super::{CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Target};
 use crate::volumes::{NoVolumes, Volumes};
 use array::Level;
 use blocks::{BlockPage, Blocks, Cut};
 use equalize::{Depth, Layout, Pixel};
-use folder::{Folder, below};
+use folder::{below, store_of};
 use region::Region;
 pub(super) use write::Writer;
 
-/// Names of the documents in which an array or a group has its metadata.
-const METADATA: [&str; 4] = ["zarr.json", ".zarray", ".zattrs", ".zgroup"];
 /// The most bytes of a page of several chunks.
 const MOST_AT_ONCE: u64 = 32 << 20;
 /// The part of what is too large for one picture that a page has: several are under way at once.
@@ -38,7 +37,7 @@ const SHARE: u64 = 4;
 /// An image: its arrays, the largest first.
 #[derive(Debug)]
 struct Image {
-    folder: Folder,
+    store: Arc<dyn ImageStore>,
     about: Multiscales,
     levels: Vec<Level>,
 }
@@ -72,9 +71,9 @@ pub(super) struct Source {
     no_data: Option<f64>,
 }
 
-/// Opens the page at `place`, or the first one of the image in the folder `file`; then its pages are returned too.
+/// Opens the page at `place`, or the first one of the image in the medium; then its pages are returned too.
 pub(super) fn open(
-    file: &File,
+    medium: MediumRef<'_>,
     limits: &Limits,
     budget: &dyn Budget,
     target: &Target,
@@ -84,7 +83,7 @@ pub(super) fn open(
     if let Some(place) = place {
         return Ok((Box::new(Source { place, no_data }), None));
     }
-    let image = Image::open(file)?;
+    let image = Image::open(store_of(medium)?)?;
     image.check(limits, target)?;
     let base = image.base();
     let most = budget.most_at_once().min(SHARE * MOST_AT_ONCE) / SHARE;
@@ -101,22 +100,21 @@ pub(super) fn open(
 }
 
 impl Image {
-    /// Opens the arrays of the image in a folder.
-    fn open(file: &File) -> Result<Self, CodecError> {
-        let folder = Folder::of(file)?;
+    /// Opens the arrays of the image in a store.
+    fn open(store: Arc<dyn ImageStore>) -> Result<Self, CodecError> {
         let mut about = None;
         for document in DOCUMENTS {
-            if let Some(text) = folder.read(document, LONGEST)? {
+            if let Some(text) = store.read(document, LONGEST)? {
                 about = about.or(Multiscales::parse(&text)?);
             }
         }
         let about = about.ok_or(CodecError::NotAPicture)?;
-        let levels = about.datasets.iter().map(|path| Level::open(&folder, path, about.axes.len()));
+        let levels = about.datasets.iter().map(|path| Level::open(&store, path, about.axes.len()));
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
-        let image = Self { folder, about, levels };
+        let image = Self { store, about, levels };
         image.check_levels()?;
         // What cannot be copied is found before anything is written.
-        image.folder.each_file(&|path| image.is_made_again(path), |_| Ok(()))?;
+        image.store.each_key(&|path| image.is_made_again(path), &mut |_| Ok(()))?;
         Ok(image)
     }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::iter::Empty;
 
 use crate::error::{Error, Kind};
-use crate::{Entry, Expected, Found, Labels, Listed, Url};
+use crate::{Content, Entry, Expected, Found, Labels, Listed, Url};
 
 pub(crate) enum Carrier {}
 
@@ -37,6 +37,14 @@ impl Bucket {
         match *self {}
     }
 
+    pub(crate) fn get(&self, _url: &Url, _most: u64) -> Result<Option<Vec<u8>>, Error> {
+        match *self {}
+    }
+
+    pub(crate) fn delete(&self, _url: &Url) -> Result<(), Error> {
+        match *self {}
+    }
+
     pub(crate) fn fetch(&self, _url: Url, _wanted: Entry, _file: File) -> Fetching {
         match *self {}
     }
@@ -44,7 +52,7 @@ impl Bucket {
     pub(crate) fn put(
         &self,
         _url: &Url,
-        _file: &File,
+        _content: Content<'_>,
         _length: u64,
         _labels: Labels<'_>,
         _expected: &Expected,

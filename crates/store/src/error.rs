@@ -101,6 +101,12 @@ impl Error {
         }
     }
 
+    /// Returns whether there is no such object, in a bucket that is there.
+    #[cfg(feature = "object-storage")]
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self.0, Kind::NotFound)
+    }
+
     /// Returns whether the object was not the one that was expected to be there.
     pub fn is_precondition(&self) -> bool {
         matches!(self.0, Kind::Precondition)

@@ -24,6 +24,8 @@
     allow(dead_code, unused_variables, unreachable_code, unused_mut, reason = "nothing can be opened")
 )]
 
+use std::fs::File;
+
 mod ahead;
 mod budget;
 mod error;
@@ -51,7 +53,7 @@ pub(crate) const RECORD: &str = "histeqd";
 pub(crate) const SETTINGS: &str = "histeqdsettings";
 
 /// What tells one state of an object from another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     /// What the store calls this content.
     pub e_tag: Option<String>,
@@ -114,6 +116,13 @@ pub struct Found {
     pub settings: Option<String>,
 }
 
+/// What an object is written from.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'c> {
+    File(&'c File),
+    Bytes(&'c [u8]),
+}
+
 /// What has to be at the place of an object that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
@@ -121,4 +130,6 @@ pub enum Expected {
     Nothing,
     /// This state of it.
     State(Version),
+    /// Whatever there is.
+    Anything,
 }

@@ -1,12 +1,13 @@
 //! Requests to a bucket: the only code that knows `object_store` and the runtime. Each call waits for its answer; few threads carry all.
 
+mod failure;
 mod listing;
 mod names;
 
 use std::borrow::Cow;
 use std::env;
-use std::fmt::Write as _;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +19,8 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions, ObjectMeta, ObjectStore, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, RetryConfig, UpdateVersion,
+    Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, RetryConfig, UpdateVersion,
 };
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -27,7 +28,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Kind};
-use crate::{AT_ONCE, Entry, Expected, Found, Labels, RECORD, SETTINGS, Url, Version};
+use crate::{AT_ONCE, Content, Entry, Expected, Found, Labels, RECORD, SETTINGS, Url, Version};
+use failure::{failed, innermost};
 pub(crate) use listing::Listing;
 use names::UsableNames;
 
@@ -168,6 +170,16 @@ impl Bucket {
         self.handle.block_on(head(Arc::clone(&self.store), url.clone()))
     }
 
+    pub(crate) fn get(&self, url: &Url, most: u64) -> Result<Option<Vec<u8>>, Error> {
+        self.handle.block_on(get(&*self.store, url, most))
+    }
+
+    pub(crate) fn delete(&self, url: &Url) -> Result<(), Error> {
+        let path = path_of(url)?;
+        let deleted = self.handle.block_on(self.store.delete(&path)).map_err(|error| failed(&error));
+        deleted.or_else(|why| if why.is_not_found() { Ok(()) } else { Err(why) })
+    }
+
     /// Starts to fetch an object in this state into a file.
     pub(crate) fn fetch(&self, url: Url, wanted: Entry, file: File) -> Fetching {
         let store = Arc::clone(&self.store);
@@ -179,7 +191,7 @@ impl Bucket {
     pub(crate) fn put(
         &self,
         url: &Url,
-        file: &File,
+        content: Content<'_>,
         length: u64,
         labels: Labels<'_>,
         expected: &Expected,
@@ -187,9 +199,9 @@ impl Bucket {
         self.handle.block_on(async {
             let path = path_of(url)?;
             if length <= PART {
-                self.put_whole(&path, file, length, labels, expected).await
+                self.put_whole(&path, content, length, labels, expected).await
             } else {
-                self.put_parts(url, &path, file, length, labels, expected).await
+                self.put_parts(url, &path, content, length, labels, expected).await
             }
         })
     }
@@ -197,7 +209,7 @@ impl Bucket {
     async fn put_whole(
         &self,
         path: &Path,
-        file: &File,
+        content: Content<'_>,
         length: u64,
         labels: Labels<'_>,
         expected: &Expected,
@@ -205,12 +217,13 @@ impl Bucket {
         let _permit = self.memory_for(length).await?;
         let mode = match expected {
             Expected::Nothing => PutMode::Create,
+            Expected::Anything => PutMode::Overwrite,
             Expected::State(Version { e_tag, version, .. }) => {
                 PutMode::Update(UpdateVersion { e_tag: e_tag.clone(), version: version.clone() })
             }
         };
         let options = PutOptions { mode, attributes: attributes(labels), ..PutOptions::default() };
-        let put = self.store.put_opts(path, read(file, 0, length)?, options).await;
+        let put = self.store.put_opts(path, part(content, 0, length)?, options).await;
         put.map(drop).map_err(|error| failed(&error))
     }
 
@@ -220,7 +233,7 @@ impl Bucket {
         &self,
         url: &Url,
         path: &Path,
-        file: &File,
+        content: Content<'_>,
         length: u64,
         labels: Labels<'_>,
         expected: &Expected,
@@ -247,7 +260,7 @@ impl Bucket {
                     _ => None,
                 };
                 if let (Some(start), Some(permit)) = (next, permit) {
-                    let sending = upload.put_part(read(file, start, size.min(length - start))?);
+                    let sending = upload.put_part(part(content, start, size.min(length - start))?);
                     under_way.push(async move {
                         let sent = sending.await;
                         drop(permit);
@@ -271,6 +284,9 @@ impl Bucket {
 
     /// Checks that what is expected is at the place of an object.
     async fn check(&self, url: &Url, expected: &Expected) -> Result<(), Error> {
+        if *expected == Expected::Anything {
+            return Ok(());
+        }
         let found = head(Arc::clone(&self.store), url.clone()).await?;
         let is_expected = match (expected, &found) {
             (Expected::Nothing, None) => true,
@@ -293,14 +309,20 @@ impl Bucket {
     }
 }
 
-/// Reads a part of a file.
-fn read(file: &File, start: u64, length: u64) -> Result<PutPayload, Error> {
-    let unread = |why: &dyn ToString| {
-        Error::new(Kind::Other(format!("its temporary file cannot be read: {}", why.to_string())))
+/// Returns a part of what is written.
+fn part(content: Content<'_>, start: u64, length: u64) -> Result<PutPayload, Error> {
+    let bytes = match content {
+        Content::File(file) => read(file, start, length),
+        Content::Bytes(bytes) => Ok(bytes[start as usize..][..length as usize].to_vec()),
     };
-    let mut bytes = vec![0; usize::try_from(length).map_err(|error| unread(&error))?];
-    file.read_exact_at(&mut bytes, start).map_err(|error| unread(&error))?;
-    Ok(bytes.into())
+    let unread = |why| Error::new(Kind::Other(format!("its temporary file cannot be read: {why}")));
+    bytes.map(PutPayload::from).map_err(unread)
+}
+
+fn read(file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+    file.read_exact_at(&mut bytes, start)?;
+    Ok(bytes)
 }
 
 /// What is recorded on many objects.
@@ -375,6 +397,24 @@ async fn head(store: Arc<dyn ObjectStore>, url: Url) -> Result<Option<Found>, Er
     }
 }
 
+async fn get(store: &dyn ObjectStore, url: &Url, most: u64) -> Result<Option<Vec<u8>>, Error> {
+    let got =
+        match store.get_opts(&path_of(url)?, GetOptions::default()).await.map_err(|error| failed(&error)) {
+            Ok(got) => got,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+    let size = got.meta.size;
+    if size > most {
+        return Err(Error::new(Kind::Other(format!("it has {size} bytes, and {most} are the most"))));
+    }
+    let bytes = got.bytes().await.map_err(|error| failed(&error))?;
+    if (bytes.len() as u64) < size {
+        return Err(Error::new(Kind::Refused(format!("only {} of {size} bytes came", bytes.len()))));
+    }
+    Ok(Some(bytes.into()))
+}
+
 async fn fetch(store: &dyn ObjectStore, url: &Url, wanted: &Entry, file: File) -> Result<File, Error> {
     let options = GetOptions { if_match: wanted.version.e_tag.clone(), ..GetOptions::default() };
     let got = store.get_opts(&path_of(url)?, options).await.map_err(|error| failed(&error))?;
@@ -394,99 +434,4 @@ async fn fetch(store: &dyn ObjectStore, url: &Url, wanted: &Entry, file: File) -
         return Err(Error::new(Kind::Refused(format!("only {at} of {} bytes came", wanted.size))));
     }
     Ok(file)
-}
-
-/// What `reqwest` says of a URL without TLS where that is not allowed.
-const SCHEME_REFUSED: &str = "URL scheme is not allowed";
-
-/// Says what an error means. Of a server's answer only its code is told: some answers repeat credentials.
-fn failed(error: &object_store::Error) -> Error {
-    use object_store::Error as Failure;
-    let text = whole(error);
-    let code = code(&text);
-    let kind = match (error, code) {
-        (_, Some("NoSuchBucket" | "ContainerNotFound" | "InvalidBucketName")) => Kind::NoBucket,
-        (Failure::NotFound { .. }, _) => Kind::NotFound,
-        (Failure::AlreadyExists { .. } | Failure::Precondition { .. } | Failure::NotModified { .. }, _) => {
-            Kind::Precondition
-        }
-        (Failure::PermissionDenied { .. } | Failure::Unauthenticated { .. }, _) => denied(&text, code),
-        _ if status(&text).is_some_and(|status| status.starts_with("401") || status.starts_with("403")) => {
-            denied(&text, code)
-        }
-        _ if innermost(error) == SCHEME_REFUSED => Kind::PlainHttp,
-        _ if text.contains("Error getting credentials") || text.contains("metadata endpoint") => {
-            Kind::Denied("no credentials found".to_owned())
-        }
-        _ => other(error, &text, code),
-    };
-    Error::new(kind)
-}
-
-fn denied(text: &str, code: Option<&str>) -> Kind {
-    Kind::Denied(code.or(status(text)).unwrap_or("no reason given").to_owned())
-}
-
-/// Says why a server gave no sensible answer, or a bad one.
-fn other(error: &object_store::Error, text: &str, code: Option<&str>) -> Kind {
-    let mut why = match (status(text), code) {
-        (Some(status), Some(code)) => format!("{status} {code}"),
-        (Some(status), None) => status.to_owned(),
-        (None, Some(code)) => code.to_owned(),
-        (None, None) => innermost(error),
-    };
-    if let Some(retries) = between(text, "after ", " retries") {
-        let _ = write!(why, ", after {retries} retries");
-    }
-    if status(text).is_some() || code.is_some() { Kind::Refused(why) } else { Kind::Unreachable(why) }
-}
-
-/// Returns the code of an answer of a server in XML.
-fn code(text: &str) -> Option<&str> {
-    between(text, "<Code>", "</Code>").filter(|code| code.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-}
-
-/// Returns the status of an answer, such as `500 Internal Server Error`.
-fn status(text: &str) -> Option<&str> {
-    let (_, behind) = text.split_once("status code: ")?;
-    let status = behind.split([':', '\n']).next()?.trim();
-    (status.len() < 60).then_some(status)
-}
-
-fn between<'t>(text: &'t str, before: &str, after: &str) -> Option<&'t str> {
-    text.split_once(before)?.1.split_once(after).map(|(inner, _)| inner)
-}
-
-/// Returns the text of an error with those of its sources.
-fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let _ = write!(text, "\n{inner}");
-        source = inner.source();
-    }
-    text
-}
-
-/// Returns the text of the error that caused it, in one line.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string().lines().next().unwrap_or_default().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_an_answer_only_the_status_and_the_code_are_told() {
-        let text = "Generic S3 error: Error performing PUT http://h/b/k in 1s, after 8 retries, max_retries: 8 - Server returned \
-                    non-2xx status code: 500 Internal Server Error: <Error><Code>InternalError</Code><AWSAccessKeyId>KEY</AWSAccessKeyId>";
-        assert_eq!((status(text), code(text)), (Some("500 Internal Server Error"), Some("InternalError")));
-        assert_eq!(between(text, "after ", " retries"), Some("8"));
-        assert_eq!((status("reset"), code("<Code>a b</Code>")), (None, None));
-    }
 }

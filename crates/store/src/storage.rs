@@ -14,7 +14,7 @@ use crate::ahead::Ahead;
 use crate::budget::{Budget, Share};
 use crate::error::{Error, Kind};
 use crate::remote::{self, Carrier};
-use crate::{Expected, Found, Labels, Listed, Url};
+use crate::{Content, Expected, Found, Labels, Listed, Url};
 
 /// All buckets that a run uses. A copy stands for the same.
 #[derive(Clone)]
@@ -168,7 +168,32 @@ impl Bucket {
         labels: Labels<'_>,
         expected: &Expected,
     ) -> Result<(), Error> {
-        self.0.remote.put(url, file, length, labels, expected)
+        self.0.remote.put(url, Content::File(file), length, labels, expected)
+    }
+
+    /// Reads an object of at most so many bytes, in whatever state it is; `None` if it is not there.
+    ///
+    /// # Errors
+    /// When it is longer, there is no answer, or access is denied.
+    pub fn get(&self, url: &Url, most: u64) -> Result<Option<Vec<u8>>, Error> {
+        self.0.remote.get(url, most)
+    }
+
+    /// Writes an object with this content and without labels, in the place of whatever is there.
+    ///
+    /// # Errors
+    /// As of [`Bucket::put`].
+    pub fn put_bytes(&self, url: &Url, content: &[u8]) -> Result<(), Error> {
+        let length = content.len() as u64;
+        self.0.remote.put(url, Content::Bytes(content), length, Labels::default(), &Expected::Anything)
+    }
+
+    /// Deletes an object, if it is there.
+    ///
+    /// # Errors
+    /// When there is no answer, or access is denied.
+    pub fn delete(&self, url: &Url) -> Result<(), Error> {
+        self.0.remote.delete(url)
     }
 
     pub(crate) fn remote(&self) -> &remote::Bucket {

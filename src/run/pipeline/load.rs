@@ -23,7 +23,7 @@ use crate::slot::schedule::{Attempts, Request};
 use crate::slot::{Held, ParkedId, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
-use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Help, Limits, Opened, Pages};
+use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Help, Limits, Medium, Opened, Pages, Target};
 use equalize::{Method, Operation};
 use lanes::Order;
 use needs::EmptySlots;
@@ -50,7 +50,15 @@ impl Loaded {
 type Filled = (Slots, Content, Decoded);
 
 /// Opens a job's input, and notes its stamp; returns its size too.
-fn open_input(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(File, u64), PictureError> {
+fn open_input(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(Medium, u64), PictureError> {
+    if let Some(image) = &job.image {
+        job.stamp = Some(image.stamp());
+        return Ok((Medium::Image(image.store()), image.stamp().size));
+    }
+    open_file(job, limits, roots).map(|(file, length)| (Medium::File(file), length))
+}
+
+fn open_file(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(File, u64), PictureError> {
     if let Some(object) = &job.object {
         let length = object.entry().size;
         if length > limits.max_bytes {
@@ -77,6 +85,22 @@ fn open_input(job: &mut Job, limits: &Limits, roots: &InputRoots) -> Result<(Fil
     };
     job.stamp = Some(stamp);
     Ok((file, if job.is_folder { stamp.size } else { metadata.len() }))
+}
+
+/// Reads the header of what was opened, or of this page of it.
+fn open_picture<'a>(
+    held: &mut Held,
+    medium: &'a mut Medium,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    page: Option<(&Pages, usize)>,
+) -> Result<Opened<'a>, CodecError> {
+    match (medium, page) {
+        (Medium::Image(store), page) => codec::open_image(held, store, limits, target, page),
+        (Medium::File(file), Some(page)) => codec::open_page(held, file, buffer, limits, target, page),
+        (Medium::File(file), None) => codec::open_within(held, file, buffer, limits, target),
+    }
 }
 
 fn too_long(length: u64, limits: &Limits) -> CodecError {
@@ -158,8 +182,8 @@ impl Loader<'_> {
     pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
         self.holding(buffer, |held, buffer| {
             let (limits, target) = (&self.run.settings.limits, &self.settings.target);
-            let (mut file, _) = open_input(job, limits, &self.run.settings.roots)?;
-            let opened = codec::open_within(held, &mut file, buffer, limits, target);
+            let (mut medium, _) = open_input(job, limits, &self.run.settings.roots)?;
+            let opened = open_picture(held, &mut medium, buffer, limits, target, None);
             let mut opened = opened.map_err(|why| self.with_memory(why))?;
             let pages = opened.take_pages();
             let opened = self.masked(opened, job, pages.as_ref().map(|pages| (pages, 0)), held)?;
@@ -224,17 +248,13 @@ impl Loader<'_> {
         }
         let working = self.run.machine.cores.work();
         let (limits, target) = (&self.run.settings.limits, &self.settings.target);
-        let (mut file, known) = codec::waiting_for_file(|| {
-            let (file, bytes) = open_input(&mut work.job, limits, &self.run.settings.roots)?;
-            let has_holes = has_holes(&file);
-            Ok::<_, PictureError>((file, InputFile { bytes, has_holes }))
+        let (mut medium, known) = codec::waiting_for_file(|| {
+            let (medium, bytes) = open_input(&mut work.job, limits, &self.run.settings.roots)?;
+            let has_holes = matches!(&medium, Medium::File(file) if has_holes(file));
+            Ok::<_, PictureError>((medium, InputFile { bytes, has_holes }))
         })?;
-        let opened = match &work.page {
-            Some(Page { stack, index }) => {
-                codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))
-            }
-            None => codec::open_within(held, &mut file, buffer, limits, target),
-        };
+        let page = work.page.as_ref().map(|Page { stack, index }| (&stack.pages, *index));
+        let opened = open_picture(held, &mut medium, buffer, limits, target, page);
         let mut opened = opened.map_err(|why| self.with_memory(why))?;
         let pages = opened.take_pages();
         if work.page.is_none() {

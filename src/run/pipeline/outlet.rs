@@ -13,8 +13,9 @@ use crate::config::{After, Naming, Permissions, Settings, Times};
 use crate::device::task::{Content, Picture, Processed, Stack};
 use crate::error::{Error, PictureError};
 use crate::fs::paths::Shown;
+use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
-use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
+use crate::publish::{ImageUpload, Pending, PublishError, Publisher, Stream, Unpublished, Upload};
 use crate::selection::page_output;
 use crate::source::Job;
 use codec::{self, CodecError, Help};
@@ -103,6 +104,7 @@ impl<'a> Encoder<'a> {
     fn begin(&self, job: &Job, index: usize) -> Result<Pending<'a>, PublishError> {
         match &self.destination {
             Destination::Folder(folder) => folder.begin(job, index).map(Pending::File),
+            Destination::Bucket(bucket) if job.is_folder => bucket.begin_image(job).map(Pending::Image),
             Destination::Bucket(bucket) => bucket.begin(job, index).map(Pending::Object),
             Destination::StandardOutput => Stream::begin().map(Pending::Stream),
         }
@@ -179,12 +181,25 @@ impl<'a> OutputBucket<'a> {
             true => Upload::begin(&self.bucket, &page_output(&job.output, index), replaced),
             false => Upload::begin(&self.bucket, &job.output, replaced),
         }?;
-        if let Some(input) = job.stamp {
-            let recipe = (!job.settings.name_files()).then(|| job.settings.recipe(job.mask));
-            output.record(Origin { input, settings: job.digest() }, recipe);
+        if let Some((origin, recipe)) = recorded(job) {
+            output.record(origin, recipe);
         }
         Ok(output)
     }
+
+    fn begin_image(&self, job: &Job) -> Result<ImageUpload, PublishError> {
+        let mut output = ImageUpload::begin(&self.bucket, &job.output)?;
+        if let Some((origin, recipe)) = recorded(job) {
+            output.record(origin, recipe);
+        }
+        Ok(output)
+    }
+}
+
+/// Returns what an output in object storage says of what it was made from, and of the settings unless these name files of this machine.
+fn recorded(job: &Job) -> Option<(Origin, Option<Recipe>)> {
+    let recipe = (!job.settings.name_files()).then(|| job.settings.recipe(job.mask));
+    Some((Origin { input: job.stamp?, settings: job.digest() }, recipe))
 }
 
 fn unusable(out: &Path, why: &store::Error) -> Error {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::device::task::{Page, Picture, Processed, Stack, StackId};
 use crate::error::PictureError;
 use crate::publish::{Pending, PublishError};
-use codec::Help;
+use codec::{Help, Medium};
 
 /// What an outlet made of a picture or page.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct StackOutputs<'a> {
 
 /// An output that is written page by page.
 struct StackOutput<'a> {
-    file: File,
+    medium: Medium,
     /// Holds pages that come before their turn.
     spill: File,
     /// `None` once it is complete.
@@ -35,8 +35,7 @@ struct StackOutput<'a> {
 
 impl<'a> StackOutput<'a> {
     fn new((mut pending, spill): (Pending<'a>, File)) -> Result<Self, PublishError> {
-        let file = pending.file().try_clone().map_err(|source| pending.unwritten(source))?;
-        Ok(Self { file, spill, pending: Mutex::new(Some(pending)) })
+        Ok(Self { medium: pending.medium()?, spill, pending: Mutex::new(Some(pending)) })
     }
 
     fn pending(&self) -> MutexGuard<'_, Option<Pending<'a>>> {
@@ -58,7 +57,7 @@ impl<'a> StackOutputs<'a> {
         let Picture { decoded, work, .. } = &mut **picture;
         let target = &work.job.settings.target;
         decoded.reduce_depth(slot.bytes_mut(), target);
-        let files = (&output.file, &output.spill);
+        let files = (&output.medium, &output.spill);
         let written = page.stack.writer.write(page.index, decoded, slot.bytes_mut(), target, help, files);
         let blame = |source| match &*output.pending() {
             Some(pending) => pending.unwritten(source),

@@ -38,11 +38,11 @@ pub(super) fn plan(
     };
     let mut there = objects::Outputs::find(&candidates, settings, stop)?;
     for (candidate, other) in candidates.into_iter().zip(shared).take_while(|_| !stop.asked()) {
+        let stored = there.take(&candidate.telling());
         let Candidate { found, output } = candidate;
         if settings.shard.is_some_and(|shard| !shard.takes(&found.below)) {
             continue;
         }
-        let stored = there.take(&output);
         let own = match found.settings {
             Ok(own) => own,
             Err(why) => {
@@ -59,8 +59,8 @@ pub(super) fn plan(
         } else if let Some(folder) = around(&output) {
             plan.failed.push((found.input, Refusal::InInputFolder { output, folder }.into()));
         } else {
-            let Found { input, named, state, spooled, object, .. } = found;
-            let pair = Pair { input, output, named, own, state, spooled, object, stored };
+            let Found { input, named, state, spooled, object, image, .. } = found;
+            let pair = Pair { input, output, named, own, state, spooled, object, image, stored };
             match pair.job(plan.jobs.len(), settings) {
                 Ok(job) => plan.jobs.push(job),
                 Err(input) => plan.skipped.push((input, Skip::AlreadyDone)),

@@ -1,5 +1,6 @@
 //! An input that a search found.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use store::Object;
 
 use crate::config::{FolderError, Naming, PictureSettings, Settings};
 use crate::fs::paths::{Identity, root_of};
+use crate::picture::stored_image::StoredImage;
 use crate::selection::{first_output, output_below, patterned};
 use crate::source::done::InputState;
 use crate::source::prefix::Prefixes;
@@ -24,6 +26,9 @@ pub(super) struct Found {
     pub(super) state: InputState,
     pub(super) spooled: Option<Spooled>,
     pub(super) object: Option<Arc<Object>>,
+    pub(super) image: Option<Arc<StoredImage>>,
+    /// The name of what says that it is an image, if it is a folder that is one.
+    pub(super) document: Option<&'static str>,
 }
 
 impl Found {
@@ -56,6 +61,14 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
+    /// Returns what tells that the output is there, if that is in object storage: the output, or what says that it is an image.
+    pub(super) fn telling(&self) -> Cow<'_, Path> {
+        match self.found.document {
+            None => Cow::Borrowed(&self.output),
+            Some(document) => Cow::Owned(self.output.join(document)),
+        }
+    }
+
     /// Returns what distinguishes it from other paths to the same file: its output, or if it has none, its own absolute path.
     pub(super) fn place(&self) -> PathBuf {
         if !self.output.as_os_str().is_empty() {

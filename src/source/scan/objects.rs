@@ -7,15 +7,18 @@ use std::sync::Arc;
 
 use store::{Bucket, Entry, Found as Stored, Listed, Object, Url};
 
-use super::Search;
 use super::found::{Candidate, Found};
+use super::images::{Images, ListedImage};
+use super::{Search, why_no_image_folder};
 use crate::config::{Existing, Settings, nearest};
 use crate::error::{Error, PictureError, Refusal};
 use crate::fs::paths::{Identity, Shown};
+use crate::picture::stored_image::{ObjectFolder, StoredImage};
 use crate::selection::{Choice, is_hidden, promises_a_picture};
 use crate::source::done::InputState;
 use crate::source::plan::Skip;
 use crate::source::stop::Stop;
+use codec::{Format, LONGEST_DOCUMENT};
 
 /// With no more outputs than this, each is asked for; with more, the output folder is listed first: a listing tells of a thousand at once.
 const ASKED: usize = 500;
@@ -42,9 +45,10 @@ pub(super) fn unnameable(output: &Path) -> Option<String> {
     Url::parse(output).err().map(|why| why.to_string())
 }
 
-/// Returns whether a URL is that of one picture, going by its name.
+/// Returns whether a URL is that of one picture, going by its name. An OME-Zarr image is a folder.
 pub(super) fn names_picture(url: &Path) -> bool {
-    !url.as_os_str().as_bytes().ends_with(b"/") && promises_a_picture(url)
+    let is_object = !url.as_os_str().as_bytes().ends_with(b"/") && Format::of_name(url) != Some(Format::Zarr);
+    is_object && promises_a_picture(url)
 }
 
 /// Returns the input folders in object storage that lie in the output folder, each with its path below that.
@@ -100,25 +104,99 @@ impl Search<'_> {
 
     /// Takes the objects below this URL. Returns whether there is anything.
     fn listing(&mut self, input: &Path, bucket: &Bucket, folder: &Url) -> Result<bool, store::Error> {
-        let (mut left_out, mut is_there) = (HashSet::new(), false);
-        for listed in bucket.list(folder).take_while(|_| !self.stop.asked()) {
-            is_there = true;
-            match listed? {
-                Listed::Object(entry) => {
-                    let url = bucket.url(&entry.key);
-                    if let Some(below) = self.wanted(&url, entry.size, folder, input, &mut left_out) {
-                        self.take_object(input.join(&below), below, false, bucket, entry);
-                    }
-                }
+        let mut fault = None;
+        let listed = bucket.list(folder).take_while(|_| !self.stop.asked());
+        let listed: Vec<_> =
+            listed.map_while(|listed| listed.map_err(|why| fault = Some(why)).ok()).collect();
+        let is_there = !listed.is_empty();
+        let mut images = Images::find(&listed, |key| self.says_image(bucket, folder, key))?;
+        let mut left_out = HashSet::new();
+        for listed in listed {
+            let (key, size) = match &listed {
+                Listed::Object(entry) => (&*entry.key, entry.size),
+                Listed::Unusable(one) => (&*one.name, one.size),
+            };
+            if let Some((root, _)) = images.folder_of(key) {
+                let image = images.take(root);
+                image.into_iter().for_each(|image| self.stored_image(input, bucket, folder, root, &image));
+                continue;
+            }
+            let url = bucket.url(key);
+            let Some(below) = self.wanted(&url, size, folder, input, &mut left_out) else { continue };
+            if let Some(root) = image_folder_of(&path_of(&url)) {
+                self.no_image(root, &images, &mut left_out);
+                continue;
+            }
+            match listed {
+                Listed::Object(entry) => self.take_object(input.join(&below), below, false, bucket, entry),
                 Listed::Unusable(one) => {
-                    let url = bucket.url(&one.name);
-                    if self.wanted(&url, one.size, folder, input, &mut left_out).is_some() {
-                        self.plan.failed.push((path_of(&url), Refusal::ObjectName { why: one.why }.into()));
-                    }
+                    self.plan.failed.push((path_of(&url), Refusal::ObjectName { why: one.why }.into()));
                 }
             }
         }
-        Ok(is_there)
+        fault.map_or(Ok(is_there), Err)
+    }
+
+    /// Returns whether an object says that it is in an image, in a folder that is to be searched.
+    ///
+    /// # Errors
+    /// That of the bucket. An object that cannot be read fails by itself.
+    fn says_image(&mut self, bucket: &Bucket, folder: &Url, key: &str) -> Result<bool, store::Error> {
+        let url = bucket.url(key);
+        let Some(below) = url.below(folder).map(Path::new) else { return Ok(false) };
+        let is_output = self.out_url.as_ref().is_some_and(|out| url.is_in(out));
+        if is_output || self.refused_folder(below.parent().unwrap_or(below)).is_some() {
+            return Ok(false);
+        }
+        match bucket.get(&url, LONGEST_DOCUMENT) {
+            Ok(document) => Ok(document.is_some_and(|document| codec::says_image(&document))),
+            Err(why) if why.concerns_bucket() => Err(why),
+            Err(why) => {
+                self.plan.failed.push((path_of(&url), PictureError::of_store(why)));
+                Ok(false)
+            }
+        }
+    }
+
+    /// Takes the image in the folder `root` of the bucket, if the globs for files select it.
+    fn stored_image(&mut self, input: &Path, bucket: &Bucket, folder: &Url, root: &str, image: &ListedImage) {
+        let root = bucket.url(root);
+        let below = root.below(folder).unwrap_or_default();
+        let named = below.is_empty();
+        let (path, below) = match named {
+            true => (input.to_owned(), input.file_name().map(PathBuf::from).unwrap_or_default()),
+            false => (input.join(below), PathBuf::from(below)),
+        };
+        match self.selection.file(&below) {
+            _ if named => {}
+            Choice::Taken => {}
+            Choice::LeftOut(name) => return self.skip(&path, Skip::Reserved(name.purpose)),
+            Choice::NotSelected => return,
+        }
+        if let Some(why) = why_no_image_folder(self.settings) {
+            return self.plan.failed.push((path, Refusal::ImageFolder { why }.into()));
+        }
+        self.found.push(Found {
+            identity: Identity::of_object(&path),
+            input: path,
+            below,
+            named,
+            settings: Ok(Arc::new(self.settings.picture.of_image_folder())),
+            state: InputState::of_objects(&image.state),
+            spooled: None,
+            object: None,
+            image: Some(StoredImage::new(ObjectFolder::new(bucket, root), image.state.stamp())),
+            document: Some(image.document),
+        });
+    }
+
+    /// Says of a folder that it has the name of an image and is none, unless images lie below it.
+    fn no_image(&mut self, folder: &Path, images: &Images, left_out: &mut HashSet<PathBuf>) {
+        let is_plate = Url::parse(folder).is_ok_and(|url| images.has_below(url.key()));
+        if !is_plate && left_out.insert(folder.to_owned()) {
+            let why = "none of its zarr.json and .zattrs tells of one (multiscales), as if it were not complete; write it again";
+            self.plan.failed.push((folder.to_owned(), Refusal::ImageFolder { why }.into()));
+        }
     }
 
     /// Returns the path below an input folder of an object that is to be taken. `left_out` are the names that were told of.
@@ -137,14 +215,7 @@ impl Search<'_> {
             return None;
         }
         match self.choice(&below) {
-            (Choice::Taken, _) => {
-                let whole = input.join(&below);
-                let Some(image) = image_folder_of(&whole) else { return Some(below) };
-                if left_out.insert(image.to_owned()) {
-                    let why = "those in object storage are not read; copy it to a disk first";
-                    self.plan.failed.push((image.to_owned(), Refusal::ImageFolder { why }.into()));
-                }
-            }
+            (Choice::Taken, _) => return Some(below),
             (Choice::LeftOut(name), at) => {
                 if left_out.insert(at.to_owned()) {
                     self.skip(&input.join(at), Skip::Reserved(name.purpose));
@@ -157,18 +228,23 @@ impl Search<'_> {
 
     /// Decides about an object below an input folder, and says whether about its name or that of a folder above it.
     fn choice<'b>(&self, below: &'b Path) -> (Choice, &'b Path) {
-        let mut folders: Vec<&Path> = below.ancestors().skip(1).collect();
-        // The last one is empty.
-        folders.pop();
-        for folder in folders.into_iter().rev() {
-            match self.selection.folder(folder) {
-                Choice::Taken if is_hidden(folder) => return (Choice::NotSelected, folder),
-                Choice::Taken => {}
-                choice => return (choice, folder),
-            }
+        if let Some(refused) = below.parent().and_then(|folder| self.refused_folder(folder)) {
+            return refused;
         }
         let choice = if is_hidden(below) { Choice::NotSelected } else { self.selection.file(below) };
         (choice, below)
+    }
+
+    /// Decides about a folder below an input folder and those above it. Returns the outermost that is not searched.
+    fn refused_folder<'b>(&self, folder: &'b Path) -> Option<(Choice, &'b Path)> {
+        let mut folders: Vec<&Path> = folder.ancestors().collect();
+        // The last one is empty.
+        folders.pop();
+        folders.into_iter().rev().find_map(|folder| match self.selection.folder(folder) {
+            Choice::Taken if is_hidden(folder) => Some((Choice::NotSelected, folder)),
+            Choice::Taken => None,
+            choice => Some((choice, folder)),
+        })
     }
 
     fn take_object(&mut self, input: PathBuf, below: PathBuf, named: bool, bucket: &Bucket, entry: Entry) {
@@ -181,6 +257,8 @@ impl Search<'_> {
             state: InputState::of_object(&entry),
             spooled: None,
             object: Some(Object::new(bucket.clone(), entry)),
+            image: None,
+            document: None,
         });
     }
 }
@@ -209,7 +287,7 @@ impl Outputs {
         let ours = (candidates.iter())
             .filter(|one| settings.shard.is_none_or(|shard| shard.takes(&one.found.below)));
         // What cannot be a name there fails.
-        let urls = ours.filter_map(|one| Url::parse(&one.output).ok());
+        let urls = ours.filter_map(|one| Url::parse(&one.telling()).ok());
         let mut urls: Vec<Url> = urls.collect();
         let mut outputs = Self::default();
         if urls.len() > ASKED {

@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::cores::Cores;
 use crate::decode::Decode;
 use crate::volumes::{NoVolumes, Volumes};
-use crate::{CodecError, Decoded, Format, Limits, Target};
+use crate::{CodecError, Decoded, Format, Limits, MediumRef, Target};
 
 /// What there is none of.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) type Stack = Absent;
 pub(super) type Writer = Absent;
 
 pub(super) fn open(
-    _: &File,
+    _: MediumRef<'_>,
     _: &Limits,
     _: &dyn Budget,
     _: &Target,
@@ -59,7 +59,7 @@ impl Absent {
         _: &Decoded,
         _: &mut [u8],
         _: &Cores,
-        _: (&File, &File),
+        _: (MediumRef<'_>, &File),
     ) -> Result<Option<u64>, CodecError> {
         match self.0 {}
     }

@@ -1,11 +1,13 @@
 //! How a file becomes a picture that can be decoded: its format is detected, and its header read.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use super::super::budget::{Budget, Unbounded};
 use super::super::decode::{Decode, Describe};
 use super::super::format;
 use super::super::guard::guard;
+use super::super::image_store::{ImageStore, MediumRef};
 use super::super::pages::{self, Pages, Place};
 use super::super::{
     CodecError, Format, LevelCount, Limits, MemoryNeeds, Slice, Target, bmp, dicom, foreign, gif, input,
@@ -76,6 +78,42 @@ pub fn open_page<'a>(
     open_one(budget, file, buffer, limits, target, Some((pages, index)))
 }
 
+/// Opens an image that is no file, or the page of it with this number from 0, as [`open_within`] and [`open_page`] do.
+///
+/// # Errors
+/// Any [`CodecError`] except [`CodecError::Encoder`].
+pub fn open_image(
+    budget: &mut dyn Budget,
+    store: &Arc<dyn ImageStore>,
+    limits: &Limits,
+    target: &Target,
+    page: Option<(&Pages, usize)>,
+) -> Result<Opened<'static>, CodecError> {
+    open_tree(budget, MediumRef::Image(store), limits, target, page)
+}
+
+/// Opens an image that is a tree of values.
+fn open_tree(
+    budget: &mut dyn Budget,
+    medium: MediumRef<'_>,
+    limits: &Limits,
+    target: &Target,
+    page: Option<(&Pages, usize)>,
+) -> Result<Opened<'static>, CodecError> {
+    let place = match page.map(|(pages, index)| pages.place(index)) {
+        Some(Place::Zarr(place)) => Some(place),
+        _ => None,
+    };
+    let (first, stack) = guard(
+        Format::Zarr,
+        |reason| CodecError::malformed(Format::Zarr, reason),
+        || zarr::open(medium, limits, budget, target, place),
+    )?;
+    let pages = stack.map(pages::Source::Zarr);
+    let header = Header { source: PictureSource::Other(first), file_bytes: 0, pages };
+    header.accepted(Format::Zarr, 0, limits, target, page.is_some())
+}
+
 fn open_one<'a>(
     budget: &mut dyn Budget,
     file: &'a mut File,
@@ -84,7 +122,11 @@ fn open_one<'a>(
     target: &Target,
     page: Option<(&Pages, usize)>,
 ) -> Result<Opened<'a>, CodecError> {
-    let (length, format) = length_and_format(file, buffer)?;
+    if file.metadata()?.is_dir() {
+        return open_tree(budget, MediumRef::File(file), limits, target, page);
+    }
+    let length = input::read_head(file, buffer)?;
+    let format = format_of(buffer)?;
     let place = page.map(|(pages, index)| pages.place(index));
     let is_further = page.is_some();
     let header = guard(
@@ -92,12 +134,7 @@ fn open_one<'a>(
         |reason| CodecError::malformed(format, reason),
         move || read_header(format, budget, file, buffer, limits, target, place),
     )?;
-    let opened = header.opened(format, target, is_further)?;
-    // The pages of a file are read one by one.
-    let are_pages = is_further || opened.pages.as_ref().is_some_and(|pages| !pages.are_bands());
-    let length = if are_pages { 0 } else { length };
-    opened.check(limits, length, target)?;
-    Ok(opened)
+    header.accepted(format, length, limits, target, is_further)
 }
 
 /// A picture whose header has been read.
@@ -112,6 +149,22 @@ struct Header<'a> {
 impl<'a> Header<'a> {
     fn of(picture: impl Decode + 'a) -> Self {
         Self { source: PictureSource::of(picture), file_bytes: 0, pages: None }
+    }
+
+    /// Returns what is to be decoded of a file of this length, if it is within the limits and the target can have it.
+    fn accepted(
+        self,
+        format: Format,
+        length: u64,
+        limits: &Limits,
+        target: &Target,
+        is_further: bool,
+    ) -> Result<Opened<'a>, CodecError> {
+        let opened = self.opened(format, target, is_further)?;
+        // The pages of a file are read one by one.
+        let are_pages = is_further || opened.pages.as_ref().is_some_and(|pages| !pages.are_bands());
+        opened.check(limits, if are_pages { 0 } else { length }, target)?;
+        Ok(opened)
     }
 
     /// Returns what is to be decoded for a target; `is_further`: whether it is a page that was asked for by its number.
@@ -176,12 +229,6 @@ fn read_header<'a>(
             let (frame, frames) = dicom::open(file, buffer, limits, budget, target, place)?;
             let pages = frames.map(pages::Source::Dicom);
             Ok(Header { source: PictureSource::Other(frame), file_bytes: 0, pages })
-        }
-        Format::Zarr => {
-            let place = if let Some(Place::Zarr(place)) = place { Some(place) } else { None };
-            let (page, stack) = zarr::open(file, limits, budget, target, place)?;
-            let pages = stack.map(pages::Source::Zarr);
-            Ok(Header { source: PictureSource::Other(page), file_bytes: 0, pages })
         }
         _ => {
             let length = file.metadata()?.len();
@@ -294,15 +341,6 @@ fn open_whole<'a>(
         Format::Jpeg2000 => jpeg2000::open(bytes, limits).map(PictureSource::Other),
         Format::Pnm | Format::Tiff | Format::Dicom | Format::Zarr => unreachable!("read in parts"),
     }
-}
-
-/// Returns the length of a file and its format, whose head is then in the buffer. A folder has neither.
-fn length_and_format(file: &mut File, buffer: &mut Vec<u8>) -> Result<(u64, Format), CodecError> {
-    if file.metadata()?.is_dir() {
-        return Ok((0, Format::Zarr));
-    }
-    let length = input::read_head(file, buffer)?;
-    Ok((length, format_of(buffer)?))
 }
 
 /// Returns the format of a file that begins with `head`.

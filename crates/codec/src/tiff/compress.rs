@@ -46,7 +46,7 @@ pub(super) fn write_strips<'s>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{lzw, predictor};
+    use super::super::predictor;
     use super::*;
     use crate::samples::tests::noise;
     use equalize::{Depth, Layout, Pixel};

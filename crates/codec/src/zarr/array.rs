@@ -1,5 +1,6 @@
 //! An array of an image: one of its resolutions.
 
+use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -8,10 +9,11 @@ use zarrs::plugin::ExtensionName;
 use zarrs::storage::{StorageError, StoreKey};
 
 use super::bounded;
-use super::folder::{Folder, Store};
+use super::folder::Store;
 use super::region::{Region, copy};
 use super::{malformed, unsupported};
 use crate::CodecError;
+use crate::image_store::ImageStore;
 use crate::mapped::Kind;
 use crate::multiscales::LONGEST;
 
@@ -35,10 +37,10 @@ impl Level {
     ///
     /// # Errors
     /// When it is none that can be read, or has other than so many axes.
-    pub(super) fn open(folder: &Folder, path: &str, axes: usize) -> Result<Self, CodecError> {
+    pub(super) fn open(store: &Arc<dyn ImageStore>, path: &str, axes: usize) -> Result<Self, CodecError> {
         bounded::register();
         let node = format!("/{path}");
-        let about = Array::open(Arc::new(Store::new(folder.clone(), LONGEST)), &node)
+        let about = Array::open(Arc::new(Store::new(store, LONGEST)), &node)
             .map_err(|why| malformed(format!("array {path}: {why}")))?;
         let name = about.data_type().name_v3().unwrap_or_default();
         let kind = kind(&name).ok_or_else(|| unsupported(format!("an OME-Zarr image of {name} samples")))?;
@@ -56,7 +58,7 @@ impl Level {
         let bytes = samples(&chunk).and_then(|samples| samples.checked_mul(kind.bytes() as u64));
         let bytes =
             bytes.ok_or_else(|| malformed(format!("array {path} has chunks of {chunk:?} samples")))?;
-        let store = Store::new(folder.clone(), bytes.saturating_mul(2).saturating_add(BESIDE));
+        let store = Store::new(store, bytes.saturating_mul(2).saturating_add(BESIDE));
         let array = about.with_storage(Arc::new(store));
         Ok(Self { array, path: path.to_owned(), kind, shape, chunk })
     }
@@ -71,9 +73,9 @@ impl Level {
         self.chunk_bytes().saturating_mul(4).saturating_add(BESIDE)
     }
 
-    /// Returns the array that is written in the place of this one in another folder.
-    pub(super) fn in_folder(&self, folder: &Folder) -> Output {
-        let store = Store::new(folder.clone(), self.chunk_bytes().saturating_mul(2).saturating_add(BESIDE));
+    /// Returns the array that is written in the place of this one in another store.
+    pub(super) fn in_store(&self, store: &Arc<dyn ImageStore>) -> Output {
+        let store = Store::new(store, self.chunk_bytes().saturating_mul(2).saturating_add(BESIDE));
         Output { array: self.array.with_storage(Arc::new(store)) }
     }
 
@@ -192,7 +194,8 @@ fn kind(name: &str) -> Option<Kind> {
 fn fault(key: &StoreKey, why: ArrayError) -> CodecError {
     match why {
         ArrayError::StorageError(StorageError::IOError(why)) => {
-            std::io::Error::new(why.kind(), why.to_string()).into()
+            let shared = |why: Arc<io::Error>| io::Error::new(why.kind(), why.to_string());
+            Arc::try_unwrap(why).unwrap_or_else(shared).into()
         }
         why => malformed(format!("chunk {key}: {why}")),
     }

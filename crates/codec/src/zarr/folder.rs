@@ -3,18 +3,18 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
-use zarrs::storage::byte_range::{ByteRange, ByteRangeIterator, InvalidByteRangeError};
+use zarrs::storage::byte_range::{ByteRangeIterator, extract_byte_ranges};
 use zarrs::storage::{
     Bytes, MaybeBytes, MaybeBytesIterator, OffsetBytesIterator, ReadableStorageTraits, StorageError,
     StoreKey, StorePrefix, WritableStorageTraits,
 };
 
+use crate::image_store::{ImageStore, MediumRef};
 use crate::input::waiting_for_file;
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -42,7 +42,7 @@ impl Folder {
     ///
     /// # Errors
     /// When there is something else, or it cannot be opened.
-    pub(super) fn open(&self, path: &str) -> io::Result<Option<File>> {
+    fn open_file(&self, path: &str) -> io::Result<Option<File>> {
         let opened = self.folder_of(path, false).and_then(|(folder, name)| {
             let file = File::from(openat(folder, name, OFlags::RDONLY | FILE, Mode::empty())?);
             if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
@@ -65,7 +65,7 @@ impl Folder {
     }
 
     /// Removes a file, if it is there.
-    fn remove(&self, path: &str) -> io::Result<()> {
+    fn remove_file(&self, path: &str) -> io::Result<()> {
         match self
             .folder_of(path, false)
             .and_then(|(folder, name)| Ok(unlinkat(folder, name, AtFlags::empty())?))
@@ -73,24 +73,6 @@ impl Folder {
             Err(why) if why.kind() != ErrorKind::NotFound => Err(why),
             _ => Ok(()),
         }
-    }
-
-    /// Reads a file of at most so many bytes; `None` if there is none.
-    ///
-    /// # Errors
-    /// When it is longer, or cannot be read.
-    pub(super) fn read(&self, path: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
-        let Some(file) = self.open(path)? else { return Ok(None) };
-        let length = file.metadata()?.len();
-        if length > most {
-            return Err(named(
-                path,
-                &io::Error::other(format!("it has {length} bytes, and {most} are the most")),
-            ));
-        }
-        let mut bytes = Vec::with_capacity(length as usize);
-        waiting_for_file(|| file.take(length).read_to_end(&mut bytes)).map_err(|why| named(path, &why))?;
-        Ok(Some(bytes))
     }
 
     /// Returns what lies in the folder at a path, which is empty for the folder itself: names, and whether they are folders.
@@ -125,47 +107,6 @@ impl Folder {
         Ok(listed)
     }
 
-    /// Calls `take` with the paths of all files below the folder, but for what `skips` is true for: it gets the paths of files and folders.
-    ///
-    /// # Errors
-    /// The first of `take`, and when a folder cannot be listed.
-    pub(super) fn each_file(
-        &self,
-        skips: &dyn Fn(&str) -> bool,
-        mut take: impl FnMut(&str) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut folders = vec![String::new()];
-        while let Some(folder) = folders.pop() {
-            for (name, is_folder) in self.list(&folder)? {
-                let path = below(&folder, &name);
-                match is_folder {
-                    _ if skips(&path) => {}
-                    true => folders.push(path),
-                    false => take(&path)?,
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Copies these files to another folder. Returns their bytes.
-    ///
-    /// # Errors
-    /// When one cannot be copied.
-    pub(super) fn copy_to(&self, to: &Self, skips: &dyn Fn(&str) -> bool) -> io::Result<u64> {
-        let mut bytes = 0;
-        self.each_file(skips, |path| {
-            bytes += self.copy_file(to, path)?;
-            Ok(())
-        })?;
-        Ok(bytes)
-    }
-
-    fn copy_file(&self, to: &Self, path: &str) -> io::Result<u64> {
-        let mut from = self.open(path)?.ok_or_else(|| named(path, &ErrorKind::NotFound.into()))?;
-        io::copy(&mut from, &mut to.create(path)?)
-    }
-
     /// Opens the folder that a path leads into, and returns the last name.
     fn folder_of<'p>(&self, path: &'p str, creates: bool) -> io::Result<(OwnedFd, &'p str)> {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -187,6 +128,86 @@ impl Folder {
         let (folder, _) = self.folder_of(&below(path, "any"), false)?;
         Ok(openat(folder, ".", OFlags::RDONLY | FOLDER, Mode::empty())?)
     }
+}
+
+impl ImageStore for Folder {
+    fn read(&self, path: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = self.open_file(path)? else { return Ok(None) };
+        let length = file.metadata()?.len();
+        if length > most {
+            return Err(named(
+                path,
+                &io::Error::other(format!("it has {length} bytes, and {most} are the most")),
+            ));
+        }
+        let mut bytes = Vec::with_capacity(length as usize);
+        waiting_for_file(|| file.take(length).read_to_end(&mut bytes)).map_err(|why| named(path, &why))?;
+        Ok(Some(bytes))
+    }
+
+    fn open(&self, path: &str) -> io::Result<Option<File>> {
+        self.open_file(path)
+    }
+
+    fn each_key(
+        &self,
+        skips: &dyn Fn(&str) -> bool,
+        take: &mut dyn FnMut(&str) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            for (name, is_folder) in self.list(&folder)? {
+                let path = below(&folder, &name);
+                match is_folder {
+                    _ if skips(&path) => {}
+                    true => folders.push(path),
+                    false => take(&path)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, path: &str, value: &[u8]) -> io::Result<()> {
+        self.create(path)?.write_all(value)
+    }
+
+    fn write_file(&self, path: &str, mut value: File) -> io::Result<u64> {
+        io::copy(&mut value, &mut self.create(path)?)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.remove_file(path)
+    }
+}
+
+/// Returns what an image lies in, or is written to.
+///
+/// # Errors
+/// When the process has no more descriptors.
+pub(super) fn store_of(medium: MediumRef<'_>) -> io::Result<Arc<dyn ImageStore>> {
+    match medium {
+        MediumRef::File(folder) => Ok(Arc::new(Folder::of(folder)?)),
+        MediumRef::Image(store) => Ok(Arc::clone(store)),
+    }
+}
+
+/// Copies all values to another store, but for what `skips` is true for. Returns their bytes.
+///
+/// # Errors
+/// When one cannot be copied.
+pub(super) fn copy_all(
+    from: &dyn ImageStore,
+    to: &dyn ImageStore,
+    skips: &dyn Fn(&str) -> bool,
+) -> io::Result<u64> {
+    let mut bytes = 0;
+    from.each_key(skips, &mut |key| {
+        let value = from.open(key)?.ok_or_else(|| named(key, &ErrorKind::NotFound.into()))?;
+        bytes += to.write_file(key, value)?;
+        Ok(())
+    })?;
+    Ok(bytes)
 }
 
 /// Returns the type of an entry, which some file systems only tell when asked for it.
@@ -214,10 +235,10 @@ fn named(path: &str, why: &io::Error) -> io::Error {
     }
 }
 
-/// A folder as a store of the values of arrays.
+/// A store of the values of arrays, for zarrs.
 #[derive(Debug)]
 pub(super) struct Store {
-    folder: Folder,
+    values: Arc<dyn ImageStore>,
     /// The most bytes that a value may have.
     most: u64,
     /// How many bytes have been written.
@@ -225,8 +246,8 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn new(folder: Folder, most: u64) -> Self {
-        Self { folder, most, written: AtomicU64::new(0) }
+    pub(super) fn new(values: &Arc<dyn ImageStore>, most: u64) -> Self {
+        Self { values: Arc::clone(values), most, written: AtomicU64::new(0) }
     }
 
     /// Returns how many bytes have been written.
@@ -237,7 +258,7 @@ impl Store {
 
 impl ReadableStorageTraits for Store {
     fn get(&self, key: &StoreKey) -> Result<MaybeBytes, StorageError> {
-        Ok(self.folder.read(key.as_str(), self.most)?.map(Bytes::from))
+        Ok(self.values.read(key.as_str(), self.most)?.map(Bytes::from))
     }
 
     fn get_partial_many<'a>(
@@ -245,40 +266,24 @@ impl ReadableStorageTraits for Store {
         key: &StoreKey,
         byte_ranges: ByteRangeIterator<'a>,
     ) -> Result<MaybeBytesIterator<'a>, StorageError> {
-        let Some(file) = self.folder.open(key.as_str())? else { return Ok(None) };
-        let (length, most) = (file.metadata()?.len(), self.most);
-        Ok(Some(Box::new(byte_ranges.map(move |range| read_range(&file, length, most, range)))))
+        let Some(value) = self.get(key)? else { return Ok(None) };
+        let ranges = extract_byte_ranges(&value, byte_ranges)?;
+        Ok(Some(Box::new(ranges.into_iter().map(|range| Ok(range.into())))))
     }
 
     fn size_key(&self, key: &StoreKey) -> Result<Option<u64>, StorageError> {
-        let file = self.folder.open(key.as_str())?;
-        Ok(file.map(|file| file.metadata()).transpose()?.map(|about| about.len()))
+        Ok(self.get(key)?.map(|value| value.len() as u64))
     }
 
+    // Chunks are read as a whole.
     fn supports_get_partial(&self) -> bool {
-        true
+        false
     }
-}
-
-/// Reads a range of a file of `length` bytes that has no more than `most`.
-fn read_range(file: &File, length: u64, most: u64, range: ByteRange) -> Result<Bytes, StorageError> {
-    let bounds = match range {
-        ByteRange::FromStart(start, None) => (start, length.checked_sub(start)),
-        ByteRange::FromStart(start, Some(bytes)) => (start, Some(bytes)),
-        ByteRange::Suffix(bytes) => (length.saturating_sub(bytes), Some(bytes)),
-    };
-    let (start, Some(bytes)) = bounds else { return Err(InvalidByteRangeError::new(range, length).into()) };
-    if start.checked_add(bytes).is_none_or(|end| end > length) || bytes > most {
-        return Err(InvalidByteRangeError::new(range, length).into());
-    }
-    let mut into = vec![0; bytes as usize];
-    waiting_for_file(|| file.read_exact_at(&mut into, start))?;
-    Ok(into.into())
 }
 
 impl WritableStorageTraits for Store {
     fn set(&self, key: &StoreKey, value: Bytes) -> Result<(), StorageError> {
-        self.folder.create(key.as_str())?.write_all(&value)?;
+        self.values.write(key.as_str(), &value)?;
         self.written.fetch_add(value.len() as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -288,7 +293,7 @@ impl WritableStorageTraits for Store {
     }
 
     fn erase(&self, key: &StoreKey) -> Result<(), StorageError> {
-        Ok(self.folder.remove(key.as_str())?)
+        Ok(self.values.remove(key.as_str())?)
     }
 
     fn erase_prefix(&self, _: &StorePrefix) -> Result<(), StorageError> {
@@ -316,7 +321,7 @@ mod tests {
         fs::write(at("secret"), "secret").unwrap();
         fs::write(at("in/a/file"), "content").unwrap();
         let [from, to] = ["in", "out"].map(|name| Folder::of(&File::open(at(name)).unwrap()).unwrap());
-        assert_eq!(from.copy_to(&to, &|path| path == "a/none").unwrap(), 7);
+        assert_eq!(copy_all(&from, &to, &|path| path == "a/none").unwrap(), 7);
         assert_eq!(fs::read(at("out/a/file")).unwrap(), b"content");
         assert_eq!(from.read("a/none", 9).unwrap(), None);
         assert_eq!(from.read("none/file", 9).unwrap(), None);
@@ -325,7 +330,7 @@ mod tests {
         symlink("..", at("in/up")).unwrap();
         assert!(from.read("a/link", 9).unwrap_err().to_string().contains("is a link"));
         assert!(from.read("up/secret", 9).is_err());
-        let why = from.copy_to(&to, &|_| false).unwrap_err().to_string();
+        let why = copy_all(&from, &to, &|_| false).unwrap_err().to_string();
         assert!(why.contains("is a link or the like"), "{why}");
     }
 }

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::array::{Level, Output};
 use super::blocks::{BlockPage, Blocks};
-use super::folder::Folder;
+use super::folder::{copy_all, store_of};
 use super::region::{Region, copy};
 use super::{Image, reduce, size};
 use crate::cores::Cores;
+use crate::image_store::MediumRef;
 use crate::reader::resize;
 use crate::{CodecError, Decoded, Format, pixels_of};
 
@@ -57,7 +58,7 @@ impl Writer {
         Self { image, blocks, state: Mutex::default() }
     }
 
-    /// Writes a page into the folder `out`, or to `spill` if other pages have samples in its chunks. Returns the bytes of all files once they are
+    /// Writes a page into the store `out`, or to `spill` if other pages have samples in its chunks. Returns the bytes of all files once they are
     /// complete.
     pub(crate) fn write(
         &self,
@@ -65,7 +66,7 @@ impl Writer {
         decoded: &Decoded,
         slot: &mut [u8],
         cores: &Cores,
-        (out, spill): (&File, &File),
+        (out, spill): (MediumRef<'_>, &File),
     ) -> Result<Option<u64>, CodecError> {
         let page = self.blocks.page(index);
         let samples = samples_of(decoded, slot);
@@ -90,13 +91,13 @@ impl Writer {
         self.finish(&output, out, cores).map(Some)
     }
 
-    /// Returns the largest array, as it is written into a folder.
-    fn output(&self, out: &File) -> Result<Arc<Output>, CodecError> {
+    /// Returns the largest array, as it is written into a store.
+    fn output(&self, out: MediumRef<'_>) -> Result<Arc<Output>, CodecError> {
         let mut state = self.lock();
         if let Some(output) = &state.output {
             return Ok(Arc::clone(output));
         }
-        let output = Arc::new(self.image.base().in_folder(&Folder::of(out)?));
+        let output = Arc::new(self.image.base().in_store(&store_of(out)?));
         state.output = Some(Arc::clone(&output));
         Ok(output)
     }
@@ -141,19 +142,19 @@ impl Writer {
     }
 
     /// Writes all but the largest array. Returns the bytes of all files.
-    fn finish(&self, base: &Output, out: &File, cores: &Cores) -> Result<u64, CodecError> {
-        let (image, to) = (&*self.image, Folder::of(out)?);
+    fn finish(&self, base: &Output, out: MediumRef<'_>, cores: &Cores) -> Result<u64, CodecError> {
+        let (image, to) = (&*self.image, store_of(out)?);
         let mut bytes = base.written();
         let mut made = None;
         for pair in image.levels.windows(2) {
             let [larger, smaller] = pair else { continue };
-            let output = smaller.in_folder(&to);
+            let output = smaller.in_store(&to);
             let source = made.as_ref().unwrap_or(base);
             reduce_all(image, (larger, source), (smaller, &output), cores)?;
             bytes += output.written();
             made = Some(output);
         }
-        Ok(bytes + image.folder.copy_to(&to, &|path| image.is_made_again(path))?)
+        Ok(bytes + copy_all(&*image.store, &*to, &|path| image.is_made_again(path))?)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -6,8 +6,9 @@ use std::vec;
 use object_store::list::{PaginatedListOptions, PaginatedListResult, PaginatedListStore};
 use tokio::runtime::Handle;
 
+use super::entry;
+use super::failure::failed;
 use super::names::LeftOut;
-use super::{entry, failed};
 use crate::error::{Error, Kind};
 use crate::{Listed, Url};
 

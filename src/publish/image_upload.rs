@@ -1,0 +1,215 @@
+//! The OME-Zarr image that goes to object storage: its objects are written as they come, and last of all the metadata without which nobody takes
+//! them for an image.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use codec::{IMAGE_DOCUMENTS, IMAGE_METADATA, ImageStore, LONGEST_DOCUMENT, says_image};
+use store::{Bucket, Url};
+
+use super::{PublishError, Published, Upload};
+use crate::picture::recipe::Recipe;
+use crate::picture::record::{Digest, Origin};
+use crate::picture::stored_image::ObjectFolder;
+
+/// What is said where two runs wrote chunks of one name.
+const MIXED: &str =
+    "another run wrote an image of this name meanwhile, so that both are mixed; run the same command again";
+
+/// An image for object storage. What is written of it stays if it is dropped: another run may be writing the same.
+#[derive(Debug)]
+pub struct ImageUpload {
+    store: Arc<ImageOutput>,
+    output: PathBuf,
+    origin: Option<(Origin, Option<Recipe>)>,
+}
+
+impl ImageUpload {
+    /// Starts the output `output`. An image that is there already is none from now on.
+    ///
+    /// # Errors
+    /// When its name cannot be that of objects, or the bucket gives no answer or no access.
+    pub fn begin(bucket: &Bucket, output: &Path) -> Result<Self, PublishError> {
+        let failed = |why| PublishError::of_store(output, why);
+        let url = Url::parse(output).map_err(failed)?;
+        let is_empty = bucket.list(&url).next().transpose().map_err(failed)?.is_none();
+        let folder = ObjectFolder::new(bucket, url);
+        let replaces = !is_empty && forget_former(&folder).map_err(failed)?;
+        let store = ImageOutput::new(folder, is_empty, replaces);
+        Ok(Self { store: Arc::new(store), output: output.to_owned(), origin: None })
+    }
+
+    /// Has the image carry a record of what it was made from, and the recipe if that is for everybody who may read it.
+    pub fn record(&mut self, origin: Origin, recipe: Option<Recipe>) {
+        self.origin = Some((origin, recipe));
+    }
+
+    /// Returns the name that it will have.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// Returns the store to write it to.
+    pub fn store(&self) -> Arc<dyn ImageStore> {
+        Arc::clone(&self.store) as Arc<dyn ImageStore>
+    }
+
+    /// Returns what an error of its objects means.
+    pub fn unwritten(&self, source: io::Error) -> PublishError {
+        PublishError::new(&self.output, source)
+    }
+
+    /// Makes it an image. What is left of one that was there before is deleted.
+    ///
+    /// # Errors
+    /// When it cannot be written, or another run has written another one meanwhile.
+    pub(super) fn publish(mut self) -> Result<Published, PublishError> {
+        let (last, told) = self.store.complete().map_err(|source| self.unwritten(source))?;
+        let mut upload = Upload::begin(self.store.folder.bucket(), &self.output.join(last), None)?;
+        upload.file().write_all(&told).map_err(|source| upload.unwritten(source))?;
+        if let Some((origin, recipe)) = self.origin.take() {
+            upload.record(origin, recipe);
+        }
+        if upload.is_in_the_way()? {
+            let mixed = || io::Error::other(MIXED);
+            let why = self.store.folder.remove(last).err().unwrap_or_else(mixed);
+            return Err(self.unwritten(why));
+        }
+        let published = upload.publish()?;
+        Ok(Published { bytes: self.store.written.load(Ordering::Relaxed), ..published })
+    }
+}
+
+/// The objects of an image on its way.
+#[derive(Debug)]
+struct ImageOutput {
+    folder: ObjectFolder,
+    /// Whether there was nothing when it was begun.
+    is_new: bool,
+    /// Whether there was an image.
+    replaces: bool,
+    /// The metadata that come last.
+    documents: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// What was written, by digests of the keys.
+    keys: Mutex<HashSet<Digest>>,
+    /// The bytes of all that.
+    written: AtomicU64,
+}
+
+/// Deletes what makes the objects that are there an image: it is about to be overwritten, chunk by chunk. Returns whether there was any of that.
+fn forget_former(folder: &ObjectFolder) -> Result<bool, store::Error> {
+    let (urls, bucket) = (folder.urls(IMAGE_METADATA), folder.bucket());
+    let mut was_there = false;
+    for (url, found) in urls.iter().zip(bucket.heads(urls.clone())) {
+        if found?.is_some() {
+            bucket.delete(url)?;
+            was_there = true;
+        }
+    }
+    Ok(was_there)
+}
+
+impl ImageOutput {
+    fn new(folder: ObjectFolder, is_new: bool, replaces: bool) -> Self {
+        Self {
+            folder,
+            is_new,
+            replaces,
+            documents: Mutex::default(),
+            keys: Mutex::default(),
+            written: AtomicU64::new(0),
+        }
+    }
+
+    /// Deletes what an image had that was there before, and this one has not.
+    fn delete_former(&self) -> io::Result<()> {
+        if !self.replaces {
+            return Ok(());
+        }
+        let keys = lock(&self.keys);
+        self.folder
+            .each_key(&|key| keys.contains(&Digest::of(key.as_bytes())), &mut |key| self.folder.remove(key))
+    }
+
+    /// Writes the metadata that were kept, but for the last. Returns that one: its name, and what it says.
+    fn complete(&self) -> io::Result<(&'static str, Vec<u8>)> {
+        self.delete_former()?;
+        let mut documents = lock(&self.documents);
+        let mut names = IMAGE_DOCUMENTS.into_iter();
+        let last = names.find(|name| documents.get(*name).is_some_and(|text| says_image(text)));
+        let last = last.ok_or_else(|| io::Error::other("it has no metadata of an image"))?;
+        let told = documents.remove(last).unwrap_or_default();
+        documents.iter().try_for_each(|(name, text)| self.folder.write(name, text))?;
+        Ok((last, told))
+    }
+
+    fn note(&self, key: &str, bytes: u64) {
+        lock(&self.keys).insert(Digest::of(key.as_bytes()));
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Keeps metadata of the image itself until the end.
+    fn keep(&self, key: &str, text: Vec<u8>) -> u64 {
+        let bytes = text.len() as u64;
+        self.note(key, bytes);
+        lock(&self.documents).insert(key.to_owned(), text);
+        bytes
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ImageStore for ImageOutput {
+    fn read(&self, key: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+        self.folder.read(key, most)
+    }
+
+    fn open(&self, key: &str) -> io::Result<Option<File>> {
+        self.folder.open(key)
+    }
+
+    fn each_key(
+        &self,
+        skips: &dyn Fn(&str) -> bool,
+        take: &mut dyn FnMut(&str) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.folder.each_key(skips, take)
+    }
+
+    fn write(&self, key: &str, value: &[u8]) -> io::Result<()> {
+        if IMAGE_METADATA.contains(&key) {
+            self.keep(key, value.to_vec());
+            return Ok(());
+        }
+        self.folder.write(key, value)?;
+        self.note(key, value.len() as u64);
+        Ok(())
+    }
+
+    fn write_file(&self, key: &str, mut value: File) -> io::Result<u64> {
+        if IMAGE_METADATA.contains(&key) {
+            let length = value.metadata()?.len();
+            if length > LONGEST_DOCUMENT {
+                let why = format!("{key}: it has {length} bytes, and {LONGEST_DOCUMENT} are the most");
+                return Err(io::Error::other(why));
+            }
+            let mut text = Vec::new();
+            value.read_to_end(&mut text)?;
+            return Ok(self.keep(key, text));
+        }
+        let bytes = self.folder.write_file(key, value)?;
+        self.note(key, bytes);
+        Ok(bytes)
+    }
+
+    // Where there was nothing, nothing is asked.
+    fn remove(&self, key: &str) -> io::Result<()> {
+        if self.is_new { Ok(()) } else { self.folder.remove(key) }
+    }
+}
