@@ -154,6 +154,14 @@ impl Folder {
     /// When something has its name, or it cannot be created.
     pub(crate) fn create_folder(&self, name: impl AsRef<Path>) -> io::Result<File> {
         mkdirat(self, name.as_ref(), NEW_FOLDER)?;
+        self.open_folder(name)
+    }
+
+    /// Opens a folder in the folder, so that its entries can be read.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is no folder.
+    pub(crate) fn open_folder(&self, name: impl AsRef<Path>) -> io::Result<File> {
         Ok(openat(self, name.as_ref(), LISTED, Mode::empty())?.into())
     }
 

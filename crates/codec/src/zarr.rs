@@ -11,6 +11,7 @@ mod folder;
 mod reduce;
 mod region;
 mod write;
+mod written;
 
 use std::fs::File;
 use std::sync::Arc;

@@ -292,6 +292,10 @@ impl Loader<'_> {
         let empty = self.take_empty(&opened, held, &work.attempts);
         let empty = empty.map_err(|why| lacking(why, &opened, work.page.is_none()))?;
         let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
+        let next = match work.pass {
+            Pass::Only => next.and_then(|next| self.run.first_to_do(&work.job, next)),
+            Pass::Count | Pass::Apply(..) => next,
+        };
         if let Some(next) = next {
             work.go_on_with(next);
         }

@@ -1,6 +1,7 @@
 //! Where pictures go after the devices: encoded into the output tree, here or in object storage, or to standard output.
 
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,11 +11,13 @@ use store::{Bucket, Url};
 use super::PUBLISHERS;
 use super::stacks::{PageOutputs, StackOutputs, Taken};
 use crate::config::{After, Naming, Permissions, Settings, Times};
-use crate::device::task::{Content, Picture, Processed, Stack};
+use crate::device::task::{Content, Page, Picture, Processed, Stack};
 use crate::error::{Error, PictureError};
-use crate::fs::paths::Shown;
-use crate::picture::record::{Origin, Record};
+use crate::fs::paths::{Shown, absolute};
+use crate::fs::stamp::Stamp;
+use crate::picture::record::{Digest, Origin, Record};
 use crate::publish::{Pending, PublishError, Publisher, Stream, Unpublished, Upload};
+use crate::run::together::is_alone;
 use crate::selection::page_output;
 use crate::source::Job;
 use codec::{self, CodecError, Help};
@@ -42,6 +45,11 @@ pub trait Outlet: Sync {
         scratch: &mut Vec<u8>,
         help: Help<'_>,
     ) -> Result<Taken<'_>, PictureError>;
+
+    /// Returns how many pixels a page of a job has if an earlier run has written it, which was killed. It will not come.
+    fn kept(&self, _job: &Job, _page: &Page) -> Option<u64> {
+        None
+    }
 
     /// Notes that the picture of this job will not come: it failed, or the run is stopping.
     fn miss(&self, _job: &Job) {}
@@ -137,7 +145,7 @@ impl<'a> OutputFolder<'a> {
     /// Starts an output of a job, which may take the place of a file if it `replaces`.
     fn start(&self, job: &Job, output: &Path, replaces: bool) -> Result<Unpublished<'a>, PublishError> {
         let mut output = match job.is_folder {
-            true => self.publisher.begin_folder(self.root, output),
+            true => self.publisher.begin_folder(self.root, output, common_of(job)),
             false => self.publisher.begin(self.root, output),
         }?;
         if let Some(input) = job.stamp {
@@ -157,6 +165,14 @@ impl<'a> OutputFolder<'a> {
         }
         Ok(output)
     }
+}
+
+/// Returns what a later run has in common with this one if it makes the same output of a job; `None` if that depends on other files as well.
+fn common_of(job: &Job) -> Option<Digest> {
+    let Stamp { size, mtime_ns, inode } = job.stamp.filter(|_| is_alone(job))?;
+    let state = format!("{size} {mtime_ns} {inode} ");
+    let input = [state.as_bytes(), absolute(&job.input).as_os_str().as_bytes()].concat();
+    Some(Digest::of(&input).with(Some(job.digest())))
 }
 
 impl<'a> OutputBucket<'a> {
@@ -228,6 +244,12 @@ impl Outlet for Encoder<'_> {
                 Ok(Taken::Whole(Some(output)))
             }
         }
+    }
+
+    fn kept(&self, job: &Job, page: &Page) -> Option<u64> {
+        let Destination::Folder(folder) = &self.destination else { return None };
+        let begin = || Ok((folder.begin(job, 0).map(Pending::File)?, self.spill(job)?));
+        if job.is_folder { self.stacks.kept(page, begin) } else { None }
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {

@@ -71,6 +71,17 @@ impl<'a> StackOutputs<'a> {
         Ok(Taken::Whole(output.pending().take()))
     }
 
+    /// Returns how many pixels a page has if an earlier run has written it. `begin` starts the output as in [`StackOutputs::write`].
+    pub(super) fn kept(
+        &self,
+        page: &Page,
+        begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
+    ) -> Option<u64> {
+        // An error comes again when the page is written.
+        let output = self.output_of(&page.stack, begin).ok()?;
+        page.stack.writer.kept(page.index, &output.file).ok()?
+    }
+
     /// Forgets the output of a stack; if it is not complete, nothing of it is left.
     pub(super) fn give_up(&self, stack: &Arc<Stack>) {
         self.lock().remove(&stack.id());

@@ -10,6 +10,7 @@ use zarrs::storage::{StorageError, StoreKey};
 use super::bounded;
 use super::folder::{Folder, Store};
 use super::region::{Region, copy};
+use super::written::Written;
 use super::{malformed, unsupported};
 use crate::CodecError;
 use crate::mapped::Kind;
@@ -71,10 +72,15 @@ impl Level {
         self.chunk_bytes().saturating_mul(4).saturating_add(BESIDE)
     }
 
-    /// Returns the array that is written in the place of this one in another folder.
-    pub(super) fn in_folder(&self, folder: &Folder) -> Output {
+    /// Returns the array that is written in the place of this one in another folder, with the chunks that are written there already.
+    ///
+    /// # Errors
+    /// When these can be neither read nor noted.
+    pub(super) fn in_folder(&self, folder: &Folder) -> Result<Output, CodecError> {
         let store = Store::new(folder.clone(), self.chunk_bytes().saturating_mul(2).saturating_add(BESIDE));
-        Output { array: self.array.with_storage(Arc::new(store)) }
+        let counts = self.shape.iter().zip(&self.chunk).map(|(all, chunk)| all.div_ceil(*chunk)).collect();
+        let chunks = Written::open(folder, &self.path, counts)?;
+        Ok(Output { array: self.array.with_storage(Arc::new(store)), chunks })
     }
 
     /// Reads the samples of a box, chunk by chunk, in native byte order.
@@ -96,12 +102,18 @@ impl Level {
 #[derive(Debug)]
 pub(super) struct Output {
     array: Array<Store>,
+    chunks: Written,
 }
 
 impl Output {
     /// Returns how many bytes have been written.
     pub(super) fn written(&self) -> u64 {
         self.array.storage().written()
+    }
+
+    /// Returns whether all chunks of a box have been written.
+    pub(super) fn has(&self, level: &Level, region: &Region) -> bool {
+        region.cells(&level.chunk).all(|numbers| self.chunks.has(&numbers))
     }
 
     /// Reads samples that have been written, as [`Level::read`] does.
@@ -126,6 +138,7 @@ impl Output {
             self.array
                 .store_chunk_opt(&numbers, ArrayBytes::new_flen(chunk), &options())
                 .map_err(|why| fault(&self.array.chunk_key(&numbers), why))?;
+            self.chunks.note(&numbers)?;
         }
         Ok(())
     }
