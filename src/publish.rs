@@ -3,6 +3,7 @@
 
 mod lasting;
 mod leftovers;
+pub(crate) mod notes;
 mod published;
 mod stream;
 mod temporary;
@@ -109,6 +110,13 @@ impl Publisher {
         of: Option<Digest>,
     ) -> Result<Unpublished<'_>, PublishError> {
         self.begin_as(Kind::Folder(of), root, output)
+    }
+
+    /// Returns whether something is left of an output with which [`Publisher::begin_folder`] goes on.
+    pub fn has_left(&self, root: &Path, output: &Path, of: Digest) -> bool {
+        lasting_name(output, of)
+            .zip(Folder::of(root, output).ok())
+            .is_some_and(|(name, (folder, _))| folder.has(name))
     }
 
     /// Creates a file without a name, beside the output `output`, for what cannot be written there yet.
@@ -356,6 +364,8 @@ mod tests {
         assert_eq!(names(folder.path()), [name]);
         // It ends without a chance to remove what it wrote.
         killed.live().clear();
+        assert!(publisher.has_left(folder.path(), &output, Digest::of(b"same")));
+        assert!(!publisher.has_left(folder.path(), &output, Digest::of(b"other")));
         drop(left);
         for of in [Some(Digest::of(b"other")), None] {
             let other = begin(of).unwrap();

@@ -281,12 +281,18 @@ fn times(image: &Image, folder: &Path) -> Vec<(String, SystemTime)> {
     times.collect()
 }
 
+/// Changes a file in a way that can only be seen by reading it.
+fn change_secretly(place: &Place, name: &str) {
+    let time = fs::metadata(place.path(name)).unwrap().modified().unwrap();
+    place.file(name, vec![255; place.read(name).len()]);
+    fs::File::options().append(true).open(place.path(name)).unwrap().set_modified(time).unwrap();
+}
+
 #[test]
 fn a_run_goes_on_where_others_were_killed_and_makes_the_same_bytes() {
-    for (shape, flags) in [
-        ([2, 1000, 1000], "--memory 4MiB --threads 1"),
-        ([8, 320, 320], "--method clahe --threads 1"),
-        ([8, 320, 320], "--tiles 2x2x2 --method clahe --threads 1"),
+    for (shape, flags, whole) in [
+        ([2, 1000, 1000], "--memory 4MiB --threads 1", "0/31/31"),
+        ([8, 320, 320], "--method clahe --threads 1", "2/0/0"),
     ] {
         let (place, image) = (Place::new(), Image::of(shape, [32, 32]));
         image.write(&place, "in/a.zarr");
@@ -296,13 +302,15 @@ fn a_run_goes_on_where_others_were_killed_and_makes_the_same_bytes() {
         let left = [all / 4, all / 2, all / 2 + all / 8].map(|chunks| kill_at(&place, &again, chunks));
         assert_eq!(left[0], left[2], "each goes on with the same folder");
         let before = times(&image, &left[2]);
+        assert!(before.iter().any(|(name, _)| name == whole), "{flags}");
+        change_secretly(&place, &format!("in/a.zarr/0/{whole}"));
         place.run(&again).exits(0).says("1 picture");
         assert_eq!(content(&place, "out"), content(&place, "whole"), "{flags}");
         let stay = before.iter().filter(|(name, time)| {
             let chunk = place.path("out/a.zarr/0").join(name);
             fs::metadata(chunk).unwrap().modified().unwrap() == *time
         });
-        assert!(stay.count() > before.len() / 4, "{flags}: chunks that were whole are not written again");
+        assert!(stay.count() > before.len() / 2, "{flags}: chunks that were whole are not written again");
     }
 }
 

@@ -94,6 +94,14 @@ impl Folder {
         }
     }
 
+    /// Returns the folder that a file is.
+    ///
+    /// # Errors
+    /// When the process has no more descriptors.
+    pub(crate) fn of_open(file: &File) -> io::Result<Self> {
+        Ok(Self { fd: file.try_clone()?.into(), path: PathBuf::new() })
+    }
+
     /// Opens the folder of the file `path`, which lies beneath `root`. Returns the file's name too.
     ///
     /// # Errors

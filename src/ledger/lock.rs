@@ -242,6 +242,8 @@ impl LockFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn ledger(out: &Path) -> PathBuf {

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use rustix::io::Errno;
 
-use super::{PublishError, Publisher, remove, temporary};
+use super::{PublishError, Publisher, notes, remove, temporary};
 use crate::config::Durability;
 use crate::fs::beneath::Folder;
 use crate::fs::paths::Identity;
@@ -98,6 +98,9 @@ impl<'a> Unpublished<'a> {
     }
 
     fn finish(&self) -> io::Result<Metadata> {
+        if self.file.metadata()?.is_dir() {
+            notes::remove_all(&self.file)?;
+        }
         if let Some(time) = self.modified {
             self.file.set_modified(time)?;
         }

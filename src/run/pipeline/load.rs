@@ -246,6 +246,7 @@ impl Loader<'_> {
                 work.pass = Pass::Count;
             }
             work.page = Some(Page::first(pages, self.settings.operation.method.has_boxes()));
+            self.run.pass_over_counting(work);
         }
         let place = work.page.as_ref().map(|page| (&page.stack.pages, page.index));
         let opened = self.masked(opened, &work.job, place, held)?;

@@ -71,15 +71,14 @@ impl<'a> StackOutputs<'a> {
         Ok(Taken::Whole(output.pending().take()))
     }
 
-    /// Returns how many pixels a page has if an earlier run has written it. `begin` starts the output as in [`StackOutputs::write`].
-    pub(super) fn kept(
+    /// Returns the file or folder of the output of a stack, which `begin` starts as in [`StackOutputs::write`].
+    pub(super) fn file_of(
         &self,
-        page: &Page,
+        stack: &Arc<Stack>,
         begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
-    ) -> Option<u64> {
-        // An error comes again when the page is written.
-        let output = self.output_of(&page.stack, begin).ok()?;
-        page.stack.writer.kept(page.index, &output.file).ok()?
+    ) -> Option<File> {
+        // An error comes again when a page is written.
+        self.output_of(stack, begin).ok()?.file.try_clone().ok()
     }
 
     /// Forgets the output of a stack; if it is not complete, nothing of it is left.
