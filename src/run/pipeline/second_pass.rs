@@ -92,7 +92,7 @@ impl Run<'_> {
         self.note_counts(&complete);
         let is_parked = |work: &QueuedJob| matches!(work.pass, Pass::Apply(_, Some(_)));
         let (kept, go_on): (Vec<_>, Vec<_>) = complete.go_on.into_iter().partition(|work| self.is_kept(work));
-        kept.into_iter().for_each(|work| self.unpark(work));
+        kept.iter().for_each(|work| self.unpark(work));
         let again = go_on.iter().filter(|work| !is_parked(work));
         store::announce(&self.settings.storage, again.filter_map(|work| work.job.object.as_ref()));
         go_on.into_iter().for_each(QueuedJob::queue_again);
@@ -133,7 +133,7 @@ impl Run<'_> {
     }
 
     /// Frees the memory of pixels that nothing will be done with.
-    fn unpark(&self, work: QueuedJob) {
+    fn unpark(&self, work: &QueuedJob) {
         if let Pass::Apply(_, Some(parked)) = work.pass {
             drop(self.machine.pool.unpark(parked));
         }

@@ -124,13 +124,14 @@ impl Output {
         read(&self.array, level, region, into)
     }
 
-    /// Writes a box of whole chunks, as far as these lie in the array.
+    /// Writes a box of whole chunks, as far as these lie in the array. Those that have been written stay as they are: who is killed while it writes one
+    /// again leaves a half of what was whole.
     ///
     /// # Errors
     /// When they cannot be written.
     pub(super) fn write(&self, level: &Level, region: &Region, samples: &[u8]) -> Result<(), CodecError> {
         let bytes = level.kind.bytes();
-        for numbers in region.cells(&level.chunk) {
+        for numbers in region.cells(&level.chunk).filter(|numbers| !self.chunks.has(numbers)) {
             let whole = level.whole_chunk(&numbers);
             // Beyond the end of the array may be anything.
             let mut chunk = self.array.fill_value().as_ne_bytes().repeat(whole.samples() as usize);
