@@ -108,7 +108,7 @@ impl Writer {
         }
         let base = self.image.base();
         let output = Arc::new(base.in_folder(&Folder::of(out)?)?);
-        // The first block is written again: who writes the last page completes the image.
+        // The first block is done again: who writes the last page completes the image.
         let further = 1..self.blocks.count();
         state.kept = further.filter(|&block| output.has(base, &self.blocks.region(block))).collect();
         state.written = state.kept.iter().map(|&block| self.blocks.pages_of(block)).sum();
