@@ -305,8 +305,8 @@ fn a_run_goes_on_where_others_were_killed_and_makes_the_same_bytes() {
     ] {
         let (place, image) = (Place::new(), Image::of(shape, [32, 32]));
         image.write(&place, "in/a.zarr");
-        place.run(&format!("in --out whole --devices cpu {flags}")).exits(0);
-        let again = |amount| format!("in --out out --devices cpu {flags} {amount}");
+        place.run(&format!("in --out whole --devices cpu --durability fast {flags}")).exits(0);
+        let again = |amount| format!("in --out out --devices cpu --durability fast {flags} {amount}");
         let all = image.chunks().len();
         let kills = [(little, all / 4), (more, all / 2), (little, all / 2 + all / 8)];
         let left = kills.map(|(amount, chunks)| kill_at(&place, &again(amount), chunks));
@@ -334,7 +334,7 @@ fn with_other_settings_or_another_input_a_run_begins_anew() {
             image.write(&place, "in/a.zarr");
         }
         place.run(&format!("in --out out --devices cpu {flags}")).exits(0).says("1 picture");
-        place.run(&format!("in --out whole --devices cpu {flags}")).exits(0);
+        place.run(&format!("in --out whole --devices cpu --durability fast {flags}")).exits(0);
         assert_eq!(content(&place, "out/a.zarr"), content(&place, "whole/a.zarr"), "{flags}");
     }
     image.equalized().is_in(&place, "out/a.zarr");
