@@ -300,10 +300,10 @@ fn change_secretly(place: &Place, name: &str) {
 fn a_run_goes_on_where_others_were_killed_and_makes_the_same_bytes() {
     // What is under way at once may change meanwhile.
     for (shape, flags, [little, more], at_once) in [
-        ([2, 1600, 1000], "", ["--memory 4MiB --threads 1", "--memory 6MiB --threads 2"], 400),
-        ([8, 320, 320], "--method clahe", ["--threads 1", "--threads 2"], 100),
+        ([2, 1600, 1000], "", ["--memory 4MiB --threads 1", "--memory 6MiB --threads 2"], 200),
+        ([8, 320, 320], "--method clahe", ["--threads 1", "--threads 2"], 50),
     ] {
-        let (place, image) = (Place::new(), Image::of(shape, [32, 32]));
+        let (place, image) = (Place::new(), Image::of(shape, [32, 64]));
         image.write(&place, "in/a.zarr");
         place.run(&format!("in --out whole --devices cpu --durability fast {flags}")).exits(0);
         let again = |amount| format!("in --out out --devices cpu --durability fast {flags} {amount}");
