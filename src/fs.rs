@@ -4,6 +4,7 @@
 //! what lies below a root; `stamp` and `digest` tell states of content apart.
 
 pub(crate) mod beneath;
+pub(crate) mod boot;
 pub(crate) mod digest;
 pub mod files;
 pub(crate) mod input;

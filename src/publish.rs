@@ -2,7 +2,9 @@
 //! is followed; an output takes the place of one that has its name.
 
 mod image_upload;
+mod lasting;
 mod leftovers;
+pub(crate) mod notes;
 mod published;
 mod stream;
 mod temporary;
@@ -20,15 +22,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::config::Durability;
 use crate::fs::beneath::Folder;
+use crate::fs::digest::Digest;
 use crate::fs::files;
 use crate::fs::paths::{Shown, folder_of};
 
 pub use image_upload::ImageUpload;
-use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
+use leftovers::{affixes, lasting_name};
 pub use published::Published;
 pub use stream::{Pending, Stream};
-use temporary::Create;
+use temporary::Kind;
 pub(crate) use temporary::Temporary;
 use unpublished::Hidden;
 pub use unpublished::{Sealed, Unpublished};
@@ -83,26 +86,39 @@ impl Publisher {
     /// # Errors
     /// When one of them cannot be created, for example because a link is in the way.
     pub fn begin(&self, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
-        self.begin_as(temporary::create, root, output)
+        self.begin_as(Kind::File, root, output)
     }
 
-    fn begin_as(&self, create: Create, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
-        match self.create(create, root, output) {
+    fn begin_as(&self, kind: Kind, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+        match self.create(kind, root, output) {
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
                 let made = Folder::create_of(root, output, self.durability == Durability::Full);
                 made.map_err(|source| PublishError::new(folder_of(output), source))?;
-                self.create(create, root, output)
+                self.create(kind, root, output)
             }
             done => done,
         }
     }
 
-    /// Starts an output that is a folder, as [`Publisher::begin`] does that of a file.
+    /// Starts an output that is a folder, as [`Publisher::begin`] does that of a file. If what decides its content has a digest (`of`), it goes on
+    /// with what is left of an earlier process that began the same output and was killed.
     ///
     /// # Errors
     /// As of [`Publisher::begin`].
-    pub fn begin_folder(&self, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
-        self.begin_as(temporary::create_folder, root, output)
+    pub fn begin_folder(
+        &self,
+        root: &Path,
+        output: &Path,
+        of: Option<Digest>,
+    ) -> Result<Unpublished<'_>, PublishError> {
+        self.begin_as(Kind::Folder(of), root, output)
+    }
+
+    /// Returns whether something is left of an output with which [`Publisher::begin_folder`] goes on.
+    pub fn has_left(&self, root: &Path, output: &Path, of: Digest) -> bool {
+        lasting_name(output, of)
+            .zip(Folder::of(root, output).ok())
+            .is_some_and(|(name, (folder, _))| folder.has(name))
     }
 
     /// Creates a file without a name, beside the output `output`, for what cannot be written there yet.
@@ -122,19 +138,24 @@ impl Publisher {
         }
     }
 
-    fn create(&self, create: Create, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+    fn create(&self, kind: Kind, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
         let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         if *closed {
             return Err(PublishError::new(output, io::Error::other("histeqd is stopping")));
         }
-        let mut numbers = iter::repeat_with(|| self.next.fetch_add(1, Ordering::Relaxed));
-        let created = Folder::of(root, output).and_then(|(folder, _)| create(&folder, &mut numbers));
+        let created = Folder::of(root, output)
+            .and_then(|(folder, name)| temporary::create(kind, &folder, name, &mut self.numbers()));
         let (name, file) = created.map_err(|source| PublishError::new(folder_of(output), source))?;
         let temporary = output.with_file_name(name);
         self.live().insert(temporary.clone(), root.to_owned());
         let (root, output) = (root.to_owned(), output.to_owned());
         let hidden = Hidden { publisher: self, root, temporary, output, replaces: true };
         Ok(Unpublished::new(hidden, file))
+    }
+
+    /// Returns numbers that no temporary file of this publisher has.
+    fn numbers(&self) -> impl Iterator<Item = u64> {
+        iter::repeat_with(|| self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     fn live(&self) -> MutexGuard<'_, HashMap<PathBuf, PathBuf>> {
@@ -326,6 +347,38 @@ mod tests {
         assert!(late.publish().is_err());
         assert!(publisher.begin(folder.path(), &outputs[2]).is_err());
         assert_eq!(names(folder.path()), ["0.png"]);
+    }
+
+    #[test]
+    fn who_begins_the_same_folder_after_a_kill_goes_on_with_it_and_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("c.zarr");
+        let (killed, publisher) = (Publisher::new(Durability::Fast), Publisher::new(Durability::Fast));
+        let same = Some(Digest::of(b"same"));
+        let begin = |of| publisher.begin_folder(folder.path(), &output, of);
+        let left = killed.begin_folder(folder.path(), &output, same).unwrap();
+        let name = names(folder.path()).remove(0);
+        fs::write(folder.path().join(&name).join("chunk"), "chunk").unwrap();
+        // Two at a time write to folders of their own.
+        let second = begin(same).unwrap();
+        assert_eq!(names(folder.path()).len(), 2);
+        drop(second);
+        assert_eq!(names(folder.path()), [name]);
+        // It ends without a chance to remove what it wrote.
+        killed.live().clear();
+        assert!(publisher.has_left(folder.path(), &output, Digest::of(b"same")));
+        assert!(!publisher.has_left(folder.path(), &output, Digest::of(b"other")));
+        drop(left);
+        for of in [Some(Digest::of(b"other")), None] {
+            let other = begin(of).unwrap();
+            assert_eq!(names(folder.path()).len(), 2);
+            drop(other);
+        }
+        begin(same).unwrap().publish().unwrap();
+        assert_eq!(names(folder.path()), ["c.zarr"]);
+        assert_eq!(names(&output), ["chunk"]);
+        drop(begin(same).unwrap());
+        assert_eq!(names(folder.path()), ["c.zarr"]);
     }
 
     #[test]

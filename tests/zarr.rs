@@ -1,9 +1,9 @@
 //! OME-Zarr images: folders that are one picture each.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::harness::{Place, checked_by};
 
@@ -236,4 +236,108 @@ fn a_run_that_is_killed_leaves_nothing_under_the_name_of_the_output() {
     }
     place.run("in --out out --devices cpu --overwrite").exits(0);
     image.equalized().is_in(&place, "out/a.zarr");
+}
+
+/// Returns the temporary folders of outputs in a folder.
+fn temporaries(place: &Place, out: &str) -> Vec<PathBuf> {
+    let found = fs::read_dir(place.path(out)).into_iter().flatten().flatten().map(|entry| entry.path());
+    found.filter(|path| path.join("0").is_dir() && path.to_string_lossy().contains("/.histeqd-")).collect()
+}
+
+/// Returns of each chunk of the largest array, in C order, whether a temporary folder has it whole.
+fn noted(folder: &Path) -> Vec<bool> {
+    let noted = fs::read(folder.join("0/.histeqd-written")).unwrap_or_default();
+    noted.into_iter().map(|byte| byte == 1).collect()
+}
+
+/// Runs histeqd and kills it once it has written so many chunks of an image to `out`. Returns its temporary folder.
+fn kill_at(place: &Place, arguments: &str, chunks: usize) -> PathBuf {
+    let has_so_many = |folder: &PathBuf| noted(folder).iter().filter(|is_whole| **is_whole).count() >= chunks;
+    for _ in 0..20 {
+        let mut child = place.histeqd(arguments).spawn().unwrap();
+        while child.try_wait().unwrap().is_none() {
+            if temporaries(place, "out").iter().any(has_so_many) {
+                child.kill().unwrap();
+            }
+            sleep(Duration::from_millis(1));
+        }
+        if let Some(folder) = temporaries(place, "out").into_iter().find(has_so_many) {
+            assert!(!place.path("out/a.zarr").exists());
+            return folder;
+        }
+        // It was faster.
+        fs::remove_dir_all(place.path("out")).unwrap();
+    }
+    panic!("{arguments} could not be killed in time");
+}
+
+/// Returns when each chunk that is noted in a temporary folder was written.
+fn times(image: &Image, folder: &Path) -> Vec<(String, SystemTime)> {
+    let names = image.chunks().into_iter().map(|(name, _)| name).zip(noted(folder));
+    let times = names.filter(|(_, is_whole)| *is_whole).map(|(name, _)| {
+        let time = fs::metadata(folder.join("0").join(&name)).unwrap().modified().unwrap();
+        (name, time)
+    });
+    times.collect()
+}
+
+/// Returns the name of a chunk with so many on both sides that are noted in a temporary folder: what is done at once has no more.
+fn amid(image: &Image, folder: &Path, at_once: usize) -> String {
+    let noted = noted(folder);
+    let is_amid = |at: &usize| noted[at - at_once..at + at_once].iter().all(|is_whole| *is_whole);
+    let at = (at_once..noted.len() - at_once).find(is_amid).unwrap();
+    image.chunks().swap_remove(at).0
+}
+
+/// Changes a file in a way that can only be seen by reading it.
+fn change_secretly(place: &Place, name: &str) {
+    let time = fs::metadata(place.path(name)).unwrap().modified().unwrap();
+    place.file(name, vec![255; place.read(name).len()]);
+    fs::File::options().append(true).open(place.path(name)).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn a_run_goes_on_where_others_were_killed_and_makes_the_same_bytes() {
+    // What is under way at once may change meanwhile.
+    for (shape, flags, [little, more], at_once) in [
+        ([2, 1600, 1000], "", ["--memory 4MiB --threads 1", "--memory 6MiB --threads 2"], 200),
+        ([8, 320, 320], "--method clahe", ["--threads 1", "--threads 2"], 50),
+    ] {
+        let (place, image) = (Place::new(), Image::of(shape, [32, 64]));
+        image.write(&place, "in/a.zarr");
+        place.run(&format!("in --out whole --devices cpu --durability fast {flags}")).exits(0);
+        let again = |amount| format!("in --out out --devices cpu --durability fast {flags} {amount}");
+        let all = image.chunks().len();
+        let kills = [(little, all / 4), (more, all / 2), (little, all / 2 + all / 8)];
+        let left = kills.map(|(amount, chunks)| kill_at(&place, &again(amount), chunks));
+        assert_eq!(left[0], left[2], "each goes on with the same folder");
+        let before = times(&image, &left[2]);
+        change_secretly(&place, &format!("in/a.zarr/0/{}", amid(&image, &left[2], at_once)));
+        place.run(&again(more)).exits(0).says("1 picture");
+        assert_eq!(content(&place, "out"), content(&place, "whole"), "{flags}");
+        for (name, time) in before {
+            let chunk = fs::metadata(place.path("out/a.zarr/0").join(&name)).unwrap();
+            assert_eq!(chunk.modified().unwrap(), time, "{flags}: {name} was whole");
+        }
+    }
+}
+
+#[test]
+fn with_other_settings_or_another_input_a_run_begins_anew() {
+    let (place, mut image) = (Place::new(), Image::of([4, 320, 320], [32, 32]));
+    image.write(&place, "in/a.zarr");
+    let left = kill_at(&place, "in --out out --devices cpu --threads 1 --memory 4MiB", 200);
+    let before = times(&image, &left);
+    for (flags, is_other) in [("--strength 0.5", false), ("--overwrite", true)] {
+        if is_other {
+            image.samples.reverse();
+            image.write(&place, "in/a.zarr");
+        }
+        place.run(&format!("in --out out --devices cpu {flags}")).exits(0).says("1 picture");
+        place.run(&format!("in --out whole --devices cpu --durability fast {flags}")).exits(0);
+        assert_eq!(content(&place, "out/a.zarr"), content(&place, "whole/a.zarr"), "{flags}");
+    }
+    image.equalized().is_in(&place, "out/a.zarr");
+    image.samples.reverse();
+    assert_eq!(times(&image, &left), before, "what is left of the first may be gone on with");
 }

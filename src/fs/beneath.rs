@@ -94,6 +94,14 @@ impl Folder {
         }
     }
 
+    /// Returns the folder that a file is.
+    ///
+    /// # Errors
+    /// When the process has no more descriptors.
+    pub(crate) fn of_open(file: &File) -> io::Result<Self> {
+        Ok(Self { fd: file.try_clone()?.into(), path: PathBuf::new() })
+    }
+
     /// Opens the folder of the file `path`, which lies beneath `root`. Returns the file's name too.
     ///
     /// # Errors
@@ -154,6 +162,14 @@ impl Folder {
     /// When something has its name, or it cannot be created.
     pub(crate) fn create_folder(&self, name: impl AsRef<Path>) -> io::Result<File> {
         mkdirat(self, name.as_ref(), NEW_FOLDER)?;
+        self.open_folder(name)
+    }
+
+    /// Opens a folder in the folder, so that its entries can be read.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is no folder.
+    pub(crate) fn open_folder(&self, name: impl AsRef<Path>) -> io::Result<File> {
         Ok(openat(self, name.as_ref(), LISTED, Mode::empty())?.into())
     }
 

@@ -1,7 +1,7 @@
 //! Locks that allow one process per output folder, and one per ledger.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,11 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::rooted;
 use crate::fs::beneath::Folder;
+use crate::fs::boot::boot_id;
 use crate::fs::paths::{Identity, Shown, folder_of};
 
 /// The lock's file name, in histeqd's own folder and in the ledger's.
 const FILE: &str = "lock";
-/// Where Linux says which of the machine's starts is the last.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Why the lock could not be taken.
 #[derive(Debug, thiserror::Error)]
@@ -169,8 +168,8 @@ struct Holder {
 
 impl Holder {
     fn this(out: &Path) -> io::Result<Self> {
-        let boot = fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
-        Ok(Self { pid: std::process::id().to_string(), boot, out: std::path::absolute(out)? })
+        let pid = std::process::id().to_string();
+        Ok(Self { pid, boot: boot_id(), out: std::path::absolute(out)? })
     }
 
     fn read(mut file: &File) -> io::Result<Self> {
@@ -243,6 +242,8 @@ impl LockFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn ledger(out: &Path) -> PathBuf {

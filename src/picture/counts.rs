@@ -59,6 +59,11 @@ impl Counts {
         sum.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
     }
 
+    /// Returns whether nothing was counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the sums of each kind, plane by plane in the order of [`Kind::planes`].
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (Kind, &[u64])> {
         self.0.iter().map(|(kind, sum)| (*kind, &sum.counts[..]))
@@ -83,7 +88,11 @@ impl Counts {
         serde_json::to_string(&file).expect("texts and numbers can be written") + "\n"
     }
 
-    fn from_json(text: &[u8]) -> Result<Self, String> {
+    /// Returns the sums that a file holds.
+    ///
+    /// # Errors
+    /// What is wrong with it, or with a part of it.
+    pub(crate) fn from_json(text: &[u8]) -> Result<Self, String> {
         let file: CountsFile = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if file.format != NAME || file.version != VERSION {
             return Err(format!("it is {} of version {}", file.format, file.version));

@@ -10,14 +10,16 @@ use std::time::{Duration, SystemTime};
 use crossbeam_channel::{TryRecvError, bounded};
 use walkdir::{DirEntry, WalkDir};
 
+use super::lasting;
 use crate::fs::beneath::Folder;
+use crate::fs::boot::boot_id;
 use crate::picture::record::Digest;
 
 /// A temporary file younger than this may belong to a process that is not seen yet, or no more.
 pub const YOUNG: Duration = Duration::from_secs(60);
 
 /// A temporary file that was made elsewhere, on another machine or in another container, and that nothing was written to for this long
-/// belongs to nobody: no picture takes that long.
+/// belongs to nobody: no picture takes that long. Nor does anybody go on with a folder that was left so long ago.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 
 /// What the names of temporary files begin and end with. In between are the process ID, where that counts, and something unique, with
@@ -25,9 +27,21 @@ const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 const BEFORE: &str = ".histeqd-";
 const AFTER: &str = ".tmp";
 
+/// Stands for the process in the name of a folder that belongs to who has locked it.
+const NOBODY: u32 = 0;
+
 /// Returns what the names of this process's temporary files begin and end with; something unique goes in between.
 pub(crate) fn affixes() -> (String, &'static str) {
     (format!("{BEFORE}{}-{}-", std::process::id(), here()), AFTER)
+}
+
+/// Returns the name of the temporary folder of an output with which a later process may go on: one of the same program, before the machine is
+/// started again, for an output of this name, with this in common (`of`). `None` where these are not known.
+pub(super) fn lasting_name(output: &Path, of: Digest) -> Option<String> {
+    let (name, boot) = (output.file_name()?, boot_id());
+    let common = [name.as_bytes(), env!("CARGO_PKG_VERSION").as_bytes()].join(&0);
+    let (place, one) = (Digest::of(boot.as_bytes()), Digest::of(&common).with(Some(of)));
+    (!boot.is_empty()).then(|| format!("{BEFORE}{NOBODY}-{place}-{one}{AFTER}"))
 }
 
 /// Returns what tells the processes that `/proc` shows here from those of other machines and containers with the same output folder.
@@ -70,11 +84,12 @@ fn remove_to_depth(
             None => {}
             // A folder does not tell when its files were written to.
             Some(Maker::Here(process)) if is_folder && process == std::process::id() => {}
-            Some(Maker::Elsewhere) if !is_older(&file, ABANDONED, now) => {}
+            Some(Maker::Elsewhere | Maker::Locked) if !is_older(&file, ABANDONED, now) => {}
             Some(Maker::Here(process)) if is_seen(process) => {}
             // It may belong to this process, or to an earlier one with the same process ID.
             Some(Maker::Here(process)) if process == std::process::id() && !is_older(&file, YOUNG, now) => {}
             Some(Maker::Here(_)) if !is_older(&file, YOUNG, now) => young.push(file.into_path()),
+            Some(Maker::Locked) => removed += usize::from(remove_unlocked(root, file.path()).is_ok()),
             Some(_) => removed += usize::from(remove(root, file.path()).is_ok()),
         }
     }
@@ -101,6 +116,13 @@ fn remove(root: &Path, file: &Path) -> io::Result<()> {
     folder.remove_all(name)
 }
 
+/// Removes a folder unless another process writes to it, and keeps all from that meanwhile.
+fn remove_unlocked(root: &Path, path: &Path) -> io::Result<()> {
+    let (folder, name) = Folder::of(root, path)?;
+    let _locked = lasting::lock(&folder, name)?;
+    folder.remove_all(name)
+}
+
 /// Returns the current time by the clock of the folder's file system: the modification time of a new file.
 fn clock(folder: &Path) -> io::Result<SystemTime> {
     tempfile::tempfile_in(folder)?.metadata()?.modified()
@@ -122,6 +144,8 @@ enum Maker {
     Here(u32),
     /// Another machine, or a container with processes of its own.
     Elsewhere,
+    /// Whoever has locked it.
+    Locked,
 }
 
 /// Returns who made a temporary file; `None` if the name is not that of one.
@@ -133,7 +157,11 @@ fn maker(file: &DirEntry) -> Option<Maker> {
     let are_ours = [place, one]
         .iter()
         .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-    are_ours.then(|| if place == here().to_string() { Maker::Here(process) } else { Maker::Elsewhere })
+    are_ours.then(|| match process {
+        NOBODY => Maker::Locked,
+        _ if place == here().to_string() => Maker::Here(process),
+        _ => Maker::Elsewhere,
+    })
 }
 
 #[cfg(test)]
@@ -228,6 +256,27 @@ mod tests {
             write(&at(name), 2 * ABANDONED);
             assert_eq!(remove_leftovers(out.path(), out.path(), || false), (1, Vec::new()));
         }
+    }
+
+    #[test]
+    fn a_folder_to_go_on_with_is_left_alone_for_a_day_and_while_it_is_locked() {
+        let out = tempfile::tempdir().unwrap();
+        let folder = Folder::open(out.path(), Path::new("")).unwrap();
+        let name = lasting_name(Path::new("a.zarr"), Digest::of(b"")).unwrap();
+        let taken = lasting::take(&folder, &name).unwrap();
+        fs::write(out.path().join(&name).join("chunk"), "chunk").unwrap();
+        let tidied = |age| {
+            taken.set_modified(SystemTime::now() - age).unwrap();
+            remove_leftovers(out.path(), out.path(), || false)
+        };
+        assert_eq!([ABANDONED / 2, 2 * ABANDONED].map(tidied), [(0, Vec::new()), (0, Vec::new())]);
+        drop(taken);
+        let left = fs::File::open(out.path().join(&name)).unwrap();
+        for (age, removed) in [(ABANDONED / 2, 0), (2 * ABANDONED, 1)] {
+            left.set_modified(SystemTime::now() - age).unwrap();
+            assert_eq!(remove_leftovers(out.path(), out.path(), || false), (removed, Vec::new()));
+        }
+        assert!(!out.path().join(&name).exists());
     }
 
     #[test]

@@ -1,42 +1,72 @@
-//! Temporary files of this process.
+//! Temporary files and folders of this process.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use super::affixes;
+use super::{affixes, lasting, lasting_name};
 use crate::fs::beneath::Folder;
+use crate::fs::digest::Digest;
+use crate::fs::rename::{At, rename_new};
 
 /// The permissions of a new output, before the process's umask removes some of them.
 pub(super) const MODE: u32 = 0o644;
 
-/// Creates something temporary in a folder, named with the first of these numbers that is free. Returns its name, and what was opened.
-pub(super) type Create = fn(&Folder, &mut dyn Iterator<Item = u64>) -> io::Result<(String, File)>;
-
-/// Creates a temporary file that becomes an output, as a [`Create`].
-pub(super) fn create(folder: &Folder, numbers: &mut dyn Iterator<Item = u64>) -> io::Result<(String, File)> {
-    create_as(numbers, |name| folder.create_new(name, MODE))
+/// What becomes an output.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    File,
+    /// A folder, and what other processes have in common with this one that may go on with what is in it.
+    Folder(Option<Digest>),
 }
 
-/// Creates a temporary folder that becomes an output, as a [`Create`].
-pub(super) fn create_folder(
+/// Creates what becomes the output of this name in a folder, named with the first of these numbers that is free if it is for this process alone.
+/// Returns its name, and what was opened.
+pub(super) fn create(
+    kind: Kind,
     folder: &Folder,
+    output: &Path,
     numbers: &mut dyn Iterator<Item = u64>,
 ) -> io::Result<(String, File)> {
-    create_as(numbers, |name| folder.create_folder(name))
+    match kind {
+        Kind::File => create_as(numbers, |name| folder.create_new(name, MODE)),
+        Kind::Folder(of) => match of.and_then(|of| take_lasting(folder, output, of)) {
+            Some(taken) => Ok(taken),
+            None => create_as(numbers, |name| folder.create_folder(name)),
+        },
+    }
 }
 
-fn create_as(
+/// Takes the folder that another process may have left; `None` if there can be none.
+fn take_lasting(folder: &Folder, output: &Path, of: Digest) -> Option<(String, File)> {
+    let name = lasting_name(output, of)?;
+    let file = lasting::take(folder, &name).ok()?;
+    Some((name, file))
+}
+
+/// Gives something in a folder the temporary name of this process with the first of these numbers that is free. Returns the name.
+pub(super) fn rename(
+    folder: &Folder,
+    from: &Path,
     numbers: &mut dyn Iterator<Item = u64>,
-    create: impl Fn(&str) -> io::Result<File>,
-) -> io::Result<(String, File)> {
+) -> io::Result<String> {
+    let renamed = create_as(numbers, |name| {
+        Ok(rename_new(At::folder(folder, from), At::folder(folder, Path::new(name)))?)
+    });
+    renamed.map(|(name, ())| name)
+}
+
+fn create_as<T>(
+    numbers: &mut dyn Iterator<Item = u64>,
+    create: impl Fn(&str) -> io::Result<T>,
+) -> io::Result<(String, T)> {
     let (before, after) = affixes();
     for number in numbers {
         let name = format!("{before}{number}{after}");
         match create(&name) {
             // Left by an earlier process with our process ID, which was killed.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|file| (name, file)),
+            created => return created.map(|created| (name, created)),
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use rustix::io::Errno;
 
-use super::{PublishError, Publisher, remove};
+use super::{PublishError, Publisher, notes, remove, temporary};
 use crate::config::Durability;
 use crate::fs::beneath::Folder;
 use crate::fs::paths::Identity;
@@ -40,7 +40,7 @@ impl<'a> Unpublished<'a> {
         &self.hidden.output
     }
 
-    /// Returns the file to write the output's content to, which is empty at first.
+    /// Returns the file to write the output's content to, which is empty at first, or the folder, which may hold what an earlier process wrote.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
@@ -98,6 +98,9 @@ impl<'a> Unpublished<'a> {
     }
 
     fn finish(&self) -> io::Result<Metadata> {
+        if self.file.metadata()?.is_dir() {
+            notes::remove_all(&self.file)?;
+        }
         if let Some(time) = self.modified {
             self.file.set_modified(time)?;
         }
@@ -193,9 +196,12 @@ impl Hidden<'_> {
         if !codec::is_image_folder(&self.output) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        folder.exchange(temporary, name)?;
-        remove(&self.root, &self.temporary);
-        Ok(())
+        // What was there must not get the name of a folder that a later process goes on with.
+        let passing = temporary::rename(folder, temporary, &mut self.publisher.numbers())?;
+        let exchanged = folder.exchange(&passing, name);
+        // There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
+        let _ = folder.remove_all(&passing);
+        exchanged
     }
 
     fn unwritten(&self, source: io::Error) -> PublishError {

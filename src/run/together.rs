@@ -4,7 +4,8 @@
 //! its pixels stay in memory as long as there is room ([`crate::slot::SlotPool::park`]); otherwise it is decoded again. A picture that fails
 //! does not count, and the others go on. If any is left out because the run stops, none of its group is done.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::ffi::OsStr;
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -221,7 +222,7 @@ impl Group {
         let tables = tables(&first.work, &counts);
         let second =
             |Counted { work, parked }| QueuedJob { pass: Pass::Apply(tables.clone(), parked), ..work };
-        Complete { go_on: counted.into_iter().map(second).collect(), ..Complete::default() }
+        Complete { go_on: counted.into_iter().map(second).collect(), counts, ..Complete::default() }
     }
 }
 
@@ -231,8 +232,30 @@ fn tables(work: &QueuedJob, counts: &Counts) -> Tables {
         boxes.make_tables();
         return Tables::Boxes(boxes);
     }
-    let settings = &work.job.settings;
+    luts(&work.job, counts)
+}
+
+fn luts(job: &Job, counts: &Counts) -> Tables {
+    let settings = &job.settings;
     Tables::Luts(Arc::new(Luts::of(counts, &settings.operation, settings.reference.as_deref())))
+}
+
+/// Returns the tables of each page of a file that is a group by itself, if the counts of all of its parts are known without counting.
+pub(crate) fn known_tables(
+    job: &Job,
+    page: &Page,
+    counts_of: impl Fn(usize) -> Option<Counts>,
+) -> Option<Vec<Tables>> {
+    let mut known = HashMap::new();
+    let pages = 0..page.stack.pages.len();
+    let tables = pages.map(|index| match known.entry(part_of(job, page, index)) {
+        Entry::Occupied(tables) => Some(Tables::clone(tables.get())),
+        Entry::Vacant(place) => {
+            let counts = counts_of(*place.key())?;
+            Some(place.insert(luts(job, &counts)).clone())
+        }
+    });
+    tables.collect()
 }
 
 /// What becomes of pictures when a group is complete.
@@ -240,6 +263,8 @@ fn tables(work: &QueuedJob, counts: &Counts) -> Tables {
 pub struct Complete {
     /// To be queued again, for the second pass.
     pub go_on: Vec<QueuedJob>,
+    /// The counts that their tables are made of, unless these are of boxes.
+    pub counts: Counts,
     /// Refused, because equal levels of the group are other values.
     pub refused: Vec<QueuedJob>,
     /// Slices of a volume, because the file that is named failed.
@@ -396,7 +421,7 @@ fn groups_of(job: &Job, page: &Page) -> HashMap<usize, Group> {
 }
 
 /// Returns the number of the volume or channel of a page of the same file, if volumes or channels have tables of their own.
-fn part_of(job: &Job, page: &Page, index: usize) -> usize {
+pub(crate) fn part_of(job: &Job, page: &Page, index: usize) -> usize {
     match (page.stack.volume_of(index), &job.settings.together) {
         (Some(volume), _) => volume,
         // A file that does not tell is refused.

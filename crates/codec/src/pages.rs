@@ -191,9 +191,22 @@ impl PageWriter {
         }
     }
 
+    /// Returns how many samples page `index` has if it is in `out` already: an image that is a folder may be gone on with after the process that
+    /// wrote it was killed. Such a page is not to be written. What lies in the folder must be of the same pages with the same samples.
+    ///
+    /// # Errors
+    /// When the folder cannot be read or written to.
+    pub fn kept(&self, index: usize, out: &File) -> Result<Option<u64>, CodecError> {
+        match &self.writer {
+            Writer::Zarr(writer) => writer.kept(index, out),
+            Writer::Tiff(_) | Writer::Pnm(_) | Writer::Dicom(_) => Ok(None),
+        }
+    }
+
     /// Encodes page `index`, which has been announced and is in the slot, and writes it to `out`, or to `spill` until the pages before it are
     /// written. Both are files of this writer alone, empty at first; of an
-    /// image that is a folder, `out` is an empty folder, or another store. Returns the bytes of the file once all pages are in it. The encoder works
+    /// image that is a folder, `out` is a folder that is empty or holds pages that were [kept](Self::kept), or another store. Returns the bytes of the
+    /// file, or those that were written to the image, once all pages are in it. The encoder works
     /// in the slot, so its contents are lost. Idle cores may `help`, or cores and a device for streams.
     ///
     /// # Errors

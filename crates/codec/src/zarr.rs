@@ -12,6 +12,7 @@ mod folder;
 mod reduce;
 mod region;
 mod write;
+mod written;
 
 use std::sync::Arc;
 

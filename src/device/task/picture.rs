@@ -63,9 +63,13 @@ impl QueuedJob {
 
     /// Has the page of the same file be opened that follows this one.
     pub(crate) fn go_on_with(&self, page: Page) {
-        let Self { job, pass, redo, .. } = self;
-        let (job, page, pass, redo) = (job.clone(), Some(page), pass.clone(), redo.clone());
-        Self { job, page, pass, attempts: Attempts::default(), redo }.queue_again();
+        self.other(page, self.pass.clone()).queue_again();
+    }
+
+    /// Returns another page of the same file, for this pass.
+    pub(crate) fn other(&self, page: Page, pass: Pass) -> Self {
+        let Self { job, redo, .. } = self;
+        Self { job: job.clone(), page: Some(page), pass, attempts: Attempts::default(), redo: redo.clone() }
     }
 
     /// Returns whether the file whose page it is is given up.

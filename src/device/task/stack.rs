@@ -118,6 +118,11 @@ impl Stack {
         self.lock().is_over
     }
 
+    /// Notes that all pages may be opened in any order, as in a second pass.
+    pub(crate) fn note_all_opened(&self) {
+        self.lock().opened = self.pages.len();
+    }
+
     /// Notes that a page is counted, and will be written later.
     pub(crate) fn note_counted(&self) {
         self.lock().counted += 1;

@@ -266,6 +266,7 @@ impl Loader<'_> {
                 work.pass = Pass::Count;
             }
             work.page = Some(Page::first(pages, self.settings.operation.method.has_boxes()));
+            self.run.pass_over_counting(work);
         }
         let place = work.page.as_ref().map(|page| (&page.stack.pages, page.index));
         let opened = self.masked(opened, &work.job, place, held)?;
@@ -312,6 +313,10 @@ impl Loader<'_> {
         let empty = self.take_empty(&opened, held, &work.attempts);
         let empty = empty.map_err(|why| lacking(why, &opened, work.page.is_none()))?;
         let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
+        let next = match work.pass {
+            Pass::Only => next.and_then(|next| self.run.first_to_do(&work.job, next)),
+            Pass::Count | Pass::Apply(..) => next,
+        };
         if let Some(next) = next {
             work.go_on_with(next);
         }

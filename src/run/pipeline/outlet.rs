@@ -1,6 +1,7 @@
 //! Where pictures go after the devices: encoded into the output tree, here or in object storage, or to standard output.
 
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,12 +11,14 @@ use store::{Bucket, Url};
 use super::PUBLISHERS;
 use super::stacks::{PageOutputs, StackOutputs, Taken};
 use crate::config::{After, Naming, Permissions, Settings, Times};
-use crate::device::task::{Content, Picture, Processed, Stack};
+use crate::device::task::{Content, Page, Picture, Processed, Stack};
 use crate::error::{Error, PictureError};
-use crate::fs::paths::Shown;
+use crate::fs::paths::{Shown, absolute};
+use crate::fs::stamp::Stamp;
 use crate::picture::recipe::Recipe;
-use crate::picture::record::{Origin, Record};
-use crate::publish::{ImageUpload, Pending, PublishError, Publisher, Stream, Unpublished, Upload};
+use crate::picture::record::{Digest, Origin, Record};
+use crate::publish::{ImageUpload, Pending, PublishError, Publisher, Stream, Unpublished, Upload, notes};
+use crate::run::together::is_alone;
 use crate::selection::page_output;
 use crate::source::Job;
 use codec::{self, CodecError, Help};
@@ -43,6 +46,19 @@ pub trait Outlet: Sync {
         scratch: &mut Vec<u8>,
         help: Help<'_>,
     ) -> Result<Taken<'_>, PictureError>;
+
+    /// Returns how many pixels a page of a job has if an earlier run has written it, which was killed. It will not come.
+    fn kept(&self, _job: &Job, _page: &Page) -> Option<u64> {
+        None
+    }
+
+    /// Keeps a text beside what is written of a page's file, for a run that goes on with that.
+    fn note(&self, _job: &Job, _page: &Page, _name: &str, _text: &dyn Fn() -> String) {}
+
+    /// Returns a text that an earlier run has kept.
+    fn noted(&self, _job: &Job, _page: &Page, _name: &str) -> Option<Vec<u8>> {
+        None
+    }
 
     /// Notes that the picture of this job will not come: it failed, or the run is stopping.
     fn miss(&self, _job: &Job) {}
@@ -110,6 +126,14 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// Returns the folder that the output of a page's file becomes, if a later run may go on with that, and starts it if need be.
+    fn folder_of(&self, job: &Job, page: &Page) -> Option<File> {
+        let Destination::Folder(folder) = &self.destination else { return None };
+        common_of(job)?;
+        let begin = || Ok((folder.begin(job, 0).map(Pending::File)?, self.spill(job)?));
+        self.stacks.file_of(&page.stack, begin)
+    }
+
     /// Creates a file that holds pages of a job's output for a while.
     fn spill(&self, job: &Job) -> Result<File, PublishError> {
         match &self.destination {
@@ -139,7 +163,7 @@ impl<'a> OutputFolder<'a> {
     /// Starts an output of a job, which may take the place of a file if it `replaces`.
     fn start(&self, job: &Job, output: &Path, replaces: bool) -> Result<Unpublished<'a>, PublishError> {
         let mut output = match job.is_folder {
-            true => self.publisher.begin_folder(self.root, output),
+            true => self.publisher.begin_folder(self.root, output, common_of(job)),
             false => self.publisher.begin(self.root, output),
         }?;
         if let Some(input) = job.stamp {
@@ -159,6 +183,15 @@ impl<'a> OutputFolder<'a> {
         }
         Ok(output)
     }
+}
+
+/// Returns what a later run has in common with this one if it makes the same output of a job; `None` if that is no folder, or depends on other files
+/// as well.
+fn common_of(job: &Job) -> Option<Digest> {
+    let Stamp { size, mtime_ns, inode } = job.stamp.filter(|_| job.is_folder && is_alone(job))?;
+    let state = format!("{size} {mtime_ns} {inode} ");
+    let input = [state.as_bytes(), absolute(&job.input).as_os_str().as_bytes()].concat();
+    Some(Digest::of(&input).with(Some(job.digest())))
 }
 
 impl<'a> OutputBucket<'a> {
@@ -243,6 +276,28 @@ impl Outlet for Encoder<'_> {
                 Ok(Taken::Whole(Some(output)))
             }
         }
+    }
+
+    fn kept(&self, job: &Job, page: &Page) -> Option<u64> {
+        page.stack.writer.kept(page.index, &self.folder_of(job, page)?).ok()?
+    }
+
+    fn note(&self, job: &Job, page: &Page, name: &str, text: &dyn Fn() -> String) {
+        if let Some(folder) = self.folder_of(job, page) {
+            // An error only means that a later run does it again.
+            let _ = notes::write(&folder, name, &text());
+        }
+    }
+
+    fn noted(&self, job: &Job, page: &Page, name: &str) -> Option<Vec<u8>> {
+        let Destination::Folder(OutputFolder { root, publisher, .. }) = &self.destination else {
+            return None;
+        };
+        // Nothing is begun of a picture that may yet be refused.
+        if !publisher.has_left(root, &job.output, common_of(job)?) {
+            return None;
+        }
+        notes::read(&self.folder_of(job, page)?, name).ok()
     }
 
     fn give_up(&self, stack: &Arc<Stack>) {

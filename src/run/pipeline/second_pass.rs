@@ -5,11 +5,13 @@ use std::sync::Arc;
 use super::load::{is_adaptive, park};
 use super::{Purpose, Run};
 use crate::config::{PictureSettings, Together};
-use crate::device::task::{Pass, Picture, Processed, QueuedJob, Tables};
+use crate::device::task::{Done, Page, Pass, Picture, Processed, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal};
 use crate::picture::boxes::{Divided, StackBoxes};
+use crate::picture::counts::Counts;
 use crate::picture::kind::kind_of;
 use crate::run::together::{self, Complete, PictureCounts};
+use crate::source::Job;
 use equalize::{Colour, Layout, Levels, Operation, count};
 use lanes::Order;
 
@@ -87,16 +89,83 @@ impl Run<'_> {
     }
 
     fn go_on(&self, complete: Complete) {
+        self.note_counts(&complete);
         let is_parked = |work: &QueuedJob| matches!(work.pass, Pass::Apply(_, Some(_)));
-        let again = complete.go_on.iter().filter(|work| !is_parked(work));
+        let (kept, go_on): (Vec<_>, Vec<_>) = complete.go_on.into_iter().partition(|work| self.is_kept(work));
+        kept.iter().for_each(|work| self.unpark(work));
+        let again = go_on.iter().filter(|work| !is_parked(work));
         store::announce(&self.settings.storage, again.filter_map(|work| work.job.object.as_ref()));
-        complete.go_on.into_iter().for_each(QueuedJob::queue_again);
+        go_on.into_iter().for_each(QueuedJob::queue_again);
         complete.refused.into_iter().for_each(|work| self.fail_work(work, PictureError::OtherRescale));
         for (work, slice) in complete.broken {
             self.fail_work(work, Refusal::BrokenVolume { slice }.into());
         }
         complete.left_out.iter().for_each(|work| self.outlet.miss(&work.job));
     }
+
+    /// Keeps the counts of a file, or of a part of it, for a run that goes on if this one is killed.
+    fn note_counts(&self, Complete { go_on, counts, .. }: &Complete) {
+        if let Some(QueuedJob { job, page: Some(page), .. }) = go_on.first()
+            && together::is_alone(job)
+            && !counts.is_empty()
+        {
+            let part = together::part_of(job, page, page.index);
+            self.outlet.note(job, page, &note_of(part), &|| counts.to_json());
+        }
+    }
+
+    /// Has the pages of a file, the first of which this is, be done without counting if an earlier run has counted them.
+    pub(super) fn pass_over_counting(&self, work: &mut QueuedJob) {
+        let (job, Some(page), Pass::Count) = (&work.job, &work.page, &work.pass) else { return };
+        let counts_of = |part| Counts::from_json(&self.outlet.noted(job, page, &note_of(part))?).ok();
+        let Some(tables) = together::known_tables(job, page, counts_of) else { return };
+        let stack = Arc::clone(&page.stack);
+        stack.note_all_opened();
+        let mut passes = tables.into_iter().map(|tables| Pass::Apply(tables, None));
+        let Some(first) = passes.next() else { return };
+        for (index, pass) in (1..).zip(passes) {
+            let other = work.other(Page { stack: Arc::clone(&stack), index }, pass);
+            if !self.is_kept(&other) {
+                other.queue_again();
+            }
+        }
+        work.pass = first;
+    }
+
+    /// Frees the memory of pixels that nothing will be done with.
+    fn unpark(&self, work: &QueuedJob) {
+        if let Pass::Apply(_, Some(parked)) = work.pass {
+            drop(self.machine.pool.unpark(parked));
+        }
+    }
+
+    /// Returns whether a page need not be done, because an earlier run has written it; it then counts as done.
+    fn is_kept(&self, work: &QueuedJob) -> bool {
+        work.page.as_ref().is_some_and(|page| self.passes_over(&work.job, page))
+    }
+
+    /// Returns the first page to be done of a file, from this one on: earlier runs may have written some.
+    pub(super) fn first_to_do(&self, job: &Job, mut page: Page) -> Option<Page> {
+        while self.passes_over(job, &page) {
+            page = page.has_slot(None)?;
+        }
+        Some(page)
+    }
+
+    /// Counts a page as done if an earlier run has written it, and returns whether that is so.
+    fn passes_over(&self, job: &Job, page: &Page) -> bool {
+        let Some(pixels) = self.outlet.kept(job, page).filter(|_| !page.stack.is_over()) else {
+            return false;
+        };
+        page.stack.add(Done { pixels, ..Done::default() });
+        self.tell_part(job, page, pixels);
+        true
+    }
+}
+
+/// Returns the name of the note of the counts of a part of a file.
+fn note_of(part: usize) -> String {
+    format!("counts-{part}")
 }
 
 /// Returns whether a picture is a band of one that has nothing in common with others, so that all bands have one range.

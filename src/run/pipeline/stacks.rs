@@ -70,6 +70,19 @@ impl<'a> StackOutputs<'a> {
         Ok(Taken::Whole(output.pending().take()))
     }
 
+    /// Returns the file or folder of the output of a stack, which `begin` starts as in [`StackOutputs::write`].
+    pub(super) fn file_of(
+        &self,
+        stack: &Arc<Stack>,
+        begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
+    ) -> Option<File> {
+        // An error comes again when a page is written.
+        match &self.output_of(stack, begin).ok()?.medium {
+            Medium::File(file) => file.try_clone().ok(),
+            Medium::Image(_) => None,
+        }
+    }
+
     /// Forgets the output of a stack; if it is not complete, nothing of it is left.
     pub(super) fn give_up(&self, stack: &Arc<Stack>) {
         self.lock().remove(&stack.id());

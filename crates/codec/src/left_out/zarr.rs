@@ -53,6 +53,10 @@ impl Absent {
         match self.0 {}
     }
 
+    pub(super) fn kept(&self, _: usize, _: &File) -> Result<Option<u64>, CodecError> {
+        match self.0 {}
+    }
+
     pub(super) fn write(
         &self,
         _: usize,

@@ -9,8 +9,9 @@ use zarrs::plugin::ExtensionName;
 use zarrs::storage::{StorageError, StoreKey};
 
 use super::bounded;
-use super::folder::Store;
+use super::folder::{Folder, Store};
 use super::region::{Region, copy};
+use super::written::Written;
 use super::{malformed, unsupported};
 use crate::CodecError;
 use crate::image_store::ImageStore;
@@ -73,10 +74,20 @@ impl Level {
         self.chunk_bytes().saturating_mul(4).saturating_add(BESIDE)
     }
 
-    /// Returns the array that is written in the place of this one in another store.
-    pub(super) fn in_store(&self, store: &Arc<dyn ImageStore>) -> Output {
+    /// Returns the array that is written in the place of this one in another store. If that is a folder, it has the chunks that are noted there
+    /// already.
+    ///
+    /// # Errors
+    /// When these can be neither read nor noted.
+    pub(super) fn in_store(
+        &self,
+        store: &Arc<dyn ImageStore>,
+        folder: Option<&Folder>,
+    ) -> Result<Output, CodecError> {
         let store = Store::new(store, self.chunk_bytes().saturating_mul(2).saturating_add(BESIDE));
-        Output { array: self.array.with_storage(Arc::new(store)) }
+        let counts = self.shape.iter().zip(&self.chunk).map(|(all, chunk)| all.div_ceil(*chunk)).collect();
+        let chunks = folder.map(|folder| Written::open(folder, &self.path, counts)).transpose()?;
+        Ok(Output { array: self.array.with_storage(Arc::new(store)), chunks })
     }
 
     /// Reads the samples of a box, chunk by chunk, in native byte order.
@@ -98,12 +109,23 @@ impl Level {
 #[derive(Debug)]
 pub(super) struct Output {
     array: Array<Store>,
+    /// Those that have been written, where that is noted.
+    chunks: Option<Written>,
 }
 
 impl Output {
     /// Returns how many bytes have been written.
     pub(super) fn written(&self) -> u64 {
         self.array.storage().written()
+    }
+
+    /// Returns whether all chunks of a box have been written.
+    pub(super) fn has(&self, level: &Level, region: &Region) -> bool {
+        region.cells(&level.chunk).all(|numbers| self.has_chunk(&numbers))
+    }
+
+    fn has_chunk(&self, numbers: &[u64]) -> bool {
+        self.chunks.as_ref().is_some_and(|chunks| chunks.has(numbers))
     }
 
     /// Reads samples that have been written, as [`Level::read`] does.
@@ -114,13 +136,14 @@ impl Output {
         read(&self.array, level, region, into)
     }
 
-    /// Writes a box of whole chunks, as far as these lie in the array.
+    /// Writes a box of whole chunks, as far as these lie in the array. Those that have been written stay as they are: who is killed while it writes one
+    /// again leaves a half of what was whole.
     ///
     /// # Errors
     /// When they cannot be written.
     pub(super) fn write(&self, level: &Level, region: &Region, samples: &[u8]) -> Result<(), CodecError> {
         let bytes = level.kind.bytes();
-        for numbers in region.cells(&level.chunk) {
+        for numbers in region.cells(&level.chunk).filter(|numbers| !self.has_chunk(numbers)) {
             let whole = level.whole_chunk(&numbers);
             // Beyond the end of the array may be anything.
             let mut chunk = self.array.fill_value().as_ne_bytes().repeat(whole.samples() as usize);
@@ -128,6 +151,7 @@ impl Output {
             self.array
                 .store_chunk_opt(&numbers, ArrayBytes::new_flen(chunk), &options())
                 .map_err(|why| fault(&self.array.chunk_key(&numbers), why))?;
+            self.chunks.as_ref().map_or(Ok(()), |chunks| chunks.note(&numbers))?;
         }
         Ok(())
     }

@@ -69,6 +69,11 @@ impl Blocks {
         Some(blocks)
     }
 
+    /// Returns the number of blocks.
+    pub(super) fn count(&self) -> usize {
+        self.first_pages.len() - 1
+    }
+
     /// Returns the number of all pages.
     pub(super) fn pages(&self) -> usize {
         self.first_pages.last().copied().unwrap_or_default()

@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::fs::{futimens, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 use zarrs::storage::byte_range::{ByteRangeIterator, extract_byte_ranges};
 use zarrs::storage::{
@@ -59,13 +60,34 @@ impl Folder {
     /// # Errors
     /// When it cannot be created.
     pub(super) fn create(&self, path: &str) -> io::Result<File> {
+        self.open_new(path, OFlags::TRUNC)
+    }
+
+    /// Opens a file for reading and writing as it is; creates it if it is missing, and the folders above it.
+    ///
+    /// # Errors
+    /// When it can be neither opened nor created.
+    pub(super) fn keep(&self, path: &str) -> io::Result<File> {
+        self.open_new(path, OFlags::empty())
+    }
+
+    fn open_new(&self, path: &str, how: OFlags) -> io::Result<File> {
         let (folder, name) = self.folder_of(path, true)?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | FILE;
+        let flags = OFlags::RDWR | OFlags::CREATE | how | FILE;
         Ok(openat(folder, name, flags, NEW_FILE)?.into())
     }
 
+    /// Has the folder's time say that something in it was written to, where that is possible.
+    pub(super) fn touch(&self) {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let _ = futimens(&*self.file, &Timestamps { last_access: now, last_modification: now });
+    }
+
     /// Removes a file, if it is there.
-    fn remove_file(&self, path: &str) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub(super) fn remove_file(&self, path: &str) -> io::Result<()> {
         match self
             .folder_of(path, false)
             .and_then(|(folder, name)| Ok(unlinkat(folder, name, AtFlags::empty())?))
@@ -189,6 +211,17 @@ pub(super) fn store_of(medium: MediumRef<'_>) -> io::Result<Arc<dyn ImageStore>>
     match medium {
         MediumRef::File(folder) => Ok(Arc::new(Folder::of(folder)?)),
         MediumRef::Image(store) => Ok(Arc::clone(store)),
+    }
+}
+
+/// Returns the folder that an image lies in, if it does.
+///
+/// # Errors
+/// As of [`store_of`].
+pub(super) fn folder_of(medium: MediumRef<'_>) -> io::Result<Option<Folder>> {
+    match medium {
+        MediumRef::File(folder) => Folder::of(folder).map(Some),
+        MediumRef::Image(_) => Ok(None),
     }
 }
 

@@ -1,15 +1,16 @@
 //! Writing an image: the pages of its largest array as they come, then the smaller arrays of it, and all else that its folder holds.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::array::{Level, Output};
 use super::blocks::{BlockPage, Blocks};
-use super::folder::{copy_all, store_of};
+use super::folder::{copy_all, folder_of, store_of};
 use super::region::{Region, copy};
+use super::written::Written;
 use super::{Image, reduce, size};
 use crate::cores::Cores;
 use crate::image_store::MediumRef;
@@ -29,8 +30,10 @@ pub(crate) struct Writer {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many pages have been written.
+    /// How many pages have been written, by an earlier process too.
     written: usize,
+    /// The blocks that an earlier process has written, which was killed.
+    kept: HashSet<usize>,
     /// The blocks of several pages of which some are in the spill, and how many.
     waiting: HashMap<usize, usize>,
     /// The largest array, once a page is to be written.
@@ -58,8 +61,15 @@ impl Writer {
         Self { image, blocks, state: Mutex::default() }
     }
 
-    /// Writes a page into the store `out`, or to `spill` if other pages have samples in its chunks. Returns the bytes of all files once they are
-    /// complete.
+    /// Returns how many samples a page has if an earlier process has written it into the folder `out`. It is then not to be written.
+    pub(crate) fn kept(&self, index: usize, out: &File) -> Result<Option<u64>, CodecError> {
+        self.output(out.into())?;
+        let page = self.blocks.page(index);
+        Ok(self.lock().kept.contains(&page.block).then(|| page.region.samples()))
+    }
+
+    /// Writes a page into the store `out`, or to `spill` if other pages have samples in its chunks. Returns the bytes that were written once all
+    /// files are complete.
     pub(crate) fn write(
         &self,
         index: usize,
@@ -97,7 +107,12 @@ impl Writer {
         if let Some(output) = &state.output {
             return Ok(Arc::clone(output));
         }
-        let output = Arc::new(self.image.base().in_store(&store_of(out)?));
+        let base = self.image.base();
+        let output = Arc::new(base.in_store(&store_of(out)?, folder_of(out)?.as_ref())?);
+        // The first block is done again: who writes the last page completes the image.
+        let further = 1..self.blocks.count();
+        state.kept = further.filter(|&block| output.has(base, &self.blocks.region(block))).collect();
+        state.written = state.kept.iter().map(|&block| self.blocks.pages_of(block)).sum();
         state.output = Some(Arc::clone(&output));
         Ok(output)
     }
@@ -141,20 +156,24 @@ impl Writer {
         index as u64 * page * self.image.base().kind.bytes() as u64
     }
 
-    /// Writes all but the largest array. Returns the bytes of all files.
+    /// Writes all but the largest array. Returns the bytes that were written.
     fn finish(&self, base: &Output, out: MediumRef<'_>, cores: &Cores) -> Result<u64, CodecError> {
-        let (image, to) = (&*self.image, store_of(out)?);
+        let (image, to, folder) = (&*self.image, store_of(out)?, folder_of(out)?);
         let mut bytes = base.written();
         let mut made = None;
         for pair in image.levels.windows(2) {
             let [larger, smaller] = pair else { continue };
-            let output = smaller.in_store(&to);
+            let output = smaller.in_store(&to, folder.as_ref())?;
             let source = made.as_ref().unwrap_or(base);
             reduce_all(image, (larger, source), (smaller, &output), cores)?;
             bytes += output.written();
             made = Some(output);
         }
-        Ok(bytes + copy_all(&*image.store, &*to, &|path| image.is_made_again(path))?)
+        bytes += copy_all(&*image.store, &*to, &|path| image.is_made_again(path))?;
+        if let Some(folder) = &folder {
+            image.levels.iter().try_for_each(|level| Written::forget(folder, &level.path))?;
+        }
+        Ok(bytes)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -184,13 +203,16 @@ fn reduce_all(
     )
 }
 
-/// Makes a chunk of an array of the one before.
+/// Makes a chunk of an array of the one before, unless an earlier process has.
 fn reduce_one(
     (larger, from): (&Level, &Output),
     (smaller, to): (&Level, &Output),
     region: &Region,
     factors: &[u64],
 ) -> Result<(), CodecError> {
+    if to.has(smaller, region) {
+        return Ok(());
+    }
     let source = reduce::source_of(region, factors, &larger.shape);
     let mut samples = Vec::new();
     resize(&mut samples, source.samples() as usize * larger.kind.bytes())?;
