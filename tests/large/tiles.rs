@@ -9,7 +9,7 @@ use crate::samples::{Data, Random, pam, samples};
 use crate::stacks::Storage;
 
 /// Less than a quarter of the pictures below, and of what all tables of their smaller tiles would take.
-const LITTLE: &str = "--memory 5MiB --devices cpu";
+const LITTLE: &str = "--memory 7MiB --devices cpu";
 
 /// Settings among which tiles do not divide the picture, and bands lie in one row of tiles and in many.
 const SETTINGS: [&str; 6] = [
