@@ -3,6 +3,7 @@
 //!
 //! It knows neither slots nor devices nor runs.
 
+pub mod band_tiles;
 pub mod boxes;
 pub mod counts;
 pub(crate) mod kind;

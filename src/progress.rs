@@ -55,7 +55,7 @@ pub enum Event {
     Part {
         /// The file that is read.
         input: PathBuf,
-        /// Its pixels, or half of them if there are two passes.
+        /// Its pixels, or their share if there are several passes.
         pixels: u64,
         /// How many parts are through, of how many, in all passes.
         through: (usize, usize),

@@ -17,7 +17,7 @@ use crate::publish::{self, Publisher};
 use crate::report;
 use crate::source::stop::Stop;
 use crate::source::{self, Batches, Job, Plan, Workload};
-use pipeline::{Encoder, Outlet, Purpose, Run};
+use pipeline::{Encoder, Outlet, Purpose, Run, WaitingBands};
 use resume::Resume;
 use together::Groups;
 
@@ -96,7 +96,8 @@ fn process(run: &Run<'_>, mut jobs: Vec<Job>, resume: Option<&Resume>) -> Result
         source::balance_tail(&mut jobs, settings.threads);
     }
     source::fetch_ahead(&jobs, settings);
-    let run = Run { groups: Groups::of(&jobs), workload: Workload::of(&jobs), ..*run };
+    let (groups, waiting) = (Groups::of(&jobs), WaitingBands::default());
+    let run = Run { groups, waiting, workload: Workload::of(&jobs), ..*run };
     match resume {
         _ if jobs.is_empty() => Ok(()),
         _ if settings.dry_run => run.inspect(jobs),

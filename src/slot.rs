@@ -31,9 +31,9 @@ use crate::slot::schedule::{DeviceId, Request, Schedule};
 
 pub use compressed::{Needs, Room};
 pub use heaps::{limit_heap_retention, share_heap_in_limited_space};
-pub use held::Held;
 pub(crate) use held::Spare;
 use held::Taker;
+pub use held::{Held, most_at_once};
 use members::Member;
 pub use members::Release;
 pub use memory::Memory;

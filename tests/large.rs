@@ -1,6 +1,7 @@
 //! Pictures that are large beside all memory: they go through the pipeline in bands of rows, and come out as they would as a whole.
 
 mod kinds;
+mod tiles;
 
 use std::fs::File;
 use std::path::Path;

@@ -1,11 +1,11 @@
-//! The boxes that CLAHE divides a volume into, while its slices are counted and when they are equalized: pages of a file, or files. Or the tiles of
-//! a picture that is read in bands, which are boxes of one page.
+//! The boxes that CLAHE divides a volume into, while its slices are counted and when they are equalized: pages of a file, or files.
 
 use std::ffi::OsStr;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::picture::band_tiles::{self, Bands};
 use crate::picture::kind::Kind;
 use codec::{Pages, Volumes};
 use equalize::clahe::{BoxTables, Extent, Part, Volume};
@@ -21,11 +21,8 @@ pub(crate) enum Divided {
         /// How many such volumes of a file have begun and not ended at most.
         at_once: usize,
     },
-    /// A picture of so many rows, in bands.
-    Bands {
-        /// The rows.
-        height: u32,
-    },
+    /// A picture in bands, whose tiles are boxes of one page ([`band_tiles`]).
+    Bands(Bands),
 }
 
 impl Divided {
@@ -34,8 +31,8 @@ impl Divided {
 
     /// Returns what a page or band is a part of, given the volumes of its file.
     pub(crate) fn of(pages: &Pages, volumes: Option<&Volumes>, page: usize) -> Self {
-        match (pages.height_of_bands(), volumes) {
-            (Some(height), _) => Self::Bands { height },
+        match (Bands::of(pages), volumes) {
+            (Some(bands), _) => Self::Bands(bands),
             (None, Some(volumes)) => {
                 Self::Slices { count: volumes.slice(page).of, at_once: volumes.at_once() }
             }
@@ -47,32 +44,35 @@ impl Divided {
     pub(crate) fn volume(self, layout: &Layout, operation: &Operation) -> Option<Volume> {
         match self {
             Self::Slices { count, .. } => Volume::new(layout, count, operation),
-            Self::Bands { height } => Volume::new(&Layout { height, ..*layout }, 1, operation),
+            Self::Bands(Bands { height, .. }) => Volume::new(&Layout { height, ..*layout }, 1, operation),
         }
     }
 
     /// Returns the bytes of the counts and tables of all boxes that there are at once, if the operation has any.
     pub(crate) fn table_bytes(self, layout: &Layout, operation: &Operation) -> u64 {
-        let at_once = if let Self::Slices { at_once, .. } = self { at_once as u64 } else { 1 };
-        let bytes = self.volume(layout, operation).map_or(0, |boxes| boxes.table_bytes());
-        bytes.saturating_mul(at_once)
+        match self {
+            Self::Slices { at_once, .. } => {
+                let bytes = self.volume(layout, operation).map_or(0, |boxes| boxes.table_bytes());
+                bytes.saturating_mul(at_once as u64)
+            }
+            Self::Bands(bands) => band_tiles::table_bytes(layout, bands, operation).unwrap_or(0),
+        }
     }
 }
 
-/// The part that a picture is of what is divided: a slice, or a band.
+/// The slice that a picture is of what is divided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoxPart<'b> {
     pub(crate) divided: Divided,
     pub(crate) boxes: &'b CountedBoxes,
-    /// The number of the slice, and of its first row.
+    /// The number of the slice.
     pub(crate) slice: usize,
-    pub(crate) first_row: u32,
 }
 
 impl BoxPart<'_> {
     /// Returns where the pixels of a picture of this layout lie.
     pub(crate) fn extent(&self, layout: &Layout) -> Extent {
-        Extent { page: self.slice, first_row: self.first_row, rows: layout.height }
+        Extent { page: self.slice, first_row: 0, rows: layout.height }
     }
 }
 
@@ -122,7 +122,7 @@ pub struct FileSlice {
 impl FileSlice {
     pub(crate) fn part(&self) -> BoxPart<'_> {
         let divided = Divided::Slices { count: self.volume.slices, at_once: 1 };
-        BoxPart { divided, boxes: &self.volume.boxes, slice: self.index, first_row: 0 }
+        BoxPart { divided, boxes: &self.volume.boxes, slice: self.index }
     }
 }
 
@@ -140,7 +140,7 @@ pub struct StackBoxes {
 }
 
 impl StackBoxes {
-    /// Returns the boxes of slices or bands of one kind, that of the first, which is of this file; `None` if the operation has none for them.
+    /// Returns the boxes of slices of one kind, that of the first, which is of this file; `None` if the operation has none for them.
     pub(crate) fn new(
         first: &Path,
         layout: &Layout,
@@ -158,22 +158,17 @@ impl StackBoxes {
         (&self.first, &self.layout, self.levels)
     }
 
-    /// Returns whether slices of this kind are those of the volume. Bands differ in their rows, and all of them may have alpha or not, as they have
-    /// pixels that do not count.
-    pub(crate) fn is_of(&self, layout: &Layout, levels: Levels, divided: Divided) -> bool {
-        let height = match divided {
-            Divided::Slices { .. } => layout.height,
-            Divided::Bands { .. } => self.layout.height,
-        };
-        let is_as_large = (self.layout.width, self.layout.height) == (layout.width, height);
+    /// Returns whether slices of this kind are those of the volume. All of them may have alpha or not, as they have pixels that do not count.
+    pub(crate) fn is_of(&self, layout: &Layout, levels: Levels) -> bool {
+        let is_as_large = (self.layout.width, self.layout.height) == (layout.width, layout.height);
         is_as_large && self.levels == levels && Kind::of(&self.layout, levels) == Kind::of(layout, levels)
     }
 
-    /// Counts a slice or band. Each begins at another row of boxes, so that threads do not wait for each other.
+    /// Counts a slice. Each begins at another row of boxes, so that threads do not wait for each other.
     pub(crate) fn count(&self, extent: Extent, pixel: Pixel, pixels: &[u8]) {
         let volume = self.volume.with_pixel(pixel);
         let mut parts: Vec<Part> = volume.parts(extent).collect();
-        let first = (extent.page + extent.first_row as usize) % parts.len().max(1);
+        let first = extent.page % parts.len().max(1);
         parts.rotate_left(first);
         for part in parts {
             volume.count(pixels, extent, part, &mut self.row(part.row));
@@ -188,7 +183,7 @@ impl StackBoxes {
         });
     }
 
-    /// Equalizes a slice or band, if there are tables.
+    /// Equalizes a slice, if there are tables.
     pub(crate) fn equalize(&self, extent: Extent, pixel: Pixel, pixels: &mut [u8]) {
         if let Some(tables) = self.tables.get() {
             self.volume.with_pixel(pixel).equalize(extent, pixels, tables);

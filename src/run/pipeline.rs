@@ -5,6 +5,7 @@
 //! device failed, declined it or encoded it badly goes back, to be decoded again. Every queued job holds a sender of the queue that leads back,
 //! so this queue closes by itself after the last picture.
 
+mod bands;
 mod check;
 mod inspect;
 mod load;
@@ -37,6 +38,7 @@ use crate::run::together::Groups;
 use crate::slot::Slots;
 use crate::source::stop::Stop;
 use crate::source::{Job, Remake, Workload};
+pub use bands::WaitingBands;
 use codec::{self, CodecError, Help, StreamCoder};
 use lanes::Order;
 use load::{Loaded, Loader, divided_by};
@@ -82,6 +84,8 @@ pub struct Run<'a> {
     pub purpose: Purpose,
     /// The pictures that have LUTs in common.
     pub groups: Groups,
+    /// The bands that wait for others of their pictures.
+    pub waiting: WaitingBands,
     /// Where the pictures go after the devices.
     pub outlet: &'a dyn Outlet,
     /// The slots, the cores and the devices.
@@ -110,8 +114,9 @@ impl<'a> Run<'a> {
         stop: &'a Stop,
         events: &'a Events,
     ) -> Self {
-        let (purpose, groups, workload) = (Purpose::Equalize, Groups::default(), Workload::ENDLESS);
-        Self { settings, purpose, groups, outlet, machine, workload, stop, events }
+        let (purpose, groups, waiting) = (Purpose::Equalize, Groups::default(), WaitingBands::default());
+        let workload = Workload::ENDLESS;
+        Self { settings, purpose, groups, waiting, outlet, machine, workload, stop, events }
     }
 
     /// Starts the devices, has the jobs processed, and ends the devices.
@@ -271,7 +276,7 @@ impl<'a> Run<'a> {
                 self.miss(work);
             } else if work.is_over() {
                 // Its file has failed, which is told.
-            } else if matches!(work.pass, Pass::Count) {
+            } else if matches!(work.pass, Pass::Survey | Pass::Count) {
                 self.count(finished);
             } else if let Some(encoded) = self.encode(finished, &mut scratch) {
                 self.pass_on(encoded, publishers);
@@ -285,6 +290,7 @@ impl<'a> Run<'a> {
         let working = self.machine.cores.work();
         let before = thread_time();
         equalize_boxes(&mut finished);
+        self.equalize_band(&mut finished);
         let remark = finished.remark();
         let pixels = finished.picture.decoded.layout.pixels();
         let span = trace_span!("encode").entered();
@@ -412,7 +418,9 @@ impl<'a> Run<'a> {
         match page {
             None => self.fail(job, error),
             Some(page) => {
-                if page.stack.give_up() {
+                let is_news = page.stack.give_up();
+                self.waiting.forget(&page.stack);
+                if is_news {
                     let is_numbered = page.stack.pages.are_numbered();
                     self.fail(job, if is_numbered { error.on_page(page.index) } else { error });
                 }
@@ -425,6 +433,7 @@ impl<'a> Run<'a> {
     fn miss(&self, work: &QueuedJob) {
         if let Some(page) = &work.page {
             let is_news = page.stack.give_up();
+            self.waiting.forget(&page.stack);
             self.outlet.give_up(&page.stack);
             if !is_news {
                 return;

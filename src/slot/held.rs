@@ -15,6 +15,11 @@ const BUFFER_KEPT: usize = 16 << 20;
 /// The part of all memory above which a picture is cut into bands, if it can be: they are decoded, equalized and encoded at the same time.
 const CUT_ABOVE: u64 = 4;
 
+/// Returns the bytes of pixels above which a picture is cut into bands, with this much memory in all.
+pub const fn most_at_once(memory: u64) -> u64 {
+    memory / CUT_ABOVE
+}
+
 /// The memory that a picture holds. When dropped, it counts no longer.
 pub struct Held {
     bytes: u64,
@@ -38,7 +43,7 @@ impl Held {
 
     /// Returns the bytes of pixels above which a picture is cut into bands.
     pub fn most_at_once(&self) -> u64 {
-        if self.may_be_cut { self.pool.memory().1 / CUT_ABOVE } else { u64::MAX }
+        if self.may_be_cut { most_at_once(self.pool.memory().1) } else { u64::MAX }
     }
 
     /// Returns what holds bytes that have been counted already.

@@ -145,7 +145,7 @@ fn masks_that_are_read_whole_for_each_band_leave_each_other_room() {
 }
 
 /// Returns the bytes of memory that a refusal names.
-fn named(ran: &Ran) -> Option<u64> {
+pub(super) fn named(ran: &Ran) -> Option<u64> {
     let said = ran.stderr();
     let (_, behind) = said.split_once("raise --memory to ")?;
     Some(behind.split(|other: char| !other.is_ascii_digit()).next()?.parse().unwrap())

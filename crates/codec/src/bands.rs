@@ -7,6 +7,9 @@ pub(crate) struct BandRows {
     height: u32,
     /// The rows of every band but the last.
     each: u32,
+    /// What decides on that.
+    bytes: u64,
+    unit: u32,
 }
 
 /// The part of what is too large that a band has: several are under way at once.
@@ -16,10 +19,15 @@ impl BandRows {
     /// Returns the bands of a picture of so many rows, which take `bytes` bytes, if more than `most` are too many at once. No band divides `unit`
     /// rows that stay together.
     pub(crate) fn of(height: u32, bytes: u64, unit: u32, most: u64) -> Option<Self> {
-        let (row, unit) = ((bytes / u64::from(height)).max(1), u64::from(unit));
-        let each = (most / SHARE / row / unit).max(1).saturating_mul(unit);
+        let (row, rows) = ((bytes / u64::from(height)).max(1), u64::from(unit));
+        let each = (most / SHARE / row / rows).max(1).saturating_mul(rows);
         let each = u32::try_from(each).ok().filter(|&each| bytes > most && each < height)?;
-        Some(Self { height, each })
+        Some(Self { height, each, bytes, unit })
+    }
+
+    /// Returns the bands of the same picture for another number of bytes that are not too many.
+    pub(crate) fn within(&self, most: u64) -> Option<Self> {
+        Self::of(self.height, self.bytes, self.unit, most)
     }
 
     /// Returns the rows of the picture.
@@ -56,5 +64,7 @@ mod tests {
             (0..bands.count()).map(|index| (bands.first_row(index), bands.rows(index))).collect();
         assert_eq!(rows, [(0, 16), (16, 16), (32, 16), (48, 16), (64, 16), (80, 16), (96, 4)]);
         assert_eq!(BandRows::of(100, 1000, 1, 1).unwrap().count(), 100);
+        assert!(bands.within(1000).is_none());
+        assert_eq!(bands.within(1).unwrap().count(), 7, "what stays together still does");
     }
 }

@@ -110,6 +110,12 @@ impl Pages {
         self.bands().map(BandRows::height)
     }
 
+    /// Returns how many rows all bands but the last would have if up to `most` bytes of pixels were opened as a whole; none if the picture would be,
+    /// or they are no bands.
+    pub fn rows_of_bands(&self, most: u64) -> Option<u32> {
+        Some(self.bands()?.within(most)?.rows(0))
+    }
+
     /// Returns the number of the first row of a band in its picture; 0 for a page.
     pub fn first_row(&self, index: usize) -> u32 {
         self.bands().map_or(0, |bands| bands.first_row(index))

@@ -37,7 +37,9 @@ use sparse::{SlotRow, Sorting};
 use survey::{Interval, Survey, marked};
 use tiles::Axis;
 pub use tiles::{Between, Clahe, Geometry, Tiles, reflect};
-pub use volume::{BoxTables, Extent, Part, Volume, equalize_volume_on};
+pub use volume::{
+    BoxTables, Clippings, Extent, Part, Rolling, RowCounts, RowTables, Volume, equalize_volume_on,
+};
 
 /// Bytes of tables that are kept from picture to picture.
 const TABLES_KEPT: usize = 8 << 20;

@@ -1,6 +1,8 @@
 //! CLAHE of volumes against its plain definition: a LUT of all levels for each box of a padded copy, with floats in OpenCV's order.
 
-use histeqd_equalize::clahe::{Extent, Volume, equalize_volume_on, fill_lut};
+use std::ops::Range;
+
+use histeqd_equalize::clahe::{Extent, Rolling, RowTables, Volume, equalize_volume_on, fill_lut};
 use histeqd_equalize::clip::{Clipping, LevelsInUse};
 use histeqd_equalize::{
     Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Sequential, Strength,
@@ -102,6 +104,45 @@ fn limit() -> impl Strategy<Value = ClipLimit> {
     prop_oneof![Just(ClipLimit::Auto), (0.0..8.0).prop_map(ClipLimit::Times), Just(ClipLimit::Times(0.0))]
 }
 
+/// Equalizes a picture whose bands come from top to bottom, and go as soon as the tables that they use are there.
+fn rolled(pixels: &mut [u8], layout: &Layout, rows_of_a_band: u32, operation: &Operation) {
+    let tiles = Rolling::new(layout, operation).expect("it has tiles");
+    let bands: Vec<Range<u32>> = (0..layout.height)
+        .step_by(rows_of_a_band as usize)
+        .map(|first| first..layout.height.min(first + rows_of_a_band))
+        .collect();
+    let row = pixels.len() / layout.height as usize;
+    let place = |band: &Range<u32>| band.start as usize * row..band.end as usize * row;
+    let mut occurs = vec![false; 3 * layout.depth.levels()];
+    for band in bands.iter().filter(|_| tiles.needs_levels()) {
+        let found = tiles.levels_in(&pixels[place(band)], band.clone());
+        occurs.iter_mut().zip(found).for_each(|(all, found)| *all |= found);
+    }
+    let clippings = tiles.clippings(&occurs);
+    let (mut counts, mut tables): (Vec<_>, Vec<Option<RowTables>>) =
+        (0..tiles.rows()).map(|_| (Some(tiles.no_counts()), None)).unzip();
+    let mut counted = bands.iter();
+    for band in &bands {
+        let used = tiles.used_by(band.clone());
+        let needed = tiles.complete_below(used.end);
+        while let Some(next) = counted.as_slice().first().filter(|next| next.start < needed) {
+            for row in tiles.counted_in(next.clone()) {
+                assert!(row < tiles.counted_below(next.end));
+                let (pixels, own) = (&pixels[place(next)], counts[row].as_mut().expect("it is not complete"));
+                if tiles.count(pixels, next.clone(), row, own) {
+                    tables[row] =
+                        Some(tiles.tables(counts[row].take().expect("they were counted"), &clippings));
+                }
+            }
+            counted.next();
+        }
+        tables[..used.start].iter_mut().for_each(|unused| *unused = None);
+        tiles.equalize(&mut pixels[place(band)], band.clone(), |row| {
+            tables[row].as_ref().expect("it is needed")
+        });
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
@@ -133,6 +174,28 @@ proptest! {
         let mut picture = voxels.clone();
         equalize(bytemuck::cast_slice_mut(&mut picture), &layout, &operation, &mut Scratch::default());
         prop_assert_eq!(equalized(&voxels, &layout, 1, &operation), picture);
+    }
+
+    #[test]
+    fn a_picture_whose_bands_come_one_by_one_is_equalized_as_a_whole(
+        width in 1..90_u32, height in 1..70_u32, rows_of_a_band in 1..30_u32, side in 1..40_u32,
+        limit in limit(), seed: u64, shift in 0..14_u32, deep: bool, thousandths in 700..1001_u16,
+        pixel in prop::sample::select(vec![Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba]),
+        colour in prop::sample::select(vec![Colour::Luma, Colour::Hue, Colour::PerChannel]),
+    ) {
+        let clahe = Clahe { clip_limit: limit, tiles: Tiles::Pixels(side) };
+        let strength = Strength::thousandths(thousandths).unwrap();
+        let operation = Operation { colour, strength, ..Operation::new(Method::Clahe(clahe)) };
+        let layout = Layout { width, height, pixel, depth: if deep { Depth::Sixteen } else { Depth::Eight } };
+        let mut voxels = noise(layout.bytes() as usize / 2 + 1, seed);
+        voxels.iter_mut().for_each(|level| *level = (*level >> shift) | ((*level << 15) >> (shift % 4)));
+        let bytes = layout.bytes() as usize;
+        let mut whole = voxels.clone();
+        let whole = &mut bytemuck::cast_slice_mut(&mut whole)[..bytes];
+        equalize(whole, &layout, &operation, &mut Scratch::default());
+        let found = &mut bytemuck::cast_slice_mut(&mut voxels)[..bytes];
+        rolled(found, &layout, rows_of_a_band, &operation);
+        prop_assert!(found == whole, "{operation:?}");
     }
 
     #[test]

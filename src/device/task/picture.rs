@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use super::stack::Page;
+use crate::picture::band_tiles::BandTiles;
 use crate::picture::boxes::{BoxPart, FileSlice, StackBoxes};
 use crate::picture::luts::Luts;
 use crate::picture::remark::Remark;
@@ -22,6 +23,8 @@ use lanes::Order;
 pub enum Pass {
     /// For all that is to be done with it.
     Only,
+    /// To find out which levels occur in a picture, a band of which it is.
+    Survey,
     /// To be counted, with others that will have the same LUTs.
     Count,
     /// To be changed by these tables. Its pixels may still be in memory.
@@ -35,6 +38,8 @@ pub enum Tables {
     Luts(Arc<Luts>),
     /// Those of the boxes of a volume.
     Boxes(Arc<StackBoxes>),
+    /// Those of the tiles of a picture in bands.
+    Bands(Arc<BandTiles>),
 }
 
 /// A job in the pipeline, with its history so far.
@@ -61,11 +66,6 @@ impl QueuedJob {
         self.page.as_ref().map(Page::part).or_else(|| self.job.slice.as_ref().map(FileSlice::part))
     }
 
-    /// Has the page of the same file be opened that follows this one.
-    pub(crate) fn go_on_with(&self, page: Page) {
-        self.other(page, self.pass.clone()).queue_again();
-    }
-
     /// Returns another page of the same file, for this pass.
     pub(crate) fn other(&self, page: Page, pass: Pass) -> Self {
         let Self { job, redo, .. } = self;
@@ -80,7 +80,9 @@ impl QueuedJob {
     /// Frees the memory that an input from object storage takes, unless a page of it is still to be read.
     pub(crate) fn let_go_of_input(&self) {
         let is_last = self.page.as_ref().is_none_or(|page| page.index + 1 == page.stack.pages.len());
-        if let Some(object) = self.job.object.as_ref().filter(|_| is_last) {
+        let has_tiles = self.page.as_ref().is_some_and(|page| page.stack.tiles().is_some());
+        let is_read_again = has_tiles && !matches!(self.pass, Pass::Apply(..));
+        if let Some(object) = self.job.object.as_ref().filter(|_| is_last && !is_read_again) {
             object.let_go();
         }
     }
@@ -173,7 +175,7 @@ impl Processed {
     /// Returns what is worth telling about what the device made of the picture, before it is encoded.
     pub(crate) fn remark(&self) -> Option<Remark> {
         let is_adaptive = match &self.picture.work.pass {
-            Pass::Apply(Tables::Boxes(_), _) => true,
+            Pass::Apply(Tables::Boxes(_) | Tables::Bands(_), _) => true,
             _ => matches!(self.order, Order::Equalize(Operation { method: Method::Clahe(_), .. })),
         };
         if !is_adaptive {

@@ -1,7 +1,8 @@
 //! A file of several pages, each of which goes through the pipeline like a picture. All of them make one output, or none does.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::picture::band_tiles::BandTiles;
 use crate::picture::boxes::{BoxPart, CountedBoxes, Divided};
 use crate::picture::remark::Remark;
 use crate::progress::timings::Times;
@@ -24,9 +25,8 @@ impl Page {
         let volumes = if has_boxes { pages.volumes().ok() } else { None };
         let count = volumes.as_ref().map_or(1, Volumes::count);
         let boxes = (0..count).map(|_| CountedBoxes::default()).collect();
-        let state = StackState { opened: 0, counted: 0, written: 0, is_over: false, done: Done::default() };
-        let state = Mutex::new(state);
-        Self { stack: Arc::new(Stack { pages, writer, volumes, boxes, state }), index: 0 }
+        let (tiles, state) = (OnceLock::new(), Mutex::default());
+        Self { stack: Arc::new(Stack { pages, writer, volumes, boxes, tiles, state }), index: 0 }
     }
 
     /// Returns which part it is of what boxes divide.
@@ -37,7 +37,6 @@ impl Page {
             divided: Divided::of(pages, volumes.as_ref(), self.index),
             boxes: &boxes[slice.map_or(0, |slice| slice.volume)],
             slice: slice.map_or(0, |slice| slice.index),
-            first_row: pages.first_row(self.index),
         }
     }
 
@@ -50,7 +49,10 @@ impl Page {
             return None;
         }
         state.opened += 1;
-        self.stack.writer.announce(bytes);
+        if state.opened > state.announced {
+            state.announced += 1;
+            self.stack.writer.announce(bytes);
+        }
         let index = self.index + 1;
         (index < self.stack.pages.len()).then(|| Self { stack: Arc::clone(&self.stack), index })
     }
@@ -64,8 +66,10 @@ pub struct Stack {
     pub writer: PageWriter,
     /// The volumes whose slices they are, if these are divided into boxes.
     volumes: Option<Volumes>,
-    /// The boxes of each volume, or those of all bands.
+    /// The boxes of each volume.
     boxes: Vec<CountedBoxes>,
+    /// The tiles of a picture in bands, once one has come; none if it has none.
+    tiles: OnceLock<Option<Arc<BandTiles>>>,
     state: Mutex<StackState>,
 }
 
@@ -73,9 +77,13 @@ pub struct Stack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackId(usize);
 
+#[derive(Default)]
 struct StackState {
-    /// How many pages have been opened, counted and written.
+    /// How many pages have been opened in this pass, and in any.
     opened: usize,
+    announced: usize,
+    /// How many have been looked at, counted and written.
+    surveyed: usize,
     counted: usize,
     written: usize,
     /// Whether a page has failed, or all of them are given up.
@@ -123,6 +131,27 @@ impl Stack {
         self.lock().opened = self.pages.len();
     }
 
+    /// Returns the tiles of a picture in bands, if there are any yet.
+    pub(crate) fn tiles(&self) -> Option<&Arc<BandTiles>> {
+        self.tiles.get()?.as_ref()
+    }
+
+    /// Returns the tiles of a picture in bands, which the first band makes.
+    pub(crate) fn tiles_or(&self, make: impl FnOnce() -> Option<BandTiles>) -> Option<Arc<BandTiles>> {
+        self.tiles.get_or_init(|| make().map(Arc::new)).clone()
+    }
+
+    /// Has all pages be opened once more, from the first on, which is returned.
+    pub(crate) fn begin_again(self: &Arc<Self>) -> Page {
+        self.lock().opened = 0;
+        Page { stack: Arc::clone(self), index: 0 }
+    }
+
+    /// Notes that a page is looked at, and will be counted and written later.
+    pub(crate) fn note_surveyed(&self) {
+        self.lock().surveyed += 1;
+    }
+
     /// Notes that a page is counted, and will be written later.
     pub(crate) fn note_counted(&self) {
         self.lock().counted += 1;
@@ -131,8 +160,12 @@ impl Stack {
     /// Returns how many pages are through, of how many, in all passes.
     pub(crate) fn through(&self) -> (usize, usize) {
         let state = self.lock();
-        let passes = if state.counted > 0 { 2 } else { 1 };
-        (state.counted + state.written, passes * self.pages.len())
+        let passes = match (state.surveyed, state.counted) {
+            (1.., _) => 3,
+            (0, 1..) => 2,
+            (0, 0) => 1,
+        };
+        (state.surveyed + state.counted + state.written, passes * self.pages.len())
     }
 
     /// Adds what is to be told of a page that is written; returns all of it so far.

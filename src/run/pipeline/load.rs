@@ -13,6 +13,7 @@ use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Ta
 use crate::error::{PictureError, Refusal};
 use crate::fs::input::InputRoots;
 use crate::fs::stamp::Stamp;
+use crate::picture::band_tiles::{self, Bands};
 use crate::picture::boxes::Divided;
 use crate::picture::kind::kind_of;
 use crate::picture::luts::Luts;
@@ -24,7 +25,7 @@ use crate::slot::{Held, ParkedId, Slot, SlotError, Slots, Unparked};
 use crate::source::Job;
 use crate::source::holes::has_holes;
 use codec::{self, Budget, CodecError, CompressedJpeg, Decoded, Help, Limits, Medium, Opened, Pages, Target};
-use equalize::{Method, Operation};
+use equalize::{Layout, Method, Operation};
 use lanes::Order;
 use needs::EmptySlots;
 use tracing::trace_span;
@@ -158,6 +159,13 @@ impl Loader<'_> {
         has_two_passes && !has_boxes && !self.run.settings.split_channels
     }
 
+    /// Returns what the bands of a picture, of which this is the layout of one, go through the pipeline for at first.
+    fn first_pass_of_bands(&self, pages: &Pages, layout: &Layout) -> Pass {
+        let operation = &self.settings.operation;
+        let needs_levels = |bands| band_tiles::needs_levels(layout, bands, operation);
+        if Bands::of(pages).is_some_and(needs_levels) { Pass::Survey } else { Pass::Count }
+    }
+
     /// Returns the counts of the reference for a picture; none if the order needs none.
     fn reference_for(&self, decoded: &Decoded) -> Result<&[u64], Refusal> {
         let (layout, levels) = (&decoded.layout, decoded.levels());
@@ -195,7 +203,7 @@ impl Loader<'_> {
             this.check_order(&opened, job)?;
             let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
             let admitted = self.run.machine.pool.admits(needed.saturating_add(held.bytes()));
-            admitted.map_err(|why| lacking(why, &opened, pages.is_none()))
+            admitted.map_err(|why| this.lacking(why, &opened, pages.as_ref()))
         })
     }
 
@@ -263,7 +271,7 @@ impl Loader<'_> {
         if let Some(pages) = pages {
             self.run.machine.rates.expect(pages.len() - 1);
             if pages.are_bands() && self.run.purpose == Purpose::Equalize && matches!(work.pass, Pass::Only) {
-                work.pass = Pass::Count;
+                work.pass = self.first_pass_of_bands(&pages, &opened.layout());
             }
             work.page = Some(Page::first(pages, self.settings.operation.method.has_boxes()));
             self.run.pass_over_counting(work);
@@ -311,14 +319,15 @@ impl Loader<'_> {
         let class = Class::new(opened.format(), &opened.layout());
         self.foresee(&opened);
         let empty = self.take_empty(&opened, held, &work.attempts);
-        let empty = empty.map_err(|why| lacking(why, &opened, work.page.is_none()))?;
+        let pages = work.page.as_ref().map(|page| &page.stack.pages);
+        let empty = empty.map_err(|why| self.lacking(why, &opened, pages))?;
         let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
         let next = match work.pass {
             Pass::Only => next.and_then(|next| self.run.first_to_do(&work.job, next)),
-            Pass::Count | Pass::Apply(..) => next,
+            Pass::Survey | Pass::Count | Pass::Apply(..) => next,
         };
         if let Some(next) = next {
-            work.go_on_with(next);
+            self.run.open_next(work, next);
         }
         let _working = self.run.machine.cores.work();
         clock.mark(Stage::Slot);
@@ -341,9 +350,10 @@ impl Loader<'_> {
     fn give_tables(&self, slot: &mut Slot, decoded: &Decoded, tables: &Tables) -> Result<(), PictureError> {
         match tables {
             Tables::Luts(luts) => self.give_luts(slot, decoded, luts),
-            Tables::Boxes(boxes) if boxes.is_of(&decoded.layout, decoded.levels(), self.divided) => Ok(()),
+            Tables::Boxes(boxes) if boxes.is_of(&decoded.layout, decoded.levels()) => Ok(()),
+            Tables::Bands(tiles) if tiles.is_of(&decoded.layout, decoded.levels()) => Ok(()),
             // Its pages were of one kind, so its file is another one now.
-            Tables::Boxes(_) => Err(PictureError::Changed),
+            Tables::Boxes(_) | Tables::Bands(_) => Err(PictureError::Changed),
         }
     }
 
@@ -430,16 +440,6 @@ impl Loader<'_> {
         let scratch = self.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok((slots, content, decoded))
-    }
-}
-
-/// Returns the error of a picture that found no slot: what is not done in parts says so.
-fn lacking(error: SlotError, opened: &Opened<'_>, is_whole: bool) -> PictureError {
-    match error {
-        SlotError::LargerThanMemory { needed, allowed } if is_whole => {
-            PictureError::WholeTooLarge { needed, allowed, format: opened.format() }
-        }
-        error => error.into(),
     }
 }
 

@@ -30,7 +30,7 @@ impl Run<'_> {
     /// Returns what devices do with a picture that has these settings, in this pass, or with what boxes divide.
     pub(super) fn order_of(&self, settings: &PictureSettings, pass: &Pass, divided: Divided) -> Order {
         let operation = settings.operation;
-        let are_bands = matches!(divided, Divided::Bands { .. });
+        let are_bands = matches!(divided, Divided::Bands(_));
         match (self.purpose, pass) {
             (Purpose::Count { equalized }, _) => Order::Count { equalize: equalized.then_some(operation) },
             (Purpose::Equalize, _)
@@ -39,15 +39,18 @@ impl Run<'_> {
                 Order::Nothing
             }
             // Devices do not count the L of L*a*b*.
-            (Purpose::Equalize, Pass::Count) if operation.colour == Colour::Lab => Order::Nothing,
+            (Purpose::Equalize, Pass::Survey | Pass::Count) if operation.colour == Colour::Lab => {
+                Order::Nothing
+            }
             (Purpose::Equalize, Pass::Only) => Order::Equalize(operation),
-            (Purpose::Equalize, Pass::Count) => Order::Count { equalize: None },
+            (Purpose::Equalize, Pass::Survey | Pass::Count) => Order::Count { equalize: None },
             (Purpose::Equalize, Pass::Apply(..)) => Order::Apply(operation),
         }
     }
 
     /// Takes what a device has counted.
     pub(super) fn count(&self, finished: Processed) {
+        let Some(finished) = self.count_band(finished) else { return };
         let Processed { mut slot, order, picture, .. } = finished;
         let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
         if picture.decoded.has_own_range() && !is_alone_in_bands(&picture) {
@@ -174,7 +177,7 @@ fn is_alone_in_bands(picture: &Picture) -> bool {
     together::is_alone(&work.job) && work.page.as_ref().is_some_and(|page| page.stack.pages.are_bands())
 }
 
-/// Adds a slice or band to the counts of the boxes that it is a part of.
+/// Adds a slice to the counts of the boxes that it is a part of.
 ///
 /// # Errors
 /// If it is not like the others.
@@ -185,7 +188,7 @@ fn count_boxes(picture: &Picture, slot: &[u8]) -> Result<(), PictureError> {
     let operation = &work.job.settings.operation;
     let boxes = part.boxes.get_or(|| StackBoxes::new(input, &layout, levels, part.divided, operation));
     let Some(boxes) = boxes else { return Err(PictureError::PagesDiffer) };
-    if boxes.is_of(&layout, levels, part.divided) {
+    if boxes.is_of(&layout, levels) {
         boxes.count(part.extent(&layout), layout.pixel, &slot[..layout.bytes() as usize]);
         return Ok(());
     }
@@ -203,7 +206,7 @@ fn slice_kind(layout: &Layout, levels: Levels) -> String {
     format!("{}x{} pixels of {}{alpha}", layout.width, layout.height, kind_of(layout, levels))
 }
 
-/// Equalizes a slice or band of what boxes have been counted of.
+/// Equalizes a slice of what boxes have been counted of.
 pub(super) fn equalize_boxes(finished: &mut Processed) {
     let Picture { decoded, work, .. } = &*finished.picture;
     if let (Pass::Apply(Tables::Boxes(boxes), _), Some(part)) = (&work.pass, work.part()) {

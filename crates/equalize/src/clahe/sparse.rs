@@ -7,8 +7,9 @@
 use super::Thread;
 use super::bands::{Block, Cut, Task, TileRow};
 use super::plane::PaddedPlane;
+use super::slots::Slots;
 use super::tiles::Geometry;
-use crate::clip::Spread;
+use crate::clip::{Clipping, Spread};
 use crate::level::Level;
 use crate::portable::{interpolate, quantize};
 use crate::sample::Sample;
@@ -21,6 +22,7 @@ const BLOCK_BYTES: usize = 16 << 10;
 const BUCKET: usize = 8;
 
 /// A tile, and where its part of each list begins.
+#[derive(Debug)]
 struct Tile {
     /// In the lists of slots and of sums.
     start: usize,
@@ -47,6 +49,7 @@ impl Tile {
 }
 
 /// What is kept of a row of tiles. They are so small that 16 bits suffice for counts.
+#[derive(Debug)]
 pub(super) struct SlotRow<S> {
     tiles: Vec<Tile>,
     /// The slots that occur, tile by tile. After those of each tile there are so many of the highest that comparing may run over the end.
@@ -111,21 +114,8 @@ impl<S: Sample> TileRow<S> for SlotRow<S> {
         plane: &PaddedPlane<'_, S>,
         thread: &mut Thread<S>,
     ) {
-        let Geometry { columns, tile_width, tile_height, .. } = task.tiles;
-        let Thread { rows, sorting: Sorting { values, spare }, .. } = thread;
-        slots.clear();
-        slots.reserve(&task.tiles);
-        for column in 0..columns {
-            values.clear();
-            values.reserve_exact(tile_width * tile_height);
-            for y in row * tile_height..(row + 1) * tile_height {
-                let across = column * tile_width..(column + 1) * tile_width;
-                values.extend_from_slice(plane.values(y, across, &mut rows.before));
-            }
-            task.slots.replace(values, 0);
-            sort(values, spare);
-            slots.push(task, values);
-        }
+        let Thread { rows, sorting, .. } = thread;
+        slots.fill((&task.tiles, &task.clipping, task.slots), (plane, row), (&mut rows.before, sorting));
     }
 
     fn cut(task: &Task<'_, S>, band: usize, pixels: usize) -> Cut {
@@ -153,7 +143,8 @@ impl<S: Sample> TileRow<S> for SlotRow<S> {
                         let values =
                             &mut values[run.pixels.start - columns.start..run.pixels.end - columns.start];
                         let weights = (&task.across.weights[run.pixels.clone()], task.down.weights[y]);
-                        simd::vectorized!(blend(task, values, [above, below], between, weights));
+                        let slots = (task.slots, task.tiles.scale);
+                        simd::vectorized!(blend(slots, values, [above, below], between, weights));
                     }
                 });
             }
@@ -198,9 +189,32 @@ impl<S: Sample> SlotRow<S> {
         self.buckets.clear();
     }
 
+    /// Keeps a row of tiles of a plane, whose levels have these slots.
+    pub(super) fn fill(
+        &mut self,
+        (tiles, clipping, slots): (&Geometry, &Clipping, &Slots<S>),
+        (plane, row): (&PaddedPlane<'_, S>, usize),
+        (buffer, Sorting { values, spare }): (&mut Vec<S>, &mut Sorting<S>),
+    ) {
+        let Geometry { columns, tile_width, tile_height, .. } = *tiles;
+        self.clear();
+        self.reserve(tiles);
+        for column in 0..columns {
+            values.clear();
+            values.reserve_exact(tile_width * tile_height);
+            for y in row * tile_height..(row + 1) * tile_height {
+                let across = column * tile_width..(column + 1) * tile_width;
+                values.extend_from_slice(plane.values(y, across, buffer));
+            }
+            slots.replace(values, 0);
+            sort(values, spare);
+            self.push(clipping, values);
+        }
+    }
+
     /// Appends a tile with these slots, in ascending order.
-    fn push(&mut self, task: &Task<'_, S>, sorted: &[S]) {
-        let clip = task.clipping.most.unwrap_or(u64::MAX);
+    fn push(&mut self, clipping: &Clipping, sorted: &[S]) {
+        let clip = clipping.most.unwrap_or(u64::MAX);
         let (start, buckets) = (self.slots.len(), self.buckets.len());
         let (mut sum, mut excess) = (0, 0);
         for same in sorted.chunk_by(|a, b| a == b) {
@@ -223,7 +237,7 @@ impl<S: Sample> SlotRow<S> {
         }
         self.slots.extend([S::from_level(S::LEVELS as u32 - 1); WINDOW]);
         self.sums.extend([sum; WINDOW]);
-        let spread = task.clipping.spread(excess);
+        let spread = clipping.spread(excess);
         self.tiles.push(Tile { start, slots, buckets, last_bucket, lowest, shift, spread });
     }
 
@@ -251,22 +265,22 @@ const STEP: usize = 32;
 /// Values below which one by one is faster.
 const FEW_VALUES: usize = 6;
 
-/// Replaces slots by what is interpolated between the entries of four tiles.
+/// Replaces slots by what is interpolated between the entries of four tiles; `scale` leads from a running sum to a level.
 #[inline(always)]
-fn blend<S: Sample>(
-    task: &Task<'_, S>,
+pub(super) fn blend<S: Sample>(
+    (slots, scale): (&Slots<S>, f32),
     values: &mut [S],
     rows: [&SlotRow<S>; 2],
     columns: [usize; 2],
     (right_weights, bottom_weight): (&[f32], f32),
 ) {
     let corner = |number: usize| (rows[number / 2], &rows[number / 2].tiles[columns[number % 2]]);
-    let level = |slot: S| task.slots.levels()[slot.level()].level() as u32;
+    let level = |slot: S| slots.levels()[slot.level()].level() as u32;
     if values.len() < FEW_VALUES {
         for (value, &right) in values.iter_mut().zip(right_weights) {
             let entry = |number| {
                 let (row, tile) = corner(number);
-                tile.entry::<S>(row.sum(tile, *value), level(*value), task.tiles.scale)
+                tile.entry::<S>(row.sum(tile, *value), level(*value), scale)
             };
             *value = interpolate(entry, right, bottom_weight);
         }
@@ -282,7 +296,7 @@ fn blend<S: Sample>(
             let mut sums = [0; STEP];
             sums.iter_mut().zip(&*values).for_each(|(sum, value)| *sum = row.sum(tile, *value));
             for ((entry, sum), level) in entries.iter_mut().zip(sums).zip(levels) {
-                *entry = tile.entry::<S>(sum, level, task.tiles.scale);
+                *entry = tile.entry::<S>(sum, level, scale);
             }
         }
         let mut results = [S::zeroed(); STEP];

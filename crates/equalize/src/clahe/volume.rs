@@ -5,11 +5,14 @@
 //! last one by reflection. The clip limit is one of a box's pixels. So with one layer and one page the result is that of the picture.
 //!
 //! Pages, or bands of their rows, are counted one by one, in any order, and each part of one by itself; once all are, tables are made, and they
-//! are equalized one by one. So no two pages need to be in memory, nor all rows of one.
+//! are equalized one by one. So no two pages need to be in memory, nor all rows of one. `rolling` keeps tables of a few rows of boxes alone, for a
+//! page whose bands come in their order.
+
+mod rolling;
 
 use super::fill_lut;
 use super::plane::{PaddedPlane, Rows, Shape};
-use super::tiles::{Axis, Between, Geometry, Run, reflect, tiles_used};
+use super::tiles::{Axis, Between, Geometry, reflect, tiles_used};
 use crate::clip::{Clipping, LevelsInUse};
 use crate::colour::Plane;
 use crate::executor::{Executor, Pool, Team};
@@ -18,6 +21,7 @@ use crate::portable::{Corners, blend_boxes};
 use crate::sample::Sample;
 use crate::simd;
 use crate::{Clahe, Method, Operation};
+pub use rolling::{Clippings, Rolling, RowCounts, RowTables};
 
 /// The boxes of a stack of pictures of one layout.
 #[derive(Clone, Copy, Debug)]
@@ -304,32 +308,47 @@ impl Volume {
     }
 
     fn equalize_samples<S: Sample>(&self, extent: Extent, samples: &mut [S], tables: &Tables<S>) {
+        let along = Between::new(extent.page, self.depth, self.layers);
+        let changes = |plane: usize| tables.changes[plane];
+        self.change(extent, samples, changes, |place, values| {
+            let Place { plane, rows, columns, weights } = place;
+            let corners = [along.first, along.second].map(|layer| {
+                let luts = self.luts_of(tables, layer * self.planes().len() + plane);
+                self.corners(luts, rows, columns)
+            });
+            blend(values, &corners, (weights.0, weights.1, &along));
+        });
+    }
+
+    /// Changes those planes of an extent that `changes` says: `equalize` replaces the values of each place.
+    fn change<S: Sample>(
+        &self,
+        extent: Extent,
+        samples: &mut [S],
+        changes: impl Fn(usize) -> bool,
+        equalize: impl Fn(Place<'_>, &mut [S]),
+    ) {
         let Geometry { columns, rows, tile_width, tile_height, .. } = self.plane;
         let (mut across, mut down) = (Axis::default(), Axis::default());
         across.set(self.layout.width as usize, tile_width, columns);
         down.set(self.layout.height as usize, tile_height, rows);
-        let along = Between::new(extent.page, self.depth, self.layers);
         let own = extent.first_row as usize..(extent.first_row + extent.rows) as usize;
         let mut buffers = Rows::default();
-        for (number, &plane) in self.planes().iter().enumerate() {
-            if !tables.changes[number] {
-                continue;
-            }
+        for (number, &plane) in self.planes().iter().enumerate().filter(|(number, _)| changes(*number)) {
             let shape = self.shape(plane, extent);
-            let layers = [along.first, along.second]
-                .map(|layer| self.luts_of(tables, layer * self.planes().len() + number));
-            let places = down.runs.iter().flat_map(|band| across.runs.iter().map(move |run| (band, run)));
+            let bands =
+                down.runs.iter().filter(|band| band.pixels.start < own.end && own.start < band.pixels.end);
+            let places = bands.flat_map(|band| across.runs.iter().map(move |run| (band, run)));
             for (band, run) in places {
+                let (rows, columns) = ([band.first, band.second], [run.first, run.second]);
                 // The tables of a place stay in cache for all of its rows.
-                let corners = layers.map(|luts| self.corners(luts, band, run));
-                let weights = &across.weights[run.pixels.clone()];
                 for y in band.pixels.start.max(own.start)..band.pixels.end.min(own.end) {
                     let first = shape.samples((y - own.start) * shape.width + run.pixels.start);
                     let pixels = &mut samples[first..][..shape.samples(run.pixels.len())];
-                    let weights = (weights, down.weights[y], &along);
-                    shape.change(pixels, self.operation.strength, &mut buffers, |values| {
-                        blend(values, &corners, weights);
-                    });
+                    let weights = (&across.weights[run.pixels.clone()], down.weights[y]);
+                    let place = Place { plane: number, rows, columns, weights };
+                    let equalize = |values: &mut [S]| equalize(place, values);
+                    shape.change(pixels, self.operation.strength, &mut buffers, equalize);
                 }
             }
         }
@@ -345,14 +364,30 @@ impl Volume {
         &tables.luts[layer_and_plane * length..][..length]
     }
 
-    /// Returns those of a layer's LUTs between whose boxes the pixels of a band and a run of columns lie.
-    fn corners<'t, S: Sample>(&self, luts: &'t [S], band: &Run, run: &Run) -> Corners<'t, S> {
-        let [top, bottom] = [band.first, band.second].map(|row| {
-            let row = &luts[row * self.row_counts()..][..self.row_counts()];
-            [run.first, run.second].map(|column| &row[column * S::LEVELS..][..S::LEVELS])
-        });
+    /// Returns those of a layer's LUTs that are of these rows and columns of boxes.
+    fn corners<'t, S: Sample>(&self, luts: &'t [S], rows: [usize; 2], columns: [usize; 2]) -> Corners<'t, S> {
+        let [top, bottom] =
+            rows.map(|row| corner_luts(&luts[row * self.row_counts()..][..self.row_counts()], columns));
         Corners { top, bottom }
     }
+}
+
+/// Pixels of a row that lie between the same boxes of a plane.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// The number of the plane among those that are equalized.
+    plane: usize,
+    /// The rows of boxes above and below.
+    rows: [usize; 2],
+    /// The columns of boxes to the left and to the right.
+    columns: [usize; 2],
+    /// For each pixel the weight of what is to the right, and that of what is below.
+    weights: (&'a [f32], f32),
+}
+
+/// Returns the LUTs of these columns among those of a row of boxes.
+fn corner_luts<S: Sample>(row: &[S], columns: [usize; 2]) -> [&[S]; 2] {
+    columns.map(|column| &row[column * S::LEVELS..][..S::LEVELS])
 }
 
 /// Interpolates values between the LUTs of two layers.

@@ -3,11 +3,13 @@
 use super::Loader;
 use crate::config::JpegChoice;
 use crate::device::task::Pass;
+use crate::error::PictureError;
+use crate::picture::band_tiles::Bands;
 use crate::picture::boxes::Divided;
 use crate::slot::rates::{Class, Decodable};
 use crate::slot::schedule::{Attempts, Request, starts};
-use crate::slot::{Held, Needs, Room, Slot, SlotError, Slots};
-use codec::{CodecError, CompressedJpeg, MemoryNeeds, Opened};
+use crate::slot::{Held, Needs, Room, Slot, SlotError, Slots, most_at_once};
+use codec::{CodecError, CompressedJpeg, MemoryNeeds, Opened, Pages};
 use equalize::{Layout, planes};
 use lanes::Order;
 use tracing::trace_span;
@@ -115,11 +117,49 @@ impl Loader<'_> {
 
     /// Bytes that lanes need for a picture beside its slot, and the tables of the boxes that volumes are divided into.
     pub(super) fn scratch_bytes(&self, layout: &Layout) -> u64 {
-        let boxes = match self.order {
-            Order::Nothing => self.divided.table_bytes(layout, &self.settings.operation),
+        self.order.scratch_bytes(layout).saturating_add(self.table_bytes(layout, self.divided))
+    }
+
+    fn table_bytes(&self, layout: &Layout, divided: Divided) -> u64 {
+        match self.order {
+            Order::Nothing => divided.table_bytes(layout, &self.settings.operation),
             _ => 0,
-        };
-        self.order.scratch_bytes(layout).saturating_add(boxes)
+        }
+    }
+
+    /// Returns the error of a picture or page that found no slot: what is not done in parts says so.
+    pub(super) fn lacking(
+        &self,
+        error: SlotError,
+        opened: &Opened<'_>,
+        pages: Option<&Pages>,
+    ) -> PictureError {
+        let SlotError::LargerThanMemory { needed, allowed } = error else { return error.into() };
+        match pages {
+            None => PictureError::WholeTooLarge { needed, allowed, format: opened.format() },
+            Some(pages) => {
+                let needed = self.enough_for(pages, &opened.layout(), needed);
+                SlotError::LargerThanMemory { needed, allowed }.into()
+            }
+        }
+    }
+
+    /// Returns the memory that is enough for pages of a file, of which one needs `needed` bytes: with more memory bands have more rows.
+    fn enough_for(&self, pages: &Pages, layout: &Layout, needed: u64) -> u64 {
+        let Some(bands) = Bands::of(pages) else { return needed };
+        let tables = |each| self.table_bytes(layout, Divided::Bands(Bands { each, ..bands }));
+        let beside = u128::from(needed.saturating_sub(tables(bands.each)));
+        let mut enough = needed;
+        while let Some(each) = pages.rows_of_bands(most_at_once(enough)) {
+            // What else is needed grows no faster than the rows.
+            let of_rows = (beside * u128::from(each)).div_ceil(bands.each.into());
+            let more = u64::try_from(of_rows).unwrap_or(u64::MAX).saturating_add(tables(each));
+            if more <= enough {
+                break;
+            }
+            enough = more;
+        }
+        enough
     }
 
     /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
@@ -135,7 +175,9 @@ impl Loader<'_> {
 
     /// Returns the bytes of memory that a picture with these needs takes in all.
     fn bytes_of_needs(&self, needs: &MemoryNeeds) -> u64 {
-        let divided = needs.height_of_bands.map_or(Divided::ONE, |height| Divided::Bands { height });
+        let divided = needs
+            .height_of_bands
+            .map_or(Divided::ONE, |height| Divided::Bands(Bands { height, each: needs.layout.height }));
         let pass = if needs.height_of_bands.is_some() { Pass::Count } else { Pass::Only };
         let this = Self { order: self.run.order_of(self.settings, &pass, divided), divided, ..*self };
         let behind = this.order.slot_bytes(&needs.layout).saturating_sub(needs.layout.bytes());

@@ -1,0 +1,341 @@
+//! The tiles of CLAHE of a picture that is read in bands. Counts and tables of few rows of tiles are there at a time: a band is counted, and waits
+//! until those below it are, as far as they have pixels of the tiles between which it lies; then it is equalized. How far counting may be ahead
+//! bounds the memory.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::picture::kind::Kind;
+use codec::Pages;
+use equalize::clahe::{Clippings, Rolling, RowCounts, RowTables};
+use equalize::{Layout, Levels, Operation, Pixel};
+
+/// Bands that may be counted beside those that the uppermost band waits for.
+const AHEAD: u32 = 2;
+
+/// Rows of tiles of a band that need pixels of others: at its top, at its bottom, and the one whose turn it is.
+const ROWS_IN_PART: usize = 3;
+
+/// How a picture is cut into bands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bands {
+    /// The rows of the picture.
+    pub(crate) height: u32,
+    /// The rows of each band but the last.
+    pub(crate) each: u32,
+}
+
+impl Bands {
+    /// Returns how the only picture of a file is cut, if it is.
+    pub(crate) fn of(pages: &Pages) -> Option<Self> {
+        pages.height_of_bands().map(|height| Self { height, each: pages.first_row(1) })
+    }
+
+    fn count(&self) -> u32 {
+        self.height.div_ceil(self.each)
+    }
+
+    fn rows(&self, band: u32) -> Range<u32> {
+        let first = band * self.each;
+        first..self.height.min(first.saturating_add(self.each))
+    }
+}
+
+/// The tiles of a picture, and the order in which its bands are counted and equalized.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    tiles: Rolling,
+    bands: Bands,
+}
+
+impl Window {
+    /// Returns the tiles of a picture, of which this is the layout of a band; none if the operation has none.
+    fn new(layout: &Layout, bands: Bands, operation: &Operation) -> Option<Self> {
+        let tiles = Rolling::new(&Layout { height: bands.height, ..*layout }, operation)?;
+        Some(Self { tiles, bands })
+    }
+
+    /// Returns the number of the band that is counted last before this one can be equalized.
+    fn last_needed(&self, band: u32) -> u32 {
+        let used = self.tiles.used_by(self.bands.rows(band));
+        (self.tiles.complete_below(used.end) - 1) / self.bands.each
+    }
+
+    /// Returns the number of the last band that may be counted while this one is the uppermost that is not equalized.
+    fn last_counted(&self, band: u32) -> u32 {
+        (self.last_needed(band) + AHEAD).min(self.bands.count() - 1)
+    }
+
+    /// Returns of how many rows of tiles there are tables at once, and of how many counts, at most.
+    fn most_rows(&self) -> [usize; 2] {
+        let (mut most_rows, mut most_bands) = (0, 0);
+        for band in 0..self.bands.count() {
+            let (first, last) = (self.tiles.used_by(self.bands.rows(band)).start, self.last_counted(band));
+            most_rows = most_rows.max(self.tiles.counted_below(self.bands.rows(last).end) - first);
+            most_bands = most_bands.max(last as usize - band as usize + 1);
+        }
+        // All bands together may have some of what pads the picture.
+        let in_part = ROWS_IN_PART.saturating_mul(most_bands + 1);
+        [most_rows, in_part.min(most_rows)]
+    }
+
+    /// Returns the most bytes that counts and tables take at once.
+    fn bytes(&self) -> u64 {
+        let [tables, counts] = self.most_rows().map(|rows| rows as u64);
+        let bytes = self.tiles.table_bytes().saturating_mul(tables);
+        bytes.saturating_add(self.tiles.count_bytes().saturating_mul(counts))
+    }
+}
+
+/// Returns the bytes of the counts and tables of a picture that is read in bands, of which this is the layout of one; none if the operation has none.
+pub(crate) fn table_bytes(layout: &Layout, bands: Bands, operation: &Operation) -> Option<u64> {
+    Window::new(layout, bands, operation).map(|window| window.bytes())
+}
+
+/// Returns whether tables depend on the levels that occur in all bands.
+pub(crate) fn needs_levels(layout: &Layout, bands: Bands, operation: &Operation) -> bool {
+    Window::new(layout, bands, operation).is_some_and(|window| window.tiles.needs_levels())
+}
+
+/// The tiles of a picture, as far as there are counts and tables of them. Its bands may be counted by several threads at once.
+#[derive(Debug)]
+pub struct BandTiles {
+    window: Window,
+    /// The layout of the first band that came, and its levels.
+    layout: Layout,
+    levels: Levels,
+    seen: Mutex<Seen>,
+    clippings: OnceLock<Clippings>,
+    rows: Vec<Mutex<Row>>,
+    progress: Mutex<Progress>,
+}
+
+/// Which levels occur in the bands that have been looked at.
+#[derive(Debug)]
+struct Seen {
+    bands: u32,
+    occurs: Vec<bool>,
+}
+
+/// What there is of a row of tiles.
+#[derive(Debug)]
+enum Row {
+    Uncounted,
+    Counted(RowCounts),
+    Tables(Arc<RowTables>),
+}
+
+/// How far the picture is.
+#[derive(Debug)]
+struct Progress {
+    /// For each row of tiles, whether it has or had tables.
+    has_tables: Vec<bool>,
+    /// The number of the uppermost band that is not equalized, and those of the bands below it that are.
+    uppermost: u32,
+    equalized: BTreeSet<u32>,
+}
+
+impl BandTiles {
+    /// Returns the tiles of a picture, given the layout and levels of one of its bands; `None` if the operation has none for it.
+    pub(crate) fn new(layout: &Layout, levels: Levels, bands: Bands, operation: &Operation) -> Option<Self> {
+        let window = Window::new(layout, bands, &Operation { levels, ..*operation })?;
+        let rows = window.tiles.rows();
+        let progress = Progress { has_tables: vec![false; rows], uppermost: 0, equalized: BTreeSet::new() };
+        Some(Self {
+            window,
+            layout: *layout,
+            levels,
+            seen: Mutex::new(Seen { bands: 0, occurs: Vec::new() }),
+            clippings: OnceLock::new(),
+            rows: (0..rows).map(|_| Mutex::new(Row::Uncounted)).collect(),
+            progress: Mutex::new(progress),
+        })
+    }
+
+    /// Returns whether a band of this kind may be of the picture. Some may have alpha and others not, as they have pixels that do not count.
+    pub(crate) fn is_of(&self, layout: &Layout, levels: Levels) -> bool {
+        let are_of_a_kind = Kind::of(&self.layout, levels) == Kind::of(layout, levels);
+        self.layout.width == layout.width && self.levels == levels && are_of_a_kind
+    }
+
+    /// Notes which levels occur in a band. Returns whether that was the last, so that bands may be counted.
+    pub(crate) fn look(&self, band: u32, pixel: Pixel, pixels: &[u8]) -> bool {
+        let Window { tiles, bands } = &self.window;
+        let occurs = tiles.with_pixel(pixel).levels_in(pixels, bands.rows(band));
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.bands += 1;
+        if seen.occurs.is_empty() {
+            seen.occurs = occurs;
+        } else {
+            seen.occurs.iter_mut().zip(occurs).for_each(|(all, occurs)| *all |= occurs);
+        }
+        seen.bands == bands.count()
+    }
+
+    /// Counts a band, and makes the tables of the rows of tiles that are complete with it.
+    pub(crate) fn count(&self, band: u32, pixel: Pixel, pixels: &[u8]) {
+        let rows = self.window.bands.rows(band);
+        for row in self.window.tiles.counted_in(rows.clone()) {
+            if self.count_in(row, rows.clone(), pixel, pixels) {
+                self.progress().has_tables[row] = true;
+            }
+        }
+    }
+
+    /// Counts rows of pixels in a row of tiles. Returns whether this has tables now.
+    fn count_in(&self, number: usize, rows: Range<u32>, pixel: Pixel, pixels: &[u8]) -> bool {
+        let tiles = self.window.tiles.with_pixel(pixel);
+        let mut row = self.row(number);
+        let mut counts = match std::mem::replace(&mut *row, Row::Uncounted) {
+            Row::Counted(counts) => counts,
+            Row::Uncounted | Row::Tables(_) => tiles.no_counts(),
+        };
+        let is_complete = tiles.count(pixels, rows, number, &mut counts);
+        *row = match is_complete {
+            true => Row::Tables(Arc::new(tiles.tables(counts, self.clippings()))),
+            false => Row::Counted(counts),
+        };
+        is_complete
+    }
+
+    fn clippings(&self) -> &Clippings {
+        self.clippings.get_or_init(|| {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            self.window.tiles.clippings(&seen.occurs)
+        })
+    }
+
+    /// Returns whether a band may be counted yet.
+    pub(crate) fn may_be_counted(&self, band: u32) -> bool {
+        band <= self.window.last_counted(self.progress().uppermost)
+    }
+
+    /// Returns whether there are all tables that a band needs.
+    pub(crate) fn may_be_equalized(&self, band: u32) -> bool {
+        let used = self.window.tiles.used_by(self.window.bands.rows(band));
+        self.progress().has_tables[used].iter().all(|has_tables| *has_tables)
+    }
+
+    /// Equalizes a band for which there are tables. Once those above it are equalized too, tables that nothing else needs are dropped.
+    pub(crate) fn equalize(&self, band: u32, pixel: Pixel, pixels: &mut [u8]) {
+        let rows = self.window.bands.rows(band);
+        let used = self.window.tiles.used_by(rows.clone());
+        let tables: Vec<_> = used.clone().filter_map(|row| self.tables(row)).collect();
+        if tables.len() == used.len() {
+            let tiles = self.window.tiles.with_pixel(pixel);
+            tiles.equalize(pixels, rows, |row| &tables[row - used.start]);
+        }
+        drop(tables);
+        self.drop_tables(self.note_equalized(band));
+    }
+
+    /// Returns the tables of a row of tiles.
+    fn tables(&self, row: usize) -> Option<Arc<RowTables>> {
+        match &*self.row(row) {
+            Row::Tables(tables) => Some(Arc::clone(tables)),
+            Row::Uncounted | Row::Counted(_) => None,
+        }
+    }
+
+    /// Notes that a band is equalized. Returns the rows of tiles that are not needed any more since then.
+    fn note_equalized(&self, band: u32) -> Range<usize> {
+        let Window { tiles, bands } = &self.window;
+        let first_used = |band: u32| {
+            if band < bands.count() { tiles.used_by(bands.rows(band)).start } else { tiles.rows() }
+        };
+        let mut progress = self.progress();
+        let before = first_used(progress.uppermost);
+        progress.equalized.insert(band);
+        while let uppermost = progress.uppermost
+            && progress.equalized.remove(&uppermost)
+        {
+            progress.uppermost += 1;
+        }
+        before..first_used(progress.uppermost)
+    }
+
+    fn drop_tables(&self, rows: Range<usize>) {
+        rows.for_each(|row| *self.row(row) = Row::Uncounted);
+    }
+
+    fn row(&self, number: usize) -> MutexGuard<'_, Row> {
+        self.rows[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equalize::{Clahe, ClipLimit, Depth, Method, Scratch, Tiles, equalize};
+
+    /// Returns a number below `bound`.
+    fn below(state: &mut u64, bound: usize) -> usize {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize % bound
+    }
+
+    /// Counts and equalizes the bands of a picture in any order that is allowed, with no more rows of tiles than are promised.
+    fn equalized_in_bands(
+        mut pixels: Vec<u8>,
+        layout: &Layout,
+        each: u32,
+        operation: &Operation,
+        seed: &mut u64,
+    ) -> Vec<u8> {
+        let bands = Bands { height: layout.height, each };
+        let tiles = BandTiles::new(layout, Levels::All, bands, operation).unwrap();
+        let [most_tables, most_counts] = tiles.window.most_rows();
+        let row = pixels.len() / layout.height as usize;
+        let place = |band: u32| {
+            let Range { start, end } = bands.rows(band);
+            start as usize * row..end as usize * row
+        };
+        let (mut to_count, mut to_equalize): (Vec<u32>, Vec<u32>) =
+            ((0..bands.count()).collect(), Vec::new());
+        while !(to_count.is_empty() && to_equalize.is_empty()) {
+            let countable = to_count.iter().filter(|&&band| tiles.may_be_counted(band)).count();
+            let ready: Vec<usize> =
+                (0..to_equalize.len()).filter(|&at| tiles.may_be_equalized(to_equalize[at])).collect();
+            assert!(countable + ready.len() > 0, "each waits for another");
+            if ready.is_empty() || countable > 0 && below(seed, 2) == 0 {
+                let band = to_count.remove(below(seed, countable));
+                tiles.count(band, layout.pixel, &pixels[place(band)]);
+                to_equalize.push(band);
+            } else {
+                let band = to_equalize.remove(ready[below(seed, ready.len())]);
+                tiles.equalize(band, layout.pixel, &mut pixels[place(band)]);
+            }
+            let has = |is: fn(&Row) -> bool| tiles.rows.iter().filter(|row| is(&row.lock().unwrap())).count();
+            assert!(has(|row| matches!(row, Row::Tables(_))) <= most_tables);
+            assert!(has(|row| matches!(row, Row::Counted(_))) <= most_counts);
+        }
+        assert!(tiles.rows.iter().all(|row| matches!(*row.lock().unwrap(), Row::Uncounted)));
+        pixels
+    }
+
+    #[test]
+    fn bands_wait_for_others_never_for_ever_and_few_rows_of_tiles_are_there_at_a_time() {
+        let mut seed = 58;
+        for number in 0..400 {
+            let [width, height] = [1 + below(&mut seed, 40) as u32, 1 + below(&mut seed, 200) as u32];
+            let each = 1 + below(&mut seed, if number % 2 == 0 { 9 } else { 60 }) as u32;
+            let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
+            let tiles = match number % 3 {
+                0 => Tiles::Grid { x: 2, y: 1 + below(&mut seed, 90) as u32 },
+                _ => Tiles::Pixels(1 + below(&mut seed, 50) as u32),
+            };
+            let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles };
+            let operation = Operation::new(Method::Clahe(clahe));
+            let pixels: Vec<u8> = (0..layout.bytes()).map(|_| below(&mut seed, 256) as u8).collect();
+            let mut whole = pixels.clone();
+            equalize(&mut whole, &layout, &operation, &mut Scratch::default());
+            let found = equalized_in_bands(pixels, &layout, each, &operation, &mut seed);
+            assert!(found == whole, "{layout:?} in bands of {each} rows, {tiles:?}");
+        }
+    }
+}

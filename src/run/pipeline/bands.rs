@@ -1,0 +1,147 @@
+//! CLAHE of pictures that go through the pipeline in bands: see [`crate::picture::band_tiles`]. A band that is counted waits until there are all
+//! tables that it needs, and one that is next until it may be counted. What waits holds no slot, and something else of its picture is always on
+//! its way.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Run;
+use super::load::{is_adaptive, park};
+use crate::device::task::{Page, Pass, Picture, Processed, QueuedJob, Stack, StackId, Tables};
+use crate::error::PictureError;
+use crate::picture::band_tiles::{BandTiles, Bands};
+
+/// The bands that wait, of each picture.
+#[derive(Default)]
+pub struct WaitingBands(Mutex<HashMap<StackId, Vec<QueuedJob>>>);
+
+impl WaitingBands {
+    /// Has a band wait, unless its picture is given up.
+    fn add(&self, stack: &Arc<Stack>, work: QueuedJob) {
+        let mut all = self.lock();
+        if !stack.is_over() {
+            all.entry(stack.id()).or_default().push(work);
+        }
+    }
+
+    /// Takes the bands that need not wait any more.
+    fn take_ready(&self, stack: &Arc<Stack>) -> Vec<QueuedJob> {
+        let mut all = self.lock();
+        let waiting = all.remove(&stack.id()).unwrap_or_default();
+        let (ready, others): (Vec<_>, Vec<_>) = waiting.into_iter().partition(may_go_on);
+        if !others.is_empty() {
+            all.insert(stack.id(), others);
+        }
+        ready
+    }
+
+    /// Drops the bands of a picture that is given up.
+    pub(super) fn forget(&self, stack: &Arc<Stack>) {
+        let waiting = self.lock().remove(&stack.id());
+        drop(waiting);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<StackId, Vec<QueuedJob>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns whether a band that waits may be counted or equalized.
+fn may_go_on(work: &QueuedJob) -> bool {
+    let Some(Page { stack, index }) = &work.page else { return true };
+    let band = *index as u32;
+    match &work.pass {
+        Pass::Apply(Tables::Bands(tiles), _) => tiles.may_be_equalized(band),
+        // The first that is counted makes the tiles.
+        _ => stack.tiles().is_some_and(|tiles| tiles.may_be_counted(band)),
+    }
+}
+
+/// Returns whether a page is a band with tiles, which is to be counted.
+fn is_counted_in_tiles(work: &QueuedJob) -> bool {
+    let are_bands = work.page.as_ref().is_some_and(|page| page.stack.pages.are_bands());
+    are_bands && is_adaptive(&work.job.settings.operation) && matches!(work.pass, Pass::Count)
+}
+
+impl Run<'_> {
+    /// Has the page be opened that follows this one, once it may be.
+    pub(super) fn open_next(&self, work: &QueuedJob, next: Page) {
+        let stack = Arc::clone(&next.stack);
+        let next = work.other(next, work.pass.clone());
+        if is_counted_in_tiles(&next) {
+            self.waiting.add(&stack, next);
+            self.go_on_with_bands(&stack);
+        } else {
+            next.queue_again();
+        }
+    }
+
+    fn go_on_with_bands(&self, stack: &Arc<Stack>) {
+        self.waiting.take_ready(stack).into_iter().for_each(QueuedJob::queue_again);
+    }
+
+    /// Takes a band that has tiles, if it is one, to see which levels occur in it, or to count it; returns any other page or picture.
+    pub(super) fn count_band(&self, finished: Processed) -> Option<Processed> {
+        let work = &finished.picture.work;
+        let act = match work.pass {
+            Pass::Survey => Self::survey_band,
+            _ if is_counted_in_tiles(work) => Self::count_in_tiles,
+            _ => return Some(finished),
+        };
+        match (work.page.clone(), tiles_of(&finished.picture)) {
+            (Some(page), Some(tiles)) => act(self, finished, &page, &tiles),
+            _ => self.fail_work(finished.picture.work, PictureError::PagesDiffer),
+        }
+        None
+    }
+
+    /// Notes which levels occur in a band. After the last one, bands are counted.
+    fn survey_band(&self, finished: Processed, page: &Page, tiles: &Arc<BandTiles>) {
+        let Processed { slot, picture, .. } = finished;
+        let layout = picture.decoded.layout;
+        let pixels = &slot.bytes()[..layout.bytes() as usize];
+        let is_last = tiles.look(page.index as u32, layout.pixel, pixels);
+        drop(slot);
+        page.stack.note_surveyed();
+        self.tell_part(&picture.work.job, page, layout.pixels());
+        if is_last {
+            let first = page.stack.begin_again();
+            picture.work.other(first, Pass::Count).queue_again();
+        }
+    }
+
+    /// Counts a band, which then waits for its tables.
+    fn count_in_tiles(&self, finished: Processed, page: &Page, tiles: &Arc<BandTiles>) {
+        let Processed { slot, picture, .. } = finished;
+        let layout = picture.decoded.layout;
+        let pixels = &slot.bytes()[..layout.bytes() as usize];
+        tiles.count(page.index as u32, layout.pixel, pixels);
+        page.stack.note_counted();
+        self.tell_part(&picture.work.job, page, layout.pixels());
+        let (work, parked) = park(self, slot, *picture);
+        let pass = Pass::Apply(Tables::Bands(Arc::clone(tiles)), parked);
+        self.waiting.add(&page.stack, QueuedJob { pass, ..work });
+        self.go_on_with_bands(&page.stack);
+    }
+
+    /// Equalizes a band for which there are tables.
+    pub(super) fn equalize_band(&self, finished: &mut Processed) {
+        let Picture { decoded, work, .. } = &*finished.picture;
+        if let (Pass::Apply(Tables::Bands(tiles), _), Some(page)) = (&work.pass, &work.page) {
+            let (pixel, bytes) = (decoded.layout.pixel, decoded.layout.bytes() as usize);
+            tiles.equalize(page.index as u32, pixel, &mut finished.slot.bytes_mut()[..bytes]);
+            self.go_on_with_bands(&page.stack);
+        }
+    }
+}
+
+/// Returns the tiles of a band's picture, which the first band makes; none if it has none, or others than this band.
+fn tiles_of(picture: &Picture) -> Option<Arc<BandTiles>> {
+    let Picture { decoded, work, .. } = picture;
+    let (layout, levels) = (decoded.layout, decoded.levels());
+    let stack = &work.page.as_ref()?.stack;
+    let bands = Bands::of(&stack.pages)?;
+    let operation = &work.job.settings.operation;
+    let tiles = stack.tiles_or(|| BandTiles::new(&layout, levels, bands, operation))?;
+    tiles.is_of(&layout, levels).then_some(tiles)
+}
