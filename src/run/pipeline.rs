@@ -411,36 +411,32 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Tells that a picture failed, or the file whose page it is, unless that has been told.
+    /// Tells that a picture failed, or the file whose page it is, unless that is given up already.
     fn fail_work(&self, work: QueuedJob, error: PictureError) {
-        self.go_on_without(&work, false);
-        let QueuedJob { job, page, .. } = work;
-        match page {
-            None => self.fail(job, error),
-            Some(page) => {
-                let is_news = page.stack.give_up();
-                self.waiting.forget(&page.stack);
-                if is_news {
-                    let is_numbered = page.stack.pages.are_numbered();
-                    self.fail(job, if is_numbered { error.on_page(page.index) } else { error });
-                }
-                self.outlet.give_up(&page.stack);
-            }
+        if !self.give_up(&work) {
+            return;
         }
+        self.go_on_without(&work, false);
+        let numbered = work.page.filter(|page| page.stack.pages.are_numbered());
+        self.fail(work.job, if let Some(page) = numbered { error.on_page(page.index) } else { error });
     }
 
     /// Leaves a picture out, or the file whose page it is.
     fn miss(&self, work: &QueuedJob) {
-        if let Some(page) = &work.page {
-            let is_news = page.stack.give_up();
-            self.waiting.forget(&page.stack);
-            self.outlet.give_up(&page.stack);
-            if !is_news {
-                return;
-            }
+        if self.give_up(work) {
+            self.go_on_without(work, true);
+            self.outlet.miss(&work.job);
         }
-        self.go_on_without(work, true);
-        self.outlet.miss(&work.job);
+    }
+
+    /// Gives up the file whose page this is, if it is one, before anything else is told of it: pages that are counted meanwhile are dropped then, and
+    /// do not wait for the others. Returns whether that is news, as it is of a picture without pages.
+    fn give_up(&self, work: &QueuedJob) -> bool {
+        let Some(page) = &work.page else { return true };
+        let is_news = page.stack.give_up();
+        self.waiting.forget(&page.stack);
+        self.outlet.give_up(&page.stack);
+        is_news
     }
 
     fn fail(&self, job: Job, error: PictureError) {
