@@ -1,5 +1,7 @@
 //! How a picture that is too large to be in memory as a whole is cut into bands of rows, from top to bottom.
 
+use super::{Format, png};
+
 /// The bands of a picture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BandRows {
@@ -12,12 +14,31 @@ pub(crate) struct BandRows {
 /// The part of what is too large that a band has: several are under way at once.
 const SHARE: u64 = 4;
 
+/// When a picture is cut into bands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// The bytes of pixels above which it is.
+    pub(crate) most: u64,
+    /// The format of the output.
+    pub(crate) output: Format,
+}
+
+impl Cut {
+    /// Returns the bands of a picture of so many columns and rows, which takes `bytes` bytes, if these are too many at once. No band divides `unit`
+    /// rows that stay together, and all but the last have as many as the output needs.
+    pub(crate) fn rows(self, (width, height): (u32, u32), bytes: u64, unit: u32) -> Option<BandRows> {
+        let least = if self.output == Format::Png { png::least_rows(width) } else { 1 };
+        BandRows::of(height, bytes, (unit, least), self.most)
+    }
+}
+
 impl BandRows {
     /// Returns the bands of a picture of so many rows, which take `bytes` bytes, if more than `most` are too many at once. No band divides `unit`
-    /// rows that stay together.
-    pub(crate) fn of(height: u32, bytes: u64, unit: u32, most: u64) -> Option<Self> {
+    /// rows that stay together, and all but the last have at least `least`.
+    pub(crate) fn of(height: u32, bytes: u64, (unit, least): (u32, u32), most: u64) -> Option<Self> {
         let (row, unit) = ((bytes / u64::from(height)).max(1), u64::from(unit));
-        let each = (most / SHARE / row / unit).max(1).saturating_mul(unit);
+        let units = (most / SHARE / row / unit).max(u64::from(least).div_ceil(unit));
+        let each = units.max(1).saturating_mul(unit);
         let each = u32::try_from(each).ok().filter(|&each| bytes > most && each < height)?;
         Some(Self { height, each })
     }
@@ -49,12 +70,14 @@ mod tests {
 
     #[test]
     fn bands_have_all_rows_and_divide_none_that_stay_together() {
-        assert!(BandRows::of(100, 1000, 1, 1000).is_none(), "it is not too large");
-        assert!(BandRows::of(100, 1000, 100, 10).is_none(), "all rows stay together");
-        let bands = BandRows::of(100, 1000, 16, 800).unwrap();
+        assert!(BandRows::of(100, 1000, (1, 1), 1000).is_none(), "it is not too large");
+        assert!(BandRows::of(100, 1000, (100, 1), 10).is_none(), "all rows stay together");
+        assert!(BandRows::of(100, 1000, (1, 100), 10).is_none(), "fewer rows are too few");
+        let bands = BandRows::of(100, 1000, (16, 1), 800).unwrap();
         let rows: Vec<_> =
             (0..bands.count()).map(|index| (bands.first_row(index), bands.rows(index))).collect();
         assert_eq!(rows, [(0, 16), (16, 16), (32, 16), (48, 16), (64, 16), (80, 16), (96, 4)]);
-        assert_eq!(BandRows::of(100, 1000, 1, 1).unwrap().count(), 100);
+        assert_eq!(BandRows::of(100, 1000, (1, 1), 1).unwrap().count(), 100);
+        assert_eq!(BandRows::of(100, 1000, (16, 33), 1).unwrap().rows(0), 48);
     }
 }

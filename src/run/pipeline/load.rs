@@ -10,7 +10,7 @@ use super::{Purpose, Run};
 use crate::config::{PictureSettings, Settings};
 use crate::device::offload::DeviceCoder;
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
-use crate::error::{PictureError, Refusal};
+use crate::error::{PictureError, Refusal, Undivided};
 use crate::fs::input::InputRoots;
 use crate::fs::stamp::Stamp;
 use crate::picture::boxes::Divided;
@@ -126,12 +126,28 @@ struct ParkedPicture {
 impl Loader<'_> {
     /// Returns whether pictures may go through the pipeline in bands: where these have nothing in common but counts.
     fn may_be_cut(&self) -> bool {
-        let has_two_passes = match self.run.purpose {
-            Purpose::Equalize => true,
-            Purpose::Count { equalized } => !equalized,
-        };
-        let has_boxes = self.settings.operation.method.has_boxes();
-        has_two_passes && !has_boxes && !self.run.settings.split_channels
+        self.keeps_whole().is_none()
+    }
+
+    /// Returns why all pictures go through the pipeline as a whole, if they do.
+    fn keeps_whole(&self) -> Option<Undivided> {
+        match self.run.purpose {
+            Purpose::Count { equalized: true } => Some(Undivided::CountedLater),
+            _ if self.settings.operation.method.has_boxes() => Some(Undivided::Slice),
+            _ if self.run.settings.split_channels => Some(Undivided::SplitChannels),
+            _ => None,
+        }
+    }
+
+    /// Returns the error of a picture that found no slot: what is not done in parts says so.
+    fn lacking(&self, error: SlotError, opened: &Opened<'_>, is_whole: bool) -> PictureError {
+        match error {
+            SlotError::LargerThanMemory { needed, allowed } if is_whole => {
+                let why = self.keeps_whole().unwrap_or(Undivided::Format(opened.format()));
+                PictureError::WholeTooLarge { needed, allowed, why }
+            }
+            error => error.into(),
+        }
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
@@ -171,7 +187,7 @@ impl Loader<'_> {
             this.check_order(&opened, job)?;
             let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
             let admitted = self.run.machine.pool.admits(needed.saturating_add(held.bytes()));
-            admitted.map_err(|why| lacking(why, &opened, pages.is_none()))
+            admitted.map_err(|why| this.lacking(why, &opened, pages.is_none()))
         })
     }
 
@@ -290,7 +306,7 @@ impl Loader<'_> {
         let class = Class::new(opened.format(), &opened.layout());
         self.foresee(&opened);
         let empty = self.take_empty(&opened, held, &work.attempts);
-        let empty = empty.map_err(|why| lacking(why, &opened, work.page.is_none()))?;
+        let empty = empty.map_err(|why| self.lacking(why, &opened, work.page.is_none()))?;
         let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
         if let Some(next) = next {
             work.go_on_with(next);
@@ -405,16 +421,6 @@ impl Loader<'_> {
         let scratch = self.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok((slots, content, decoded))
-    }
-}
-
-/// Returns the error of a picture that found no slot: what is not done in parts says so.
-fn lacking(error: SlotError, opened: &Opened<'_>, is_whole: bool) -> PictureError {
-    match error {
-        SlotError::LargerThanMemory { needed, allowed } if is_whole => {
-            PictureError::WholeTooLarge { needed, allowed, format: opened.format() }
-        }
-        error => error.into(),
     }
 }
 

@@ -2,17 +2,19 @@
 
 use std::fs::File;
 
+use super::super::bands::Cut;
 use super::super::budget::{Budget, Unbounded};
 use super::super::decode::{Decode, Describe};
 use super::super::format;
 use super::super::guard::guard;
-use super::super::pages::{self, Pages, Place};
+use super::super::pages::{self, Bands, Pages, Place};
 use super::super::{
     CodecError, Format, LevelCount, Limits, MemoryNeeds, Slice, Target, bmp, dicom, foreign, gif, input,
     jpeg, jpeg2000, jxl, pfm, png, pnm, tiff, webp, zarr,
 };
 use super::Opened;
 use super::source::{PictureSource, in_gray};
+use equalize::Layout;
 
 /// Opens a picture as [`open_within`] does, whatever it holds.
 ///
@@ -92,7 +94,8 @@ fn open_one<'a>(
         |reason| CodecError::malformed(format, reason),
         move || read_header(format, budget, file, buffer, limits, target, place),
     )?;
-    let opened = header.opened(format, target, is_further)?;
+    let mut opened = header.opened(format, target, is_further)?;
+    opened.is_band = page.map(|(pages, _)| pages).or(opened.pages.as_ref()).is_some_and(Pages::are_bands);
     // The pages of a file are read one by one.
     let are_pages = is_further || opened.pages.as_ref().is_some_and(|pages| !pages.are_bands());
     let length = if are_pages { 0 } else { length };
@@ -136,6 +139,7 @@ impl<'a> Header<'a> {
             mask: None,
             source,
             file_bytes,
+            is_band: false,
             leaves: target.splits && (is_further || pages.is_some()),
             pages,
             decoder: None,
@@ -163,11 +167,11 @@ fn read_header<'a>(
         }
         Format::Tiff => {
             let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-            let most_at_once = most_at_once(budget, Format::Tiff, target);
+            let cut = cut_of(budget, Format::Tiff, target);
             let (no_data, keeps_overviews) = (target.no_data, target.overviews);
-            let selection = tiff::Selection { place, no_data, most_at_once, keeps_overviews };
+            let selection = tiff::Selection { place, no_data, cut, keeps_overviews };
             let mut tiff = tiff::Source::open(file, buffer, limits, budget, selection)?;
-            let bands = tiff.take_bands().map(pages::Source::TiffBands);
+            let bands = tiff.take_bands().map(|bands| pages::Source::Bands(Bands::Tiff(bands)));
             let pages = bands.or_else(|| tiff.take_pages().map(pages::Source::Tiff));
             Ok(Header { pages, ..Header::of(tiff) })
         }
@@ -183,15 +187,83 @@ fn read_header<'a>(
             let pages = stack.map(pages::Source::Zarr);
             Ok(Header { source: PictureSource::Other(page), file_bytes: 0, pages })
         }
-        _ => {
-            let length = file.metadata()?.len();
-            input::admit(length, limits, budget)
-                .map_err(|why| with_all_limits(why, format, (file, buffer, length), limits, target))?;
-            let bytes = input::read_admitted(file, buffer, limits, budget)?;
-            let file_bytes = bytes.len() as u64;
-            Ok(Header { source: open_whole(format, bytes, limits, target)?, file_bytes, pages: None })
+        Format::Png => {
+            let place = if let Some(Place::Png(place)) = place { Some(place) } else { None };
+            open_png(budget, file, buffer, limits, target, place)
         }
+        Format::Bmp => {
+            let place = if let Some(Place::Bmp(place)) = place { Some(place) } else { None };
+            open_bmp(budget, file, buffer, limits, target, place)
+        }
+        _ => open_at_once(format, budget, file, buffer, limits, target),
     }
+}
+
+/// Reads a PNG as a whole, or what precedes a band.
+fn open_png<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    place: Option<png::Place>,
+) -> Result<Header<'a>, CodecError> {
+    let bands = if place.is_none() {
+        let cut = (cut_of(budget, Format::Png, target), target.levels);
+        let unit = |layout| rows_together(in_gray(layout, target.gray), Format::Png, target);
+        png::find((file, buffer), (limits, budget), cut, unit)?
+    } else {
+        None
+    };
+    let is_further = place.is_some();
+    let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) else {
+        return open_at_once(Format::Png, budget, file, buffer, limits, target);
+    };
+    let file_bytes = place.bytes();
+    // What the first one holds was asked for when the bands were found.
+    let band = place.open(file, buffer, if is_further { Some(budget) } else { None })?;
+    let pages = bands.map(|bands| pages::Source::Bands(Bands::Png(bands)));
+    Ok(Header { file_bytes, pages, ..Header::of(band) })
+}
+
+/// Reads a bitmap as a whole, or the headers of a band.
+fn open_bmp<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    place: Option<bmp::Place>,
+) -> Result<Header<'a>, CodecError> {
+    let bands = if place.is_none() {
+        let cut = cut_of(budget, Format::Bmp, target);
+        let unit = |layout, gray| rows_together(in_gray(layout, target.gray || gray), Format::Bmp, target);
+        bmp::find((file, buffer), (limits, budget), cut, unit)?
+    } else {
+        None
+    };
+    let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) else {
+        return open_at_once(Format::Bmp, budget, file, buffer, limits, target);
+    };
+    let pages = bands.map(|bands| pages::Source::Bands(Bands::Bmp(bands)));
+    Ok(Header { pages, ..Header::of(place.open(file)) })
+}
+
+/// Reads a whole file.
+fn open_at_once<'a>(
+    format: Format,
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Header<'a>, CodecError> {
+    let length = file.metadata()?.len();
+    input::admit(length, limits, budget)
+        .map_err(|why| with_all_limits(why, format, (file, buffer, length), limits, target))?;
+    let bytes = input::read_admitted(file, buffer, limits, budget)?;
+    let file_bytes = bytes.len() as u64;
+    Ok(Header { source: open_whole(format, bytes, limits, target)?, file_bytes, pages: None })
 }
 
 /// Returns the error of a file of this length that is too long to be read, with all limits that its picture exceeds and what that needs, as far as
@@ -237,12 +309,22 @@ fn limits_of_head(
     Some((opened.check_limits(limits, length), opened.needs()))
 }
 
-/// Returns the bytes of pixels above which a picture is cut into bands, if it may be.
-fn most_at_once(budget: &dyn Budget, format: Format, target: &Target) -> u64 {
+/// Returns when a picture in a format is cut into bands: never, if it may not be.
+fn cut_of(budget: &dyn Budget, format: Format, target: &Target) -> Cut {
     // Levels that are looked for are those of all bands.
     let is_looked_at = target.levels == LevelCount::Seen;
-    let is_written_so = matches!(target.format_for(format), Format::Tiff | Format::Pnm);
-    if is_written_so && !target.splits && !is_looked_at { budget.most_at_once() } else { u64::MAX }
+    let output = target.format_for(format);
+    let is_written_so = matches!(output, Format::Tiff | Format::Pnm | Format::Png | Format::Bmp);
+    let may_be = is_written_so && !target.splits && !is_looked_at;
+    Cut { most: if may_be { budget.most_at_once() } else { u64::MAX }, output }
+}
+
+/// Returns how many rows of a picture that is no TIFF, and that is decoded to this layout, no band divides.
+fn rows_together(layout: Layout, format: Format, target: &Target) -> u32 {
+    match target.format_for(format) {
+        Format::Tiff => tiff::rows_of_strip(&target.layout_for(layout)),
+        _ => 1,
+    }
 }
 
 /// Reads the header of a PNM, of which bands may be decoded.
@@ -254,18 +336,16 @@ fn open_pnm<'a>(
     target: &Target,
     place: Option<pnm::Place>,
 ) -> Result<Header<'a>, CodecError> {
-    let most = most_at_once(budget, Format::Pnm, target);
+    let cut = cut_of(budget, Format::Pnm, target);
     let source = pnm::Source::open(file, buffer, limits, budget)?;
-    let unit = match target.format_for(Format::Pnm) {
-        Format::Tiff => tiff::rows_of_strip(&target.layout_for(in_gray(source.layout(), target.gray))),
-        _ => 1,
-    };
-    let bands = if place.is_none() { source.bands(unit, most) } else { None };
+    let unit = rows_together(in_gray(source.layout(), target.gray), Format::Pnm, target);
+    let bands = if place.is_none() { source.bands(unit, cut) } else { None };
     let source = match place.or_else(|| bands.map(|bands| bands.place(0))) {
         Some(place) => source.narrow(place),
         None => source,
     };
-    Ok(Header { pages: bands.map(pages::Source::PnmBands), ..Header::of(source) })
+    let pages = bands.map(|bands| pages::Source::Bands(Bands::Pnm(bands)));
+    Ok(Header { pages, ..Header::of(source) })
 }
 
 /// Opens a picture whose decoder needs the whole file in memory, where some are mended first.

@@ -9,7 +9,7 @@ use ::png::{
 };
 
 use super::chunks::{Chunks, SIGNATURE};
-use super::{CHECKSUM, bands, decode_error, malformed};
+use super::{CHECKSUM, decode_error, malformed, stream};
 use crate::animation::{self, Animation, Canvas, Delay, Disposal, Place, mixed};
 use crate::cores::Cores;
 use crate::foreign::FRAMES;
@@ -275,7 +275,7 @@ pub(super) fn write<W: Write>(
         // Each frame stays, and the next one replaces all of it.
         control.extend([0, 0]);
         writer.write_chunk(ChunkType(FRAME_CONTROL), &control)?;
-        bands::write(frame, pixels, level, cores, |part| match number {
+        stream::write(frame, pixels, level, cores, |part| match number {
             0 => writer.write_chunk(::png::chunk::IDAT, part),
             _ => writer.write_chunk(ChunkType(FRAME_DATA), &[&next()[..], part].concat()),
         })?;
