@@ -1,13 +1,17 @@
 //! PNGs and bitmaps, whose coders take rows one after the other: what is written of bands has the bytes of the file that is written of the whole.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::Path;
 
+use codec::{Budget, Cores, Format, PngLevel, Target};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 use super::pixels_of;
 use crate::harness::Place;
 use crate::samples::Random;
+use crate::stacks::{LIMITS, TARGET};
 
 const SIDES: (u32, u32) = (1500, 900);
 
@@ -312,4 +316,93 @@ fn little_data_that_claim_to_be_much_are_harmless() {
         "a.png --out out --memory 100MiB --devices cpu --max-pixels 10000000000 --max-bytes 80000000000",
     );
     ran.exits(1).says("damaged PNG: its image data ends before its last row");
+}
+
+/// Has pictures be cut that take more bytes than that.
+struct CutAbove(u64);
+
+impl Budget for CutAbove {
+    fn hold(&mut self, _bytes: u64) -> Result<(), u64> {
+        Ok(())
+    }
+
+    fn most_at_once(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Returns what is written of the bands of a file, which are read and written in this order, perhaps more than once.
+fn written_of_bands(path: &Path, target: &Target, most: u64, shuffled: impl Fn(&mut Vec<usize>)) -> Vec<u8> {
+    let open = || (File::open(path).unwrap(), Vec::new());
+    let ((mut file, mut buffer), mut budget) = (open(), CutAbove(most));
+    let mut opened = codec::open_within(&mut budget, &mut file, &mut buffer, &LIMITS, target).unwrap();
+    let pages = opened.take_pages().expect("it is cut");
+    let writer = pages.writer();
+    (0..pages.len()).for_each(|_| writer.announce(None));
+    let (mut out, spill) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    let mut order: Vec<_> = (0..pages.len()).collect();
+    shuffled(&mut order);
+    let mut written = None;
+    for index in order {
+        let (mut file, mut buffer) = open();
+        let opened =
+            codec::open_page(&mut budget, &mut file, &mut buffer, &LIMITS, target, (&pages, index)).unwrap();
+        let mut slot = vec![0_u16; opened.slot_bytes().div_ceil(2)];
+        let slot = bytemuck::cast_slice_mut(&mut slot);
+        let decoded = opened.decode(slot, &mut [], &Cores::none()).unwrap();
+        assert!(written.is_none(), "it was not complete");
+        written = writer.write(index, &decoded, slot, target, &Cores::none(), (&out, &spill)).unwrap();
+    }
+    let mut bytes = Vec::new();
+    out.rewind().unwrap();
+    out.read_to_end(&mut bytes).unwrap();
+    assert_eq!(written, Some(bytes.len() as u64), "it is complete");
+    bytes
+}
+
+/// Returns what is written of a file as a whole.
+fn written_at_once(path: &Path, target: &Target) -> Vec<u8> {
+    let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
+    let opened = codec::open(&mut file, &mut buffer, &LIMITS, target).unwrap();
+    let mut slot = vec![0_u16; opened.slot_bytes().div_ceil(2)];
+    let slot = bytemuck::cast_slice_mut(&mut slot);
+    let decoded = opened.decode(slot, &mut [], &Cores::none()).unwrap();
+    let mut out = tempfile::tempfile().unwrap();
+    codec::encode(&decoded, slot, target, &mut Vec::new(), &Cores::none(), &mut out).unwrap();
+    let mut bytes = Vec::new();
+    out.rewind().unwrap();
+    out.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn bands_may_be_read_and_written_in_any_order() {
+    let (place, mut random) = (Place::new(), Random(73));
+    let kinds = [(0, 8, 1, vec![]), (6, 16, 8, vec![]), (3, 4, 3, vec![palette(16, &mut random)])];
+    for (number, kind) in kinds.iter().enumerate() {
+        let height = if number == 0 { 90_001 } else { 60_000 };
+        let path = format!("{number}.png");
+        place.file(&path, png((19, height), kind, &mut random));
+        let path = place.path(path);
+        for (format, level) in [
+            (Format::Png, PngLevel::Fast),
+            (Format::Png, PngLevel::Balanced),
+            (Format::Png, PngLevel::Small),
+            (Format::Bmp, PngLevel::Fast),
+        ] {
+            let eight_bit = format == Format::Bmp;
+            let target = Target { format: Some(format), png_level: level, eight_bit, ..TARGET };
+            let whole = written_at_once(&path, &target);
+            for order in 0..3 {
+                let seed = random.next();
+                let shuffled = |bands: &mut Vec<usize>| match order {
+                    0 => bands.reverse(),
+                    1 => {}
+                    _ => bands.sort_by_key(|band| (*band as u64 + 1).wrapping_mul(seed | 1)),
+                };
+                let bands = written_of_bands(&path, &target, 1 << 20, shuffled);
+                assert!(bands == whole, "{format} by {level:?} of {kind:?} in order {order}");
+            }
+        }
+    }
 }

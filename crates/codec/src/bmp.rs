@@ -47,6 +47,9 @@ pub(super) struct Native {
     density: Option<[u8; 8]>,
 }
 
+/// What decodes a file in memory.
+type WholeDecoder<'a> = BmpDecoder<Cursor<&'a [u8]>>;
+
 /// What the headers of a bitmap say.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
@@ -59,7 +62,7 @@ struct Facts {
 
 impl Facts {
     /// Reads the headers at the front of `bytes`; returns a decoder too.
-    fn read(bytes: &[u8]) -> Result<(BmpDecoder<Cursor<&[u8]>>, Self), CodecError> {
+    fn read(bytes: &[u8]) -> Result<(WholeDecoder<'_>, Self), CodecError> {
         if bytes.get(FILE_HEADER).is_some_and(|length| OS2.contains(length)) {
             return Err(CodecError::unsupported(
                 "an OS/2 2.x BMP",
@@ -105,7 +108,7 @@ impl Facts {
 
 /// An opened bitmap.
 pub(super) struct Source<'a> {
-    decoder: BmpDecoder<Cursor<&'a [u8]>>,
+    decoder: WholeDecoder<'a>,
     facts: Facts,
     icc: Option<&'a [u8]>,
 }

@@ -30,8 +30,8 @@ mod unfilter;
 mod zlib;
 
 pub(super) use bands::{Bands, Place, Writer, find, least_rows, waiting_bytes};
-pub(super) use chunks::ended;
 use chunks::{Chunks, Kept};
+pub(super) use chunks::{ended, without_data};
 use frames::Frames;
 use metadata::Parts;
 

@@ -4,6 +4,7 @@ mod read;
 mod write;
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -63,7 +64,8 @@ pub(crate) fn find(
     if most <= cut.most || !about.is_file() {
         return Ok(None);
     }
-    let Some((outline, data)) = outline(file, head, about.len(), limits, budget)? else { return Ok(None) };
+    let Some(places) = Places::find(file, about.len(), limits)? else { return Ok(None) };
+    let outline = places.outline(file, budget)?;
     let source = Source::open(&outline)?;
     let (layout, stored) = (source.chunks.layout, source.chunks.stored);
     let (None, Some(stored)) = (&source.frames, stored) else { return Ok(None) };
@@ -73,15 +75,15 @@ pub(crate) fn find(
     let Some(rows) = cut.rows((layout.width, layout.height), layout.bytes(), unit(layout)) else {
         return Ok(None);
     };
-    let is_whole = outline.ends_with(b"IEND\xae\x42\x60\x82");
-    if !source.chunks.walk().filter(is_needed).all(|chunk| chunk.is_intact()) || !is_whole {
+    if !source.chunks.walk().filter(is_needed).all(|chunk| chunk.is_intact()) || !outline.ends_with(END) {
         return Err(malformed(CHECKSUM));
     }
     // The decoder takes memory for a row, and what is over the limits is refused for that.
     let is_within = limits.check(&layout, layout.bytes(), || None).is_ok();
     let form = if is_within { Some(read::form_of(source.reader()?.info())) } else { None };
     let form = form.filter(|_| !stored.is_direct).map(Box::new);
-    let picture = Arc::new(Rereading::new(outline, data, (rows, stored, form)));
+    let first_data = (places.data + 8, places.size);
+    let picture = Arc::new(Rereading::new(outline, first_data, (rows, stored, form)));
     Ok(Some(Bands { rows, picture }))
 }
 
@@ -90,49 +92,57 @@ fn is_needed(chunk: &Chunk<'_>) -> bool {
     chunk.kind[0].is_ascii_uppercase() || chunk.kind == *b"tRNS"
 }
 
-/// Returns a file like this one without image data, and where the content of its first chunk of such begins, with its length; nothing if it is an animation.
-/// Of a file that is too long, what lies behind the data is not looked at.
-fn outline(
-    file: &File,
-    head: &[u8],
-    length: u64,
-    limits: &Limits,
-    budget: &mut dyn Budget,
-) -> Result<Option<(Vec<u8>, (u64, u32))>, CodecError> {
-    const EMPTY: &[u8] = b"\0\0\0\0IDAT\x35\xaf\x06\x1e";
-    const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
-    let too_long = check_length(length, limits);
-    let (mut at, mut data, mut behind) = (SIGNATURE.len() as u64, None, None);
-    loop {
-        let (size, kind) = chunks::frame_at(file, at, length)?;
-        let end = at + chunks::FRAME as u64 + u64::from(size);
-        match &kind {
-            b"IDAT" if data.is_none() => data = Some((at, size)),
-            b"acTL" if data.is_none() => return Ok(None),
-            b"IDAT" => {}
-            _ if data.is_some() => behind = behind.or(Some(at)),
-            _ => {}
-        }
-        at = end;
-        if kind == *b"IEND" || data.is_some() && too_long.is_err() {
-            break;
-        }
-    }
-    let Some((start, size)) = data else { return Ok(None) };
-    let rest = behind.map_or(0, |behind| at - behind);
-    // One copy is shared, and each band has another.
-    ask(budget, 2 * (start + rest), "metadata")?;
-    let mut outline = vec![0; start as usize];
-    file.read_exact_at(&mut outline, 0)?;
-    debug_assert!(outline.starts_with(&head[..SIGNATURE.len()]));
-    outline.extend_from_slice(EMPTY);
-    match behind {
-        Some(behind) => {
-            let from = outline.len();
-            outline.resize(from + rest as usize, 0);
-            file.read_exact_at(&mut outline[from..], behind)?;
-        }
-        None => outline.extend_from_slice(END),
-    }
-    Ok(Some((outline, (start + 8, size))))
+/// Where things are in a file.
+struct Places {
+    /// The first chunk of image data, and the length of its content.
+    data: u64,
+    size: u32,
+    /// What is behind the image data, unless that is not looked at.
+    behind: Option<Range<u64>>,
 }
+
+impl Places {
+    /// Finds them in a file of this length; nothing if there are no image data before its end, or if it is an animation. What is behind the data is not
+    /// looked at if the file is too long.
+    fn find(file: &File, length: u64, limits: &Limits) -> Result<Option<Self>, CodecError> {
+        let is_too_long = check_length(length, limits).is_err();
+        let (mut at, mut data, mut behind) = (SIGNATURE.len() as u64, None, None);
+        loop {
+            let (size, kind) = chunks::frame_at(file, at, length)?;
+            match (&kind, data) {
+                (b"IDAT", None) => data = Some((at, size)),
+                (b"acTL", None) => return Ok(None),
+                (b"IDAT", Some(_)) | (_, None) => {}
+                (_, Some(_)) => behind = behind.or(Some(at)),
+            }
+            at += chunks::FRAME as u64 + u64::from(size);
+            if kind == *b"IEND" || data.is_some() && is_too_long {
+                let behind = behind.map(|behind| behind..at);
+                return Ok(data.map(|(data, size)| Self { data, size, behind }));
+            }
+        }
+    }
+
+    /// Returns a file like this one without image data.
+    fn outline(&self, file: &File, budget: &mut dyn Budget) -> Result<Vec<u8>, CodecError> {
+        const EMPTY: &[u8] = b"\0\0\0\0IDAT\x35\xaf\x06\x1e";
+        let Range { start, end } = self.behind.clone().unwrap_or_default();
+        // One copy is shared, and each band has another.
+        ask(budget, 2 * (self.data + end - start), "metadata")?;
+        let mut outline = vec![0; self.data as usize];
+        file.read_exact_at(&mut outline, 0)?;
+        outline.extend_from_slice(EMPTY);
+        match self.behind {
+            Some(_) => {
+                let from = outline.len();
+                outline.resize(from + (end - start) as usize, 0);
+                file.read_exact_at(&mut outline[from..], start)?;
+            }
+            None => outline.extend_from_slice(END),
+        }
+        Ok(outline)
+    }
+}
+
+/// The last chunk.
+const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";

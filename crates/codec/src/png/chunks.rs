@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use super::malformed;
 use crate::CodecError;
+use crate::budget::SMALL_CHANGE;
 use crate::input::waiting_for_file;
 use equalize::{Depth, Layout, Pixel};
 
@@ -265,6 +266,28 @@ pub(super) fn frame_at(file: &File, at: u64, length: u64) -> Result<(u32, [u8; 4
     let size = u32::from_be_bytes([l0, l1, l2, l3]);
     let is_there = at + FRAME as u64 + u64::from(size) <= length;
     if is_there { Ok((size, kind)) } else { Err(malformed(SHORT)) }
+}
+
+/// Returns a file without the data of pictures and frames; `None` if it is longer than a head may be.
+pub(crate) fn without_data(file: &File, length: u64) -> Result<Option<Vec<u8>>, CodecError> {
+    let (mut all, mut at) = (SIGNATURE.to_vec(), SIGNATURE.len() as u64);
+    loop {
+        let (size, kind) = frame_at(file, at, length)?;
+        let bytes = FRAME as u64 + u64::from(size);
+        if [b"IDAT", b"fdAT"].contains(&&kind) {
+            all.extend([&[0; 4], &kind[..], &[0; 4]].concat());
+        } else if all.len() as u64 + bytes > SMALL_CHANGE {
+            return Ok(None);
+        } else {
+            let from = all.len();
+            all.resize(from + bytes as usize, 0);
+            waiting_for_file(|| file.read_exact_at(&mut all[from..], at)).map_err(unread)?;
+        }
+        if kind == *b"IEND" {
+            return Ok(Some(all));
+        }
+        at += bytes;
+    }
 }
 
 /// Returns what it means that a part of a file cannot be read.

@@ -57,6 +57,14 @@ struct Extent {
     alone: Range<usize>,
 }
 
+/// How pieces are compressed, and where to.
+#[derive(Clone, Copy)]
+struct Coder<'c> {
+    level: PngLevel,
+    cores: &'c Cores,
+    spill: &'c File,
+}
+
 impl Writer {
     pub(crate) fn new(bands: BandRows) -> Self {
         let state = State {
@@ -79,7 +87,7 @@ impl Writer {
         (out, spill): (&File, &File),
     ) -> Result<Option<u64>, CodecError> {
         let whole = Layout { height: self.bands.height(), ..decoded.layout };
-        let division = Division::of(&whole);
+        let (division, coder) = (Division::of(&whole), Coder { level, cores, spill });
         let pixels = stored(decoded, slot);
         if index == 0 {
             let header = header(decoded, &whole)?;
@@ -87,28 +95,14 @@ impl Writer {
             self.lock().end = header.len() as u64;
         }
         let Extent { all, alone } = self.extent(index, &division);
-        let rows_of = |rows: Range<usize>| {
-            &pixels[(rows.start - all.start) * division.row..][..rows.len() * division.row]
-        };
-        let compress = |rows: &Rows<'_>, pieces| self.compress(rows, pieces, (level, cores), spill);
-        let run = compress(&Rows::new(division, all.start, pixels), alone.clone())?;
-        self.lock().runs[2 * index] = Some(run);
+        let at = |row: usize| (row - all.start) * division.row;
+        self.add(2 * index, &Rows::new(division, all.start, pixels), alone.clone(), coder)?;
         if index > 0 {
-            let above = self.extent(index - 1, &division).alone.end;
-            let rows = rows_of(all.start..alone.start);
-            if let Some(both) = self.meet(index, rows, false) {
-                let first = above.saturating_sub(division.above());
-                let run = compress(&Rows::new(division, first, &both), above..alone.start)?;
-                self.lock().runs[2 * index - 1] = Some(run);
-            }
+            self.meet(index, (division, &pixels[..at(alone.start)]), false, coder)?;
         }
         if all.end < division.height {
             let first = alone.end.saturating_sub(division.above());
-            let below = self.extent(index + 1, &division).alone.start;
-            if let Some(both) = self.meet(index + 1, rows_of(first..all.end), true) {
-                let run = compress(&Rows::new(division, first, &both), alone.end..below)?;
-                self.lock().runs[2 * index + 1] = Some(run);
-            }
+            self.meet(index + 1, (division, &pixels[at(first)..]), true, coder)?;
         }
         Ok(self.lock().settle(out, spill)?)
     }
@@ -123,34 +117,45 @@ impl Writer {
         Extent { all: start..end, alone: first..last }
     }
 
-    /// Compresses pieces of rows into the spill.
-    fn compress(
+    /// Compresses pieces of rows, which are a run, into the spill.
+    fn add(
         &self,
+        run: usize,
         rows: &Rows<'_>,
         pieces: Range<usize>,
-        (level, cores): (PngLevel, &Cores),
-        spill: &File,
-    ) -> Result<Vec<Spilled>, CodecError> {
-        let mut run = Vec::new();
+        Coder { level, cores, spill }: Coder<'_>,
+    ) -> Result<(), CodecError> {
+        let mut spilled = Vec::new();
         let put = |Piece { bytes, checksum, length }: Piece<'_>| {
             let at = self.lock().take_of_spill(bytes.len());
             spill.write_all_at(bytes, at)?;
-            run.push(Spilled { at, bytes: bytes.len(), checksum, length });
+            spilled.push(Spilled { at, bytes: bytes.len(), checksum, length });
             Ok::<_, io::Error>(())
         };
         rows.compress(pieces, level, cores, put)?;
-        Ok(run)
+        self.lock().runs[run] = Some(spilled);
+        Ok(())
     }
 
-    /// Brings rows that meet others before a band, from `above` or from the band itself. Returns all of them if the others are there.
-    fn meet(&self, index: usize, rows: &[u8], above: bool) -> Option<Vec<u8>> {
+    /// Brings rows that meet others before a band: the last of the band above, or the first of the band itself. Compresses the pieces that all of them
+    /// are if the others are there.
+    fn meet(
+        &self,
+        index: usize,
+        (division, rows): (Division, &[u8]),
+        are_above: bool,
+        coder: Coder<'_>,
+    ) -> Result<(), CodecError> {
         let mut state = self.lock();
         let Some(others) = state.waiting[index].take() else {
             state.waiting[index] = Some(rows.to_vec());
-            return None;
+            return Ok(());
         };
         drop(state);
-        Some(if above { [rows, &others].concat() } else { [&others, rows].concat() })
+        let both = if are_above { [rows, &others].concat() } else { [&others, rows].concat() };
+        let pieces = self.extent(index - 1, &division).alone.end..self.extent(index, &division).alone.start;
+        let first = pieces.start.saturating_sub(division.above());
+        self.add(2 * index - 1, &Rows::new(division, first, &both), pieces, coder)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
