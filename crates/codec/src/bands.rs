@@ -1,7 +1,5 @@
 //! How a picture that is too large to be in memory as a whole is cut into bands of rows, from top to bottom.
 
-use super::{Format, png};
-
 /// The bands of a picture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BandRows {
@@ -19,16 +17,15 @@ const SHARE: u64 = 4;
 pub(crate) struct Cut {
     /// The bytes of pixels above which it is.
     pub(crate) most: u64,
-    /// The format of the output.
-    pub(crate) output: Format,
+    /// Returns the rows that all bands but the last need at least to be written, by the columns of the picture.
+    pub(crate) least_rows: fn(u32) -> u32,
 }
 
 impl Cut {
     /// Returns the bands of a picture of so many columns and rows, which takes `bytes` bytes, if these are too many at once. No band divides `unit`
-    /// rows that stay together, and all but the last have as many as the output needs.
+    /// rows that stay together.
     pub(crate) fn rows(self, (width, height): (u32, u32), bytes: u64, unit: u32) -> Option<BandRows> {
-        let least = if self.output == Format::Png { png::least_rows(width) } else { 1 };
-        BandRows::of(height, bytes, (unit, least), self.most)
+        BandRows::of(height, bytes, (unit, (self.least_rows)(width)), self.most)
     }
 }
 

@@ -91,7 +91,7 @@ impl<'a> Source<'a> {
         if reader.output_color_type() == colour_type(layout) && bytes == Some(layout.bytes()) {
             Ok(reader)
         } else {
-            Err(malformed("its chunks contradict each other"))
+            Err(malformed(CONTRADICTION))
         }
     }
 
@@ -269,6 +269,7 @@ fn colour_type(layout: &Layout) -> (ColorType, BitDepth) {
     (colour, depth)
 }
 
+const CONTRADICTION: &str = "its chunks contradict each other";
 const CHECKSUM: &str = "a checksum does not match its data";
 
 fn decode_error(error: DecodingError) -> CodecError {

@@ -36,8 +36,12 @@ pub(crate) fn check(data: &[u8], target: &Target) {
     let bands: Option<Vec<u8>> =
         bands.into_iter().map(|(_, band)| band).collect::<Option<Vec<_>>>().map(|bands| bands.concat());
     let mut slot = Vec::new();
-    let whole = read(&mut file, &target, &mut slot, 0, 0).ok();
-    let whole = whole.map(|decoded| slot[..decoded.layout.bytes() as usize].to_vec());
+    let whole = read(&mut file, &target, &mut slot, 0, 0);
+    if let Err(why) = &whole {
+        assert!(bands.is_none(), "bands of a picture are read that cannot be read as a whole: {why}");
+        return;
+    }
+    let whole = whole.ok().map(|decoded| slot[..decoded.layout.bytes() as usize].to_vec());
     assert!(bands == whole, "of {} bands, what is read differs from the whole", pages.len());
 }
 

@@ -359,7 +359,8 @@ fn cut_of(budget: &dyn Budget, format: Format, target: &Target) -> Cut {
     let output = target.format_for(format);
     let is_written_so = matches!(output, Format::Tiff | Format::Pnm | Format::Png | Format::Bmp);
     let may_be = is_written_so && !target.splits && !is_looked_at;
-    Cut { most: if may_be { budget.most_at_once() } else { u64::MAX }, output }
+    let least_rows: fn(u32) -> u32 = if output == Format::Png { png::least_rows } else { |_| 1 };
+    Cut { most: if may_be { budget.most_at_once() } else { u64::MAX }, least_rows }
 }
 
 /// Returns how many rows of a picture that is no TIFF, and that is decoded to this layout, no band divides.

@@ -59,8 +59,7 @@ pub(crate) fn find(
     unit: impl FnOnce(Layout) -> u32,
 ) -> Result<Option<Bands>, CodecError> {
     let about = file.metadata()?;
-    // Alpha may be told by a chunk that is not seen yet.
-    let most = chunks::layout_of(head).map_or(0, |layout| Layout { pixel: Pixel::Rgba, ..layout }.bytes());
+    let most = chunks::layout_of_rows(head).map_or(0, |layout| layout.bytes());
     if most <= cut.most || !about.is_file() {
         return Ok(None);
     }
@@ -80,7 +79,8 @@ pub(crate) fn find(
     }
     // The decoder takes memory for a row, and what is over the limits is refused for that.
     let is_within = limits.check(&layout, layout.bytes(), || None).is_ok();
-    let form = if is_within { Some(read::form_of(source.reader()?.info())) } else { None };
+    let transparency = source.chunks.all(b"tRNS").next();
+    let form = if is_within { Some(read::form_of(source.reader()?.info(), transparency)) } else { None };
     let form = form.filter(|_| !stored.is_direct).map(Box::new);
     let first_data = (places.data + 8, places.size);
     let picture = Arc::new(Rereading::new(outline, first_data, (rows, stored, form)));

@@ -252,10 +252,11 @@ pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns the layout that the first chunk of a file tells, if it can be read: with alpha where another chunk may make some.
-pub(super) fn layout_of(head: &[u8]) -> Option<Layout> {
+/// Returns the layout that the first chunk of a file tells, with alpha, which another chunk may make; nothing if it cannot be read, or if rows are interlaced.
+pub(super) fn layout_of_rows(head: &[u8]) -> Option<Layout> {
     let (_, first) = split(head.get(SIGNATURE.len()..)?).ok()?;
-    Header::parse(first.content).ok().map(|header| header.layout(true))
+    let header = Header::parse(first.content).ok()?;
+    (!header.is_interlaced).then(|| header.layout(true))
 }
 
 /// Returns the length and kind of the chunk at an offset of a file of this length.

@@ -14,7 +14,9 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 
 use super::super::chunks::{self, FRAME, Stored};
 use super::super::rows::{INCOMPLETE, Rows, WINDOW};
-use super::super::{AnyNative, CHECKSUM, Native, Source, decode_error, encode_error, malformed};
+use super::super::{
+    AnyNative, CHECKSUM, CONTRADICTION, Native, Source, decode_error, encode_error, malformed,
+};
 use crate::bands::BandRows;
 use crate::budget::{Budget, ask};
 use crate::decode::{Decode, Describe, Wanted};
@@ -29,8 +31,8 @@ use equalize::{ByteOrder, Depth, Layout};
 const INPUT: usize = 64 << 10;
 /// Bytes of rows that are decoded at a time where they do not go straight into the slot, unless one row has more.
 const SCRATCH: usize = 256 << 10;
-/// How many places to go on from are kept for bands that have not been asked for yet: they are asked for in about their order.
-const KEPT: usize = 8;
+/// How many places to go on from are kept for bands that have not been asked for yet: no more bands are under way at once, as each has a sixteenth of memory.
+const KEPT: usize = 16;
 
 /// Where a band is.
 #[derive(Clone, Debug)]
@@ -206,12 +208,12 @@ fn keep(positions: &mut BTreeMap<usize, Position>, index: usize, position: &Posi
     positions.insert(index, position.clone());
 }
 
-/// Returns what is stored of a picture of any size.
-pub(super) fn form_of(info: &Info<'_>) -> Info<'static> {
+/// Returns what pixels are stored as in a picture, which says of transparency what this chunk holds.
+pub(super) fn form_of(info: &Info<'_>, transparency: Option<&[u8]>) -> Info<'static> {
     let mut form = Info::with_size(info.width, 1);
     (form.color_type, form.bit_depth) = (info.color_type, info.bit_depth);
     form.palette = info.palette.as_deref().map(|palette| palette.to_vec().into());
-    form.trns = info.trns.as_deref().map(|transparent| transparent.to_vec().into());
+    form.trns = transparency.map(|transparency| transparency.to_vec().into());
     form
 }
 
@@ -229,6 +231,9 @@ fn expand(form: &Info<'static>, count: u32, rows: &[u8], pixels: &mut [u8]) -> R
     let mut decoder = Decoder::new_with_limits(Cursor::new(file), Limits { bytes: usize::MAX });
     decoder.set_transformations(Transformations::EXPAND);
     let mut reader = decoder.read_info().map_err(decode_error)?;
+    if reader.output_buffer_size() != Some(pixels.len()) {
+        return Err(malformed(CONTRADICTION));
+    }
     reader.next_frame(pixels).map_err(decode_error)?;
     Ok(())
 }

@@ -38,6 +38,8 @@ struct State {
     spilled: u64,
     /// The Adler-32 checksum of the rows before it.
     checksum: u32,
+    /// How many pieces are not in their places yet.
+    left: usize,
 }
 
 /// A piece in the spill.
@@ -74,6 +76,7 @@ impl Writer {
             end: 0,
             spilled: 0,
             checksum: 1,
+            left: 0,
         };
         Self { bands, state: Mutex::new(state) }
     }
@@ -92,7 +95,7 @@ impl Writer {
         if index == 0 {
             let header = header(decoded, &whole)?;
             out.write_all_at(&header, 0)?;
-            self.lock().end = header.len() as u64;
+            self.lock().begin(header.len(), &division);
         }
         let Extent { all, alone } = self.extent(index, &division);
         let at = |row: usize| (row - all.start) * division.row;
@@ -164,6 +167,12 @@ impl Writer {
 }
 
 impl State {
+    /// Begins behind a header of so many bytes.
+    fn begin(&mut self, header: usize, division: &Division) {
+        self.end = header as u64;
+        self.left = division.height.div_ceil(division.piece);
+    }
+
     fn take_of_spill(&mut self, bytes: usize) -> u64 {
         self.spilled += bytes as u64;
         self.spilled - bytes as u64
@@ -173,12 +182,12 @@ impl State {
     fn settle(&mut self, out: &File, spill: &File) -> io::Result<Option<u64>> {
         while let Some(run) = self.runs.get_mut(self.next).and_then(Option::take) {
             self.next += 1;
-            let last = if self.next == self.runs.len() { run.len().checked_sub(1) } else { None };
-            for (number, piece) in run.iter().enumerate() {
+            for piece in run {
                 self.checksum = stream::combined(self.checksum, piece.checksum, piece.length);
                 let mut content = vec![0; piece.bytes];
                 spill.read_exact_at(&mut content, piece.at)?;
-                if last == Some(number) {
+                self.left -= 1;
+                if self.left == 0 {
                     content.extend(self.checksum.to_be_bytes());
                 }
                 self.end += write_chunk(out, self.end, IDAT, &content)?;
