@@ -1,6 +1,7 @@
 //! PNG. The `png` crate handles the chunk structure, and decodes pictures that are interlaced or have to be expanded; all other rows are
 //! decoded, and all rows encoded, by the modules here. Palettes become RGB, transparent colours become alpha, depths below 8 become 8;
-//! output is neither interlaced nor has a palette. Chunks that still hold for the new pixels are passed on unchanged.
+//! output is neither interlaced nor has a palette. Chunks that still hold for the new pixels are passed on unchanged. One that is large is read,
+//! and any picture written, in bands of rows ([`bands`]).
 
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Seek, Write};
