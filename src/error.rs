@@ -11,7 +11,7 @@ use crate::fs::paths::Shown;
 use crate::ledger::{LedgerError, LockError, TakeError};
 use crate::publish::PublishError;
 
-pub use picture::PictureError;
+pub use picture::{PictureError, Undivided};
 pub use refusal::Refusal;
 
 /// Why a run or a command could not start, or not go on.

@@ -1,5 +1,6 @@
 //! Pictures that are large beside all memory: they go through the pipeline in bands of rows, and come out as they would as a whole.
 
+mod files;
 mod kinds;
 mod tiles;
 

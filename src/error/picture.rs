@@ -1,5 +1,6 @@
 //! Why one picture failed.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -30,16 +31,15 @@ pub enum PictureError {
     /// It is not done in parts, and needs more than the whole memory bound.
     #[error(
         "the picture needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory to {needed}: \
-         it is done as a whole, {}",
-        why_whole(*format)
+         it is done as a whole, {why}"
     )]
     WholeTooLarge {
         /// Bytes that it needs.
         needed: u64,
         /// Bytes that `--memory` allows.
         allowed: u64,
-        /// The format of its file.
-        format: Format,
+        /// Why it is done so.
+        why: Undivided,
     },
     /// Its output could not be written.
     #[error(transparent)]
@@ -257,14 +257,41 @@ impl PictureError {
     }
 }
 
-/// Returns why a picture in a format is not done in bands of rows, for people.
-fn why_whole(format: Format) -> &'static str {
-    match format {
-        Format::Tiff => "as this TIFF is stored or with these settings; others are done in bands of rows",
-        Format::Pnm => {
-            "as text, PFMs, and with these settings all PNMs are; others are done in bands of rows"
-        }
-        _ => "and only TIFFs and PNMs that become one of these are done in bands of rows",
+/// Why a picture is done as a whole, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undivided {
+    /// It is a slice of a volume.
+    Slice,
+    /// Its channels are equalized by several devices.
+    SplitChannels,
+    /// It is counted after it is equalized.
+    CountedLater,
+    /// It is in a format, or stored or written in a way, of which no bands are made.
+    Format(Format),
+}
+
+impl fmt::Display for Undivided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Slice => "as slices of volumes are, with --tiles of three numbers",
+            Self::SplitChannels => "as all are with --split-channels",
+            Self::CountedLater => "as all are for histogram --equalized",
+            Self::Format(Format::Tiff) => {
+                "as this TIFF is stored or with these settings; others are done in bands of rows"
+            }
+            Self::Format(Format::Pnm) => {
+                "as text, PFMs, and with these settings all PNMs are; others are done in bands of rows"
+            }
+            Self::Format(Format::Png) => {
+                "as interlaced and animated PNGs, and with these settings all are; others are done in bands of rows"
+            }
+            Self::Format(Format::Bmp) => {
+                "as run-length encoded BMPs, and with these settings all are; others are done in bands of rows"
+            }
+            Self::Format(_) => {
+                "and only TIFFs, PNGs, BMPs and PNMs that become one of these are done in bands of rows"
+            }
+        })
     }
 }
 

@@ -275,7 +275,8 @@ fn one_message_names_all_limits_with_values_that_do() {
         let flags = told.split_once(before).expect(&told).1.lines().next().unwrap().replace(['.', ','], "");
         flags.replace(" and", "")
     };
-    for format in ["png", "jpeg", "webp", "bmp"] {
+    // A bitmap is done in bands, for which this memory is enough.
+    for format in ["png", "jpeg", "webp"] {
         place.run(&format!("in/a.pgm --out {format}/a.{format} --strength 0")).exits(0);
         let input = format!("{format}/a.{format} --out done --devices cpu --threads 1");
         let ran = place.run(&format!("{input} --max-pixels 1000 --max-bytes 100000 --memory 1MiB"));

@@ -10,24 +10,43 @@ pub(crate) struct BandRows {
     /// What decides on that.
     bytes: u64,
     unit: u32,
+    least: u32,
 }
 
 /// The part of what is too large that a band has: several are under way at once.
 const SHARE: u64 = 4;
 
+/// When a picture is cut into bands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// The bytes of pixels above which it is.
+    pub(crate) most: u64,
+    /// Returns the rows that all bands but the last need at least to be written, by the columns of the picture.
+    pub(crate) least_rows: fn(u32) -> u32,
+}
+
+impl Cut {
+    /// Returns the bands of a picture of so many columns and rows, which takes `bytes` bytes, if these are too many at once. No band divides `unit`
+    /// rows that stay together.
+    pub(crate) fn rows(self, (width, height): (u32, u32), bytes: u64, unit: u32) -> Option<BandRows> {
+        BandRows::of(height, bytes, (unit, (self.least_rows)(width)), self.most)
+    }
+}
+
 impl BandRows {
     /// Returns the bands of a picture of so many rows, which take `bytes` bytes, if more than `most` are too many at once. No band divides `unit`
-    /// rows that stay together.
-    pub(crate) fn of(height: u32, bytes: u64, unit: u32, most: u64) -> Option<Self> {
-        let (row, rows) = ((bytes / u64::from(height)).max(1), u64::from(unit));
-        let each = (most / SHARE / row / rows).max(1).saturating_mul(rows);
+    /// rows that stay together, and all but the last have at least `least`.
+    pub(crate) fn of(height: u32, bytes: u64, (unit, least): (u32, u32), most: u64) -> Option<Self> {
+        let (row, together) = ((bytes / u64::from(height)).max(1), u64::from(unit));
+        let units = (most / SHARE / row / together).max(u64::from(least).div_ceil(together));
+        let each = units.max(1).saturating_mul(together);
         let each = u32::try_from(each).ok().filter(|&each| bytes > most && each < height)?;
-        Some(Self { height, each, bytes, unit })
+        Some(Self { height, each, bytes, unit, least })
     }
 
     /// Returns the bands of the same picture for another number of bytes that are not too many.
     pub(crate) fn within(&self, most: u64) -> Option<Self> {
-        Self::of(self.height, self.bytes, self.unit, most)
+        Self::of(self.height, self.bytes, (self.unit, self.least), most)
     }
 
     /// Returns the rows of the picture.
@@ -57,13 +76,15 @@ mod tests {
 
     #[test]
     fn bands_have_all_rows_and_divide_none_that_stay_together() {
-        assert!(BandRows::of(100, 1000, 1, 1000).is_none(), "it is not too large");
-        assert!(BandRows::of(100, 1000, 100, 10).is_none(), "all rows stay together");
-        let bands = BandRows::of(100, 1000, 16, 800).unwrap();
+        assert!(BandRows::of(100, 1000, (1, 1), 1000).is_none(), "it is not too large");
+        assert!(BandRows::of(100, 1000, (100, 1), 10).is_none(), "all rows stay together");
+        assert!(BandRows::of(100, 1000, (1, 100), 10).is_none(), "fewer rows are too few");
+        let bands = BandRows::of(100, 1000, (16, 1), 800).unwrap();
         let rows: Vec<_> =
             (0..bands.count()).map(|index| (bands.first_row(index), bands.rows(index))).collect();
         assert_eq!(rows, [(0, 16), (16, 16), (32, 16), (48, 16), (64, 16), (80, 16), (96, 4)]);
-        assert_eq!(BandRows::of(100, 1000, 1, 1).unwrap().count(), 100);
+        assert_eq!(BandRows::of(100, 1000, (1, 1), 1).unwrap().count(), 100);
+        assert_eq!(BandRows::of(100, 1000, (16, 33), 1).unwrap().rows(0), 48);
         assert!(bands.within(1000).is_none());
         assert_eq!(bands.within(1).unwrap().count(), 7, "what stays together still does");
     }

@@ -1,10 +1,11 @@
 //! Windows bitmaps, decoded by the `image` crate: every depth, bit fields, run-length encoding, alpha. Palettes become RGB, or gray if all
 //! their colours are gray. Output is uncompressed: 8-bit gray (with a palette of grays), 24-bit RGB or 32-bit RGBA. An ICC profile is kept;
-//! a bitmap that refers to a profile in another file is refused.
+//! a bitmap that refers to a profile in another file is refused. One that is large and uncompressed is read, and any picture written, in bands of rows
+//! ([`bands`]).
 
 use std::error::Error as _;
 use std::fs::File;
-use std::io::{BufWriter, Cursor, Write};
+use std::io::{self, BufWriter, Cursor, Write};
 use std::ops::Range;
 
 use image::codecs::bmp::BmpDecoder;
@@ -15,6 +16,10 @@ use super::decode::{Decode, Describe, Wanted};
 use super::metadata::{Metadata, MetadataBytes, Resolution};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use equalize::{Depth, Layout, Pixel};
+
+mod bands;
+
+pub(super) use bands::{Bands, Place, Writer, find};
 
 /// Pixels per metre that are written when the source states none: 72 per inch.
 const DEFAULT_DENSITY: [u8; 8] = [0x13, 0x0b, 0, 0, 0x13, 0x0b, 0, 0];
@@ -42,24 +47,22 @@ pub(super) struct Native {
     density: Option<[u8; 8]>,
 }
 
-/// An opened bitmap.
-pub(super) struct Source<'a> {
-    decoder: BmpDecoder<Cursor<&'a [u8]>>,
+/// What decodes a file in memory.
+type WholeDecoder<'a> = BmpDecoder<Cursor<&'a [u8]>>;
+
+/// What the headers of a bitmap say.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
     layout: Layout,
-    gray: bool,
+    /// Whether it has a palette of grays.
+    is_gray: bool,
+    /// Pixels per metre in x and y, as in the file.
     density: Option<[u8; 8]>,
-    icc: Option<&'a [u8]>,
 }
 
-impl std::fmt::Debug for Source<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("layout", &self.layout).finish_non_exhaustive()
-    }
-}
-
-impl<'a> Source<'a> {
-    /// Reads the headers; `bytes` is the whole file.
-    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
+impl Facts {
+    /// Reads the headers at the front of `bytes`; returns a decoder too.
+    fn read(bytes: &[u8]) -> Result<(WholeDecoder<'_>, Self), CodecError> {
         if bytes.get(FILE_HEADER).is_some_and(|length| OS2.contains(length)) {
             return Err(CodecError::unsupported(
                 "an OS/2 2.x BMP",
@@ -67,8 +70,7 @@ impl<'a> Source<'a> {
             ));
         }
         let decoder = BmpDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
-        let icc = profile(bytes)?;
-        let gray =
+        let is_gray =
             decoder.get_palette().is_some_and(|palette| palette.iter().all(|[r, g, b]| r == g && g == b));
         let pixel = match decoder.color_type() {
             ColorType::Rgb8 => Pixel::Rgb,
@@ -87,23 +89,52 @@ impl<'a> Source<'a> {
         // BITMAPINFOHEADER and its successors have the density at byte 24.
         let long_header = bytes.get(FILE_HEADER).is_some_and(|&length| usize::from(length) >= INFO);
         let density = bytes.get(FILE_HEADER + 24..FILE_HEADER + 32).filter(|_| long_header);
-        Ok(Self {
-            decoder,
-            layout: Layout { width, height, pixel, depth: Depth::Eight },
-            gray,
-            density: density.and_then(|bytes| bytes.try_into().ok()),
-            icc,
-        })
+        let density = density.and_then(|bytes| bytes.try_into().ok());
+        let layout = Layout { width, height, pixel, depth: Depth::Eight };
+        Ok((decoder, Self { layout, is_gray, density }))
+    }
+
+    /// Returns what there is besides pixels, with a profile.
+    fn payload(self, icc: Option<&[u8]>) -> Payload {
+        let native = AnyNative::Bmp(Native { density: self.density });
+        let resolution = self.density.and_then(|density| {
+            let [x, y] = bytemuck::cast::<_, [[u8; 4]; 2]>(density).map(u32::from_le_bytes);
+            Resolution::per_metre([x, y])
+        });
+        let metadata = Metadata { icc: icc.map(<[u8]>::to_vec), resolution, ..Metadata::default() };
+        Payload { layout: self.layout, metadata, native, mapped: None }
+    }
+}
+
+/// An opened bitmap.
+pub(super) struct Source<'a> {
+    decoder: WholeDecoder<'a>,
+    facts: Facts,
+    icc: Option<&'a [u8]>,
+}
+
+impl std::fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Reads the headers; `bytes` is the whole file.
+    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let (decoder, facts) = Facts::read(bytes)?;
+        let icc = profile_at(bytes)?.map(|at| bytes.get(at).ok_or_else(profile_outside)).transpose()?;
+        Ok(Self { decoder, facts, icc })
     }
 }
 
 impl Describe for Source<'_> {
     fn layout(&self) -> Layout {
-        self.layout
+        self.facts.layout
     }
 
     fn is_gray(&self) -> bool {
-        self.gray
+        self.facts.is_gray
     }
 
     fn metadata(&self) -> MetadataBytes {
@@ -114,36 +145,63 @@ impl Describe for Source<'_> {
 impl Decode for Source<'_> {
     fn decode(self: Box<Self>, slot: &mut [u8], _wanted: &Wanted<'_>) -> Result<Payload, CodecError> {
         self.decoder.read_image(slot).map_err(decode_error)?;
-        let native = AnyNative::Bmp(Native { density: self.density });
-        let resolution = self.density.and_then(|density| {
-            let [x, y] = bytemuck::cast::<_, [[u8; 4]; 2]>(density).map(u32::from_le_bytes);
-            Resolution::per_metre([x, y])
-        });
-        let metadata = Metadata { icc: self.icc.map(<[u8]>::to_vec), resolution, ..Metadata::default() };
-        Ok(Payload { layout: self.layout, metadata, native, mapped: None })
+        Ok(self.facts.payload(self.icc))
     }
 }
+
+/// Where the header has the mask of alpha.
+const ALPHA_MASK: Range<usize> = FILE_HEADER + 52..FILE_HEADER + V3;
 
 /// Clears the mask of alpha in the header of a whole file if alpha is 0 everywhere. Programs that know no alpha leave it so, and Windows shows such bitmaps
 /// opaque.
 pub(super) fn forget_empty_alpha(bytes: &mut [u8]) {
-    const BITFIELDS: usize = 3;
-    const MASK: Range<usize> = FILE_HEADER + 52..FILE_HEADER + V3;
-    let has_mask =
-        number(bytes, 14..18).is_some_and(|length| length >= V3) && number(bytes, 30..34) == Some(BITFIELDS);
-    let places = (number(bytes, MASK), number(bytes, 10..14), number(bytes, 28..30));
-    let (Some(mask @ 1..), Some(start), Some(bits)) = places else { return };
-    if !has_mask || !matches!(bits, 16 | 32) {
-        return;
+    let Some(alpha) = Alpha::of(bytes) else { return };
+    if alpha.is_empty_in(bytes.get(alpha.start..).unwrap_or_default(), alpha.rows) {
+        bytes[ALPHA_MASK].fill(0);
     }
-    let (Some(width), Some(height)) = (number(bytes, 18..22), number(bytes, 22..26)) else { return };
-    let (mask, row) = (mask.to_le_bytes(), width * (bits / 8));
-    let rows = bytes.get(start..).unwrap_or_default().chunks(row.next_multiple_of(4).max(4));
-    // A negative height is one from the top down.
-    let rows = rows.take((height as u32).cast_signed().unsigned_abs() as usize);
-    let mut pixels = rows.flat_map(|line| line[..row.min(line.len())].chunks_exact(bits / 8));
-    if pixels.all(|pixel| pixel.iter().zip(mask).all(|(byte, mask)| byte & mask == 0)) {
-        bytes[MASK].fill(0);
+}
+
+/// The alpha of pixels, as a header tells.
+struct Alpha {
+    /// The bits of a pixel that are alpha.
+    mask: [u8; 4],
+    /// Where the rows begin.
+    start: usize,
+    /// Bytes of a pixel, of a row, and of a row with its padding.
+    pixel: usize,
+    row: usize,
+    stride: usize,
+    rows: usize,
+}
+
+impl Alpha {
+    /// Returns it if the header at the front of `bytes` has a mask for it.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        const BITFIELDS: usize = 3;
+        let has_mask = number(bytes, 14..18)? >= V3 && number(bytes, 30..34)? == BITFIELDS;
+        let (mask, start, bits) =
+            (number(bytes, ALPHA_MASK)?, number(bytes, 10..14)?, number(bytes, 28..30)?);
+        let (width, height) = (number(bytes, 18..22)?, number(bytes, 22..26)?);
+        let row = width * (bits / 8);
+        // A negative height is one from the top down.
+        let rows = (height as u32).cast_signed().unsigned_abs() as usize;
+        let stride = row.next_multiple_of(4).max(4);
+        let mask = (mask as u32).to_le_bytes();
+        (has_mask && mask != [0; 4] && matches!(bits, 16 | 32)).then_some(Self {
+            mask,
+            start,
+            pixel: bits / 8,
+            row,
+            stride,
+            rows,
+        })
+    }
+
+    /// Returns whether it is 0 in all of so many rows, as far as they are there.
+    fn is_empty_in(&self, bytes: &[u8], rows: usize) -> bool {
+        let lines = bytes.chunks(self.stride).take(rows);
+        let mut pixels = lines.flat_map(|line| line[..self.row.min(line.len())].chunks_exact(self.pixel));
+        pixels.all(|pixel| pixel.iter().zip(self.mask).all(|(byte, mask)| byte & mask == 0))
     }
 }
 
@@ -152,16 +210,16 @@ fn number(bytes: &[u8], at: Range<usize>) -> Option<usize> {
     Some(bytes.get(at)?.iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte)))
 }
 
-/// The ICC profile in a file with a BITMAPV5HEADER.
-fn profile(bytes: &[u8]) -> Result<Option<&[u8]>, CodecError> {
+/// Returns where the ICC profile is in a file with a BITMAPV5HEADER, whose front `bytes` are.
+fn profile_at(bytes: &[u8]) -> Result<Option<Range<usize>>, CodecError> {
     let Some(header) = bytes.get(FILE_HEADER..FILE_HEADER + V5).filter(|header| header[0] == V5 as u8) else {
         return Ok(None);
     };
     match header[56..60].first_chunk() {
         Some(EMBEDDED) => {
             let place = number(header, 112..116).zip(number(header, 116..120));
-            let profile = place.and_then(|(start, length)| bytes.get(FILE_HEADER + start..)?.get(..length));
-            profile.map(Some).ok_or_else(|| malformed("its colour profile lies outside the file"))
+            let (start, length) = place.ok_or_else(profile_outside)?;
+            Ok(Some(FILE_HEADER + start..FILE_HEADER + start + length))
         }
         Some(LINKED) => Err(CodecError::unsupported(
             "a BMP whose colour profile is in another file",
@@ -169,6 +227,10 @@ fn profile(bytes: &[u8]) -> Result<Option<&[u8]>, CodecError> {
         )),
         _ => Ok(None),
     }
+}
+
+fn profile_outside() -> CodecError {
+    malformed("its colour profile lies outside the file")
 }
 
 /// Writes the pixels of `slot`.
@@ -179,33 +241,64 @@ pub(super) fn encode(
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let layout = decoded.layout;
-    let (width, rows) = (layout.width as usize, layout.height as usize);
-    let bytes = match layout.pixel {
-        Pixel::Gray => 1,
-        Pixel::Rgb => 3,
-        Pixel::GrayAlpha | Pixel::Rgba => 4,
-    };
-    let stride = (width * bytes).next_multiple_of(4);
-    let density = match (&decoded.native, decoded.metadata.resolution) {
-        (AnyNative::Bmp(native), _) => native.density,
-        (_, resolution) => {
-            resolution.map(|resolution| bytemuck::cast(resolution.metres().map(u32::to_le_bytes)))
-        }
-    };
-    let icc = decoded.metadata.icc_in(Format::Bmp, layout.pixel).unwrap_or_default();
-    let pixels = stride as u64 * rows as u64;
-    let header = headers(&layout, bytes, pixels, density.unwrap_or(DEFAULT_DENSITY), icc.len())?;
-    let mut buffered = BufWriter::with_capacity(1 << 18, &mut *out);
+    let Form { header, stride, icc } = Form::of(decoded, &layout)?;
+    let mut buffered = BufWriter::with_capacity(BUFFER, &mut *out);
     buffered.write_all(&header)?;
-    scratch.clear();
-    scratch.resize(stride, 0);
-    for row in pixels_of(&layout, slot).chunks_exact(width * layout.pixel_bytes()).rev() {
-        arrange(row, layout.pixel, scratch);
-        buffered.write_all(scratch)?;
-    }
+    write_rows(&layout, pixels_of(&layout, slot), (stride, scratch), &mut buffered)?;
     buffered.write_all(icc)?;
     buffered.flush()?;
-    Ok(header.len() as u64 + pixels + icc.len() as u64)
+    Ok((header.len() + stride * layout.height as usize + icc.len()) as u64)
+}
+
+/// Bytes that are written at a time.
+const BUFFER: usize = 1 << 18;
+
+/// What a bitmap is written as.
+struct Form<'d> {
+    /// What precedes the pixels.
+    header: Vec<u8>,
+    /// Bytes of a row with its padding.
+    stride: usize,
+    /// What follows the pixels.
+    icc: &'d [u8],
+}
+
+impl<'d> Form<'d> {
+    /// Returns that of a decoded picture, all of which has this layout.
+    fn of(decoded: &'d Decoded, layout: &Layout) -> Result<Self, CodecError> {
+        let bytes = match layout.pixel {
+            Pixel::Gray => 1,
+            Pixel::Rgb => 3,
+            Pixel::GrayAlpha | Pixel::Rgba => 4,
+        };
+        let stride = (layout.width as usize * bytes).next_multiple_of(4);
+        let density = match (&decoded.native, decoded.metadata.resolution) {
+            (AnyNative::Bmp(native), _) => native.density,
+            (_, resolution) => {
+                resolution.map(|resolution| bytemuck::cast(resolution.metres().map(u32::to_le_bytes)))
+            }
+        };
+        let icc = decoded.metadata.icc_in(Format::Bmp, layout.pixel).unwrap_or_default();
+        let pixels = stride as u64 * u64::from(layout.height);
+        let header = headers(layout, bytes, pixels, density.unwrap_or(DEFAULT_DENSITY), icc.len())?;
+        Ok(Self { header, stride, icc })
+    }
+}
+
+/// Writes rows of a layout from the last to the first, each with its padding. `scratch` is worth reusing.
+fn write_rows(
+    layout: &Layout,
+    pixels: &[u8],
+    (stride, scratch): (usize, &mut Vec<u8>),
+    out: &mut impl Write,
+) -> io::Result<()> {
+    scratch.clear();
+    scratch.resize(stride, 0);
+    for row in pixels.chunks_exact(layout.width as usize * layout.pixel_bytes()).rev() {
+        arrange(row, layout.pixel, scratch);
+        out.write_all(scratch)?;
+    }
+    Ok(())
 }
 
 fn word(header: &mut Vec<u8>, value: u32) {

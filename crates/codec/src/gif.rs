@@ -1,6 +1,6 @@
 //! GIF, by the `gif` crate. Frames become RGB, or RGBA if any pixel is ever transparent.
 
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::num::NonZeroU64;
 
 use ::gif::{DecodeOptions, Decoder, DecodingError, DisposalMethod, Frame, MemoryLimit, Repeat};
@@ -42,9 +42,15 @@ pub(super) struct Source<'a> {
 impl<'a> Source<'a> {
     /// Reads the structure of all frames; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let source = Self::survey(Cursor::new(bytes), bytes)?;
+        if blocks::are_known(bytes) { Ok(source) } else { Err(malformed("it has a block of unknown kind")) }
+    }
+
+    /// Reads the structure of all frames from a file that need not be in memory: `bytes` are what is. All of it has to be, for decoding.
+    pub(super) fn survey(file: impl Read, bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut options = DecodeOptions::new();
         options.skip_frame_decoding(true);
-        let mut decoder = read_info(options, bytes)?;
+        let mut decoder = read_info(options, file)?;
         let (width, height) = (decoder.width(), decoder.height());
         if width == 0 || height == 0 {
             return Err(malformed("it has no width or height"));
@@ -57,9 +63,6 @@ impl<'a> Source<'a> {
                 && (covers || !delays.is_empty() && frame.dispose != DisposalMethod::Previous);
             delays.push(Delay::of_hundredths(frame.delay));
             largest = largest.max(u64::from(frame.width) * u64::from(frame.height));
-        }
-        if !blocks::are_known(bytes) {
-            return Err(malformed("it has a block of unknown kind"));
         }
         if largest == 0 {
             return Err(malformed("it has no picture"));
@@ -103,7 +106,7 @@ impl Decode for Source<'_> {
         let mut options = DecodeOptions::new();
         let most = NonZeroU64::new(most_bytes(&self.frame)).unwrap_or(NonZeroU64::MIN);
         options.set_memory_limit(MemoryLimit::Bytes(most));
-        let mut decoder = read_info(options, self.bytes)?;
+        let mut decoder = read_info(options, Cursor::new(self.bytes))?;
         let global = decoder.global_palette().map(<[u8]>::to_vec);
         let mut canvas = Canvas::new(&self.frame, slot, mixed)?;
         let (mut indices, mut colours) = (Vec::new(), Vec::new());
@@ -180,9 +183,9 @@ fn rows(height: usize, is_interlaced: bool) -> impl Iterator<Item = usize> {
     passes.iter().flat_map(move |&(first, step)| (first..height).step_by(step))
 }
 
-fn read_info(mut options: DecodeOptions, bytes: &[u8]) -> Result<Decoder<Cursor<&[u8]>>, CodecError> {
+fn read_info<R: Read>(mut options: DecodeOptions, file: R) -> Result<Decoder<R>, CodecError> {
     options.allow_unknown_blocks(true);
-    options.read_info(Cursor::new(bytes)).map_err(decode_error)
+    options.read_info(file).map_err(decode_error)
 }
 
 fn decode_error(error: DecodingError) -> CodecError {

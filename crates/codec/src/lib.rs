@@ -181,6 +181,8 @@ pub struct Decoded {
     no_data: Option<u16>,
     /// How far colours are from what they were, where there had to be fewer.
     quantized: Option<QuantizationError>,
+    /// Whether it is a band of a picture.
+    is_band: bool,
     /// Bytes of the file that were in memory.
     file_bytes: u64,
 }
@@ -198,7 +200,7 @@ impl Decoded {
             (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
             _ => {
                 let frame = target.layout_for(self.frame_layout());
-                encoder_bytes(to, &frame) + self.animation().map_or(0, Animation::bytes)
+                encoder_bytes(to, &frame, self.is_band) + self.animation().map_or(0, Animation::bytes)
             }
         };
         let rows =
@@ -313,8 +315,9 @@ impl Decoded {
 }
 
 /// Returns the bytes of heap that encoding takes, if all that has to be encoded are pixels.
-fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
+fn encoder_bytes(to: Format, layout: &Layout, is_band: bool) -> u64 {
     match to {
+        Format::Png if is_band => png::heap_bytes(layout) + png::waiting_bytes(layout),
         Format::Png => png::heap_bytes(layout),
         Format::Tiff => tiff::heap_bytes(layout),
         Format::WebP => webp::encoder_bytes(layout),

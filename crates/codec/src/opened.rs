@@ -47,6 +47,8 @@ pub struct Opened<'a> {
     file_bytes: u64,
     /// The pages of the file, if there are several and this is the first.
     pages: Option<Pages>,
+    /// Whether it is a band of a picture.
+    is_band: bool,
     /// Whether it is a page that leaves the others of its file.
     leaves: bool,
     /// What may decode a codestream.
@@ -124,7 +126,7 @@ impl<'a> Opened<'a> {
         let own = facts.encoder_bytes(self.output, &self.written);
         let encoder = match restored {
             Some(form) => tiff::bytes_of_rows(form.row_bytes(&self.written)) + own.unwrap_or(0),
-            None => own.unwrap_or_else(|| encoder_bytes(self.output, &self.written_frame())),
+            None => own.unwrap_or_else(|| encoder_bytes(self.output, &self.written_frame(), self.is_band)),
         };
         let metadata = facts.metadata();
         let uncovered = self.source.layout_in(self.gray);
@@ -242,7 +244,7 @@ impl<'a> Opened<'a> {
         workspace: impl AsMut<[u8]>,
         Help { cores, coder }: Help<'_>,
     ) -> Result<Decoded, CodecError> {
-        let (format, gray, written) = (self.format, self.gray, self.written);
+        let (format, gray, written, is_band) = (self.format, self.gray, self.written, self.is_band);
         let byte_orders = self.byte_orders();
         let reduces = self.source.facts().reduces();
         let (restores, levels) = (self.restored().is_some(), self.levels);
@@ -287,6 +289,7 @@ impl<'a> Opened<'a> {
             uncounted,
             no_data,
             quantized: None,
+            is_band,
             file_bytes: self.file_bytes,
         })
     }
@@ -326,6 +329,7 @@ impl<'a> Opened<'a> {
                     uncounted: None,
                     no_data: None,
                     quantized: None,
+                    is_band: false,
                     file_bytes,
                 })
             }

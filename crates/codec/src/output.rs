@@ -1,4 +1,10 @@
-//! The output buffer of a compressor.
+//! Where bytes go: the buffer of a compressor, and a file from an offset on.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+
+use super::input::waiting_for_file;
 
 /// A buffer that bytes are appended to. It is reused without being zeroed again.
 #[derive(Default)]
@@ -37,5 +43,32 @@ impl Output {
     /// Returns what was appended.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.filled]
+    }
+}
+
+/// A file that is read or written from an offset on.
+#[derive(Clone, Copy)]
+pub(super) struct FileAt<'f> {
+    pub(super) file: &'f File,
+    pub(super) at: u64,
+}
+
+impl Read for FileAt<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = waiting_for_file(|| self.file.read_at(into, self.at))?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Write for FileAt<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write_at(bytes, self.at)?;
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use super::foreign::{SPLIT, SPLIT_DICOM};
 use super::guard::guard;
 use super::image_store::MediumRef;
 use super::volumes::{NoVolumes, Volumes};
-use super::{CodecError, Decoded, Format, Help, Target, dicom, pnm, tiff, zarr};
+use super::{CodecError, Decoded, Format, Help, Target, bmp, dicom, png, pnm, tiff, zarr};
 
 /// The pages of a file that has several, in the order in which they are written, or the bands of its only picture, from top to bottom.
 #[derive(Debug)]
@@ -22,10 +22,50 @@ pub struct Pages {
 #[derive(Debug)]
 pub(super) enum Source {
     Tiff(tiff::Stack),
-    TiffBands(tiff::Bands),
-    PnmBands(pnm::Bands),
     Dicom(dicom::Frames),
     Zarr(zarr::Stack),
+    Bands(Bands),
+}
+
+/// The bands of a picture in each format that has some.
+#[derive(Debug)]
+pub(super) enum Bands {
+    Tiff(tiff::Bands),
+    Pnm(pnm::Bands),
+    Png(png::Bands),
+    Bmp(bmp::Bands),
+}
+
+impl Bands {
+    fn rows(&self) -> BandRows {
+        match self {
+            Self::Tiff(bands) => bands.rows,
+            Self::Pnm(bands) => bands.rows,
+            Self::Png(bands) => bands.rows,
+            Self::Bmp(bands) => bands.rows,
+        }
+    }
+
+    fn place(&self, index: usize) -> Place {
+        match self {
+            Self::Tiff(bands) => Place::Tiff(bands.place(index)),
+            Self::Pnm(bands) => Place::Pnm(bands.place(index)),
+            Self::Png(bands) => Place::Png(bands.place(index)),
+            Self::Bmp(bands) => Place::Bmp(bands.place(index)),
+        }
+    }
+
+    /// Returns what makes one picture of them in a format that is written so.
+    fn writer(&self, output: Format) -> Writer {
+        let rows = self.rows();
+        match (output, self) {
+            (Format::Pnm, _) => Writer::Pnm(pnm::Writer::new(rows)),
+            (Format::Png, _) => Writer::Png(png::Writer::new(rows)),
+            (Format::Bmp, _) => Writer::Bmp(bmp::Writer::new(rows)),
+            (_, Self::Tiff(bands)) => Writer::Tiff(bands.writer()),
+            _ => Writer::Tiff(tiff::Writer::of_plain_bands(rows)),
+        }
+    }
 }
 
 /// Where a page is in a file of each format.
@@ -33,6 +73,8 @@ pub(super) enum Source {
 pub(super) enum Place {
     Tiff(tiff::Place),
     Pnm(pnm::Place),
+    Png(png::Place),
+    Bmp(bmp::Place),
     Dicom(dicom::Place),
     Zarr(zarr::Place),
 }
@@ -58,7 +100,7 @@ impl Pages {
             return Ok(pages);
         }
         let remedy = match &pages.source {
-            Source::Tiff(_) | Source::TiffBands(_) | Source::PnmBands(_) | Source::Zarr(_) => SPLIT,
+            Source::Tiff(_) | Source::Zarr(_) | Source::Bands(_) => SPLIT,
             Source::Dicom(_) => SPLIT_DICOM,
         };
         Err(CodecError::cannot_represent(
@@ -75,11 +117,9 @@ impl Pages {
     pub fn len(&self) -> usize {
         match &self.source {
             Source::Tiff(stack) => stack.count(),
-            Source::TiffBands(tiff::Bands { rows, .. }) | Source::PnmBands(pnm::Bands { rows }) => {
-                rows.count()
-            }
             Source::Dicom(frames) => frames.count(),
             Source::Zarr(stack) => stack.count(),
+            Source::Bands(bands) => bands.rows().count(),
         }
     }
 
@@ -92,22 +132,18 @@ impl Pages {
     pub fn are_numbered(&self) -> bool {
         match self.source {
             Source::Tiff(_) | Source::Dicom(_) => true,
-            Source::TiffBands(_) | Source::PnmBands(_) | Source::Zarr(_) => false,
+            Source::Zarr(_) | Source::Bands(_) => false,
         }
     }
 
     /// Returns how the picture is cut, if they are its bands.
-    fn bands(&self) -> Option<&BandRows> {
-        match &self.source {
-            Source::TiffBands(bands) => Some(&bands.rows),
-            Source::PnmBands(bands) => Some(&bands.rows),
-            Source::Tiff(_) | Source::Dicom(_) | Source::Zarr(_) => None,
-        }
+    fn bands(&self) -> Option<BandRows> {
+        if let Source::Bands(bands) = &self.source { Some(bands.rows()) } else { None }
     }
 
     /// Returns how many rows the picture has, if they are its bands.
     pub fn height_of_bands(&self) -> Option<u32> {
-        self.bands().map(BandRows::height)
+        self.bands().map(|bands| bands.height())
     }
 
     /// Returns how many rows all bands but the last would have if up to `most` bytes of pixels were opened as a whole; none if the picture would be,
@@ -128,9 +164,9 @@ impl Pages {
     pub fn volumes(&self) -> Result<Volumes, NoVolumes> {
         match &self.source {
             Source::Tiff(stack) => stack.volumes(),
-            Source::TiffBands(_) | Source::PnmBands(_) => Err(NoVolumes::Flat),
             Source::Dicom(frames) => frames.volumes(),
             Source::Zarr(stack) => stack.volumes(),
+            Source::Bands(_) => Err(NoVolumes::Flat),
         }
     }
 
@@ -140,13 +176,8 @@ impl Pages {
             (Source::Dicom(frames), Format::Dicom) => Writer::Dicom(frames.writer()),
             (Source::Dicom(_), _) => Writer::Tiff(tiff::Writer::new(self.len())),
             (Source::Tiff(stack), _) => Writer::Tiff(stack.writer()),
-            (
-                Source::TiffBands(tiff::Bands { rows, .. }) | Source::PnmBands(pnm::Bands { rows }),
-                Format::Pnm,
-            ) => Writer::Pnm(pnm::Writer::new(*rows)),
-            (Source::TiffBands(bands), _) => Writer::Tiff(bands.writer()),
-            (Source::PnmBands(bands), _) => Writer::Tiff(tiff::Writer::of_plain_bands(bands.rows)),
             (Source::Zarr(stack), _) => Writer::Zarr(stack.writer()),
+            (Source::Bands(bands), output) => bands.writer(output),
         };
         PageWriter { writer }
     }
@@ -156,7 +187,7 @@ impl Pages {
     pub fn channel(&self, index: usize) -> Option<usize> {
         match &self.source {
             Source::Tiff(stack) => stack.channel(index),
-            Source::TiffBands(_) | Source::PnmBands(_) | Source::Dicom(_) => Some(0),
+            Source::Dicom(_) | Source::Bands(_) => Some(0),
             Source::Zarr(stack) => Some(stack.channel(index)),
         }
     }
@@ -164,10 +195,9 @@ impl Pages {
     pub(super) fn place(&self, index: usize) -> Place {
         match &self.source {
             Source::Tiff(stack) => Place::Tiff(stack.place(index)),
-            Source::TiffBands(bands) => Place::Tiff(bands.place(index)),
-            Source::PnmBands(bands) => Place::Pnm(bands.place(index)),
             Source::Dicom(frames) => Place::Dicom(frames.place(index)),
             Source::Zarr(stack) => Place::Zarr(stack.place(index)),
+            Source::Bands(bands) => bands.place(index),
         }
     }
 }
@@ -182,6 +212,8 @@ pub struct PageWriter {
 enum Writer {
     Tiff(tiff::Writer),
     Pnm(pnm::Writer),
+    Png(png::Writer),
+    Bmp(bmp::Writer),
     Dicom(dicom::Writer),
     Zarr(zarr::Writer),
 }
@@ -192,8 +224,8 @@ impl PageWriter {
     pub fn announce(&self, bytes: Option<u64>) {
         match &self.writer {
             Writer::Tiff(writer) => writer.announce(bytes),
-            // All frames are of one length, rows have their places, and chunks are files of their own.
-            Writer::Dicom(_) | Writer::Pnm(_) | Writer::Zarr(_) => {}
+            // All frames are of one length, rows have their places or wait for those above, and chunks are files of their own.
+            Writer::Dicom(_) | Writer::Pnm(_) | Writer::Png(_) | Writer::Bmp(_) | Writer::Zarr(_) => {}
         }
     }
 
@@ -205,7 +237,7 @@ impl PageWriter {
     pub fn kept(&self, index: usize, out: &File) -> Result<Option<u64>, CodecError> {
         match &self.writer {
             Writer::Zarr(writer) => writer.kept(index, out),
-            Writer::Tiff(_) | Writer::Pnm(_) | Writer::Dicom(_) => Ok(None),
+            _ => Ok(None),
         }
     }
 
@@ -240,6 +272,10 @@ impl PageWriter {
                     writer.write(index, decoded, slot, help, out, spill)
                 }
                 (Writer::Pnm(writer), MediumRef::File(out)) => writer.write(index, decoded, slot, out),
+                (Writer::Png(writer), MediumRef::File(out)) => {
+                    writer.write(index, (decoded, slot), (target.png_level, cores), (out, spill))
+                }
+                (Writer::Bmp(writer), MediumRef::File(out)) => writer.write(index, decoded, slot, out),
                 (Writer::Dicom(writer), MediumRef::File(out)) => {
                     writer.write(index, decoded, slot, target, cores, out)
                 }

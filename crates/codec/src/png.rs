@@ -1,20 +1,21 @@
 //! PNG. The `png` crate handles the chunk structure, and decodes pictures that are interlaced or have to be expanded; all other rows are
 //! decoded, and all rows encoded, by the modules here. Palettes become RGB, transparent colours become alpha, depths below 8 become 8;
-//! output is neither interlaced nor has a palette. Chunks that still hold for the new pixels are passed on unchanged.
+//! output is neither interlaced nor has a palette. Chunks that still hold for the new pixels are passed on unchanged. One that is large is read,
+//! and any picture written, in bands of rows ([`bands`]).
 
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Seek, Write};
 
 use ::png::{
     BitDepth, ColorType, Decoder, DecodingError, Encoder, EncodingError, Info, Limits, PixelDimensions,
-    Transformations, Unit,
+    Reader, Transformations, Unit,
 };
 
 use super::animation::Animation;
 use super::decode::{Decode, Describe, Wanted};
 use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
-use super::stated::{Place, Stated};
+use super::stated::{Place as LevelPlace, Stated};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
 use crate::cores::Cores;
 use equalize::{ByteOrder, Depth, Layout, Pixel};
@@ -25,11 +26,13 @@ mod filter;
 mod frames;
 mod metadata;
 mod rows;
+mod stream;
 mod unfilter;
 mod zlib;
 
-pub(super) use chunks::ended;
+pub(super) use bands::{Bands, Place, Writer, find, least_rows, waiting_bytes};
 use chunks::{Chunks, Kept};
+pub(super) use chunks::{ended, without_data};
 use frames::Frames;
 use metadata::Parts;
 
@@ -73,6 +76,26 @@ impl<'a> Source<'a> {
         Ok(Self { bytes, chunks, metadata, frames })
     }
 
+    /// Returns what decodes the file, after reading what precedes the image data.
+    fn reader(&self) -> Result<Reader<Cursor<&'a [u8]>>, CodecError> {
+        let layout = &self.chunks.layout;
+        let mut decoder = Decoder::new(Cursor::new(self.bytes));
+        // A few rows, what the decoder needs for chunks that are not used here, and its buffer for EXIF, which doubles.
+        let row = layout.width as usize * 8;
+        let exif = 2 * self.exif_bytes() as usize;
+        decoder.set_limits(Limits { bytes: (4 << 20) + 4 * row + exif });
+        decoder.set_ignore_text_chunk(true);
+        decoder.set_ignore_iccp_chunk(true);
+        decoder.set_transformations(Transformations::EXPAND);
+        let reader = decoder.read_info().map_err(decode_error)?;
+        let bytes = reader.output_buffer_size().map(|bytes| bytes as u64);
+        if reader.output_color_type() == colour_type(layout) && bytes == Some(layout.bytes()) {
+            Ok(reader)
+        } else {
+            Err(malformed(CONTRADICTION))
+        }
+    }
+
     fn exif_bytes(&self) -> u64 {
         self.chunks.all(b"eXIf").map(|exif| exif.len() as u64).sum()
     }
@@ -107,7 +130,7 @@ impl Describe for Source<'_> {
     fn stated(&self) -> Option<Stated> {
         self.chunks
             .significant_bits()
-            .map(|bits| Stated { top: ((1_u32 << bits) - 1) as u16, place: Place::Either })
+            .map(|bits| Stated { top: ((1_u32 << bits) - 1) as u16, place: LevelPlace::Either })
     }
 }
 
@@ -119,20 +142,7 @@ impl Decode for Source<'_> {
             let native = AnyNative::Png(Native { kept, animation: Some(frames.animation) });
             return Ok(Payload { layout, metadata, native, mapped: None });
         }
-        let mut decoder = Decoder::new(Cursor::new(self.bytes));
-        // A few rows, what the decoder needs for chunks that are not used here, and its buffer for EXIF, which doubles.
-        let row = layout.width as usize * 8;
-        let exif = 2 * self.exif_bytes() as usize;
-        decoder.set_limits(Limits { bytes: (4 << 20) + 4 * row + exif });
-        decoder.set_ignore_text_chunk(true);
-        decoder.set_ignore_iccp_chunk(true);
-        decoder.set_transformations(Transformations::EXPAND);
-        let mut reader = decoder.read_info().map_err(decode_error)?;
-        if reader.output_color_type() != colour_type(&layout)
-            || reader.output_buffer_size() != Some(slot.len())
-        {
-            return Err(malformed("its chunks contradict each other"));
-        }
+        let mut reader = self.reader()?;
         match self.chunks.rows {
             Some(data) if unfilter::is_fast() => {
                 // Reads on to the end of the file, and verifies the checksums of all critical chunks.
@@ -172,17 +182,22 @@ pub(super) fn encode(
     cores: &Cores,
     out: &mut File,
 ) -> Result<u64, CodecError> {
-    let layout = decoded.layout;
-    let pixels = pixels_of(&layout, slot);
-    if layout.depth == Depth::Sixteen {
-        swap_big_endian(pixels, decoded.byte_orders.to);
-    }
+    let pixels = stored(decoded, slot);
     let start = out.stream_position()?;
     let mut buffered = BufWriter::new(&mut *out);
     write(decoded, pixels, level, cores, &mut buffered).map_err(encode_error)?;
     buffered.flush()?;
     drop(buffered);
     Ok(out.stream_position()? - start)
+}
+
+/// Returns the pixels at the front of `slot` as they are stored.
+fn stored<'s>(decoded: &Decoded, slot: &'s mut [u8]) -> &'s [u8] {
+    let pixels = pixels_of(&decoded.layout, slot);
+    if decoded.layout.depth == Depth::Sixteen {
+        swap_big_endian(pixels, decoded.byte_orders.to);
+    }
+    pixels
 }
 
 fn write(
@@ -193,6 +208,18 @@ fn write(
     out: impl Write,
 ) -> Result<(), EncodingError> {
     let layout = &decoded.frame_layout();
+    let mut writer = begin(decoded, layout, out)?;
+    match decoded.animation().filter(|animation| animation.frames() > 1) {
+        Some(animation) => frames::write(animation, layout, pixels, level, cores, &mut writer)?,
+        None => {
+            stream::write(layout, pixels, level, cores, |part| writer.write_chunk(::png::chunk::IDAT, part))?;
+        }
+    }
+    writer.finish()
+}
+
+/// Writes what precedes the image data of a picture of this layout.
+fn begin<W: Write>(decoded: &Decoded, layout: &Layout, out: W) -> Result<::png::Writer<W>, EncodingError> {
     let mut info = Info::with_size(layout.width, layout.height);
     (info.color_type, info.bit_depth) = colour_type(layout);
     let native = if let AnyNative::Png(native) = &decoded.native { Some(native) } else { None };
@@ -226,13 +253,7 @@ fn write(
             }
         }
     }
-    match decoded.animation().filter(|animation| animation.frames() > 1) {
-        Some(animation) => frames::write(animation, layout, pixels, level, cores, &mut writer)?,
-        None => {
-            bands::write(layout, pixels, level, cores, |part| writer.write_chunk(::png::chunk::IDAT, part))?;
-        }
-    }
-    writer.finish()
+    Ok(writer)
 }
 
 fn colour_type(layout: &Layout) -> (ColorType, BitDepth) {
@@ -249,6 +270,7 @@ fn colour_type(layout: &Layout) -> (ColorType, BitDepth) {
     (colour, depth)
 }
 
+const CONTRADICTION: &str = "its chunks contradict each other";
 const CHECKSUM: &str = "a checksum does not match its data";
 
 fn decode_error(error: DecodingError) -> CodecError {

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 
-use super::bands::BandRows;
+use super::bands::Cut;
 use super::budget::Budget;
 use super::decode::{Decode, Describe, Wanted};
 use super::input::{HEAD, read_full, read_rest};
@@ -68,11 +68,10 @@ impl<'a> Source<'a> {
         Ok(Self { header, start, body: &buffer[start..], file, band: None })
     }
 
-    /// Returns the bands that it is cut into if more than `most` bytes of pixels are too many at once: those of a text cannot be found. No band
-    /// divides `unit` rows.
-    pub(super) fn bands(&self, unit: u32, most: u64) -> Option<Bands> {
+    /// Returns the bands that it is cut into if it is large enough for that: those of a text cannot be found. No band divides `unit` rows.
+    pub(super) fn bands(&self, unit: u32, cut: Cut) -> Option<Bands> {
         let layout = self.header.layout;
-        let rows = BandRows::of(layout.height, layout.bytes(), unit, most)?;
+        let rows = cut.rows((layout.width, layout.height), layout.bytes(), unit)?;
         self.is_binary().then_some(Bands { rows })
     }
 

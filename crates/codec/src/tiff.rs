@@ -23,6 +23,7 @@ use super::mapped::{self, Purpose, Spread};
 use super::samples::unpack;
 use super::stated::Place as Levels;
 use super::{CodecError, Format, Limits, Native as AnyNative, Payload, ifd, pixels_of};
+use crate::bands::Cut;
 use crate::cores::Cores;
 use crate::reader::Reader;
 use equalize::Layout;
@@ -186,8 +187,8 @@ pub(super) struct Selection {
     pub(super) place: Option<Place>,
     /// The value of samples that are none, if the user says it.
     pub(super) no_data: Option<f64>,
-    /// The bytes of pixels above which a picture is cut into bands.
-    pub(super) most_at_once: u64,
+    /// When a picture is cut into bands.
+    pub(super) cut: Cut,
     /// Whether smaller versions of it are made again.
     pub(super) keeps_overviews: bool,
 }
@@ -200,7 +201,7 @@ impl<'a> Source<'a> {
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
         budget: &mut dyn Budget,
-        Selection { place, no_data, most_at_once, keeps_overviews }: Selection,
+        Selection { place, no_data, cut, keeps_overviews }: Selection,
     ) -> Result<Self, CodecError> {
         let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
         let mut file = Reader::new(file, buffer, limits, budget)?;
@@ -224,7 +225,8 @@ impl<'a> Source<'a> {
         let first_page = place.as_ref().map_or_else(|| FirstPage::read(&directory), |place| place.first_page);
         let channel = place.as_ref().map_or(0, |place| place.channel);
         let mut header = Header::new(&directory, form, &first_page, channel, no_data)?;
-        parts::check(&header, limits)?;
+        let is_only = place.is_none() && pictures.places.len() == 1;
+        parts::check(&header, if is_only { ifd::Bytes::length(&file) as u64 } else { 0 }, limits)?;
         let mut company = pictures.company;
         let stack = match &place {
             Some(place) => {
@@ -244,7 +246,7 @@ impl<'a> Source<'a> {
             pyramid.overviews.clear();
             company.smaller = false;
         }
-        let bands = Bands::of((&header, &pyramid), at, first_page, most_at_once).filter(|_| is_alone);
+        let bands = Bands::of((&header, &pyramid), at, first_page, cut).filter(|_| is_alone);
         let place = place.or_else(|| bands.as_ref().map(|bands| bands.place(0)));
         if let Some(place) = &place {
             place.narrow(&mut directory, &mut header);

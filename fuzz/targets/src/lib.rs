@@ -1,6 +1,7 @@
 //! What the fuzz targets do with their inputs. Each fails by a panic: `fuzz/fuzz_targets` has them called by libFuzzer, `tests/kept.rs` with the inputs in `fuzz/kept`. Where [`PeakAlloc`] is the program's allocator, the memory of decoders is checked too.
 
 mod animated;
+mod bands;
 mod codestream;
 mod memory;
 mod message;

@@ -7,6 +7,7 @@ use codec::{BaselineScan, CodecError, Cores, Decoded, Format, Pages, Range, Targ
 use equalize::{Depth, Layout};
 
 use super::animated;
+use super::bands;
 use super::reading::{LIMITS, PLAIN, file_of, read};
 
 /// Reads the bytes as a picture of this format. What can be read must also be written, and be read back as the same picture.
@@ -33,6 +34,9 @@ pub fn check(data: &[u8], format: Format) {
     };
     pass_through(data, &target);
     pages(data, &target);
+    if matches!(format, Format::Bmp | Format::Png | Format::Pnm) {
+        bands::check(data, &target);
+    }
     let mut slot = Vec::new();
     let Ok(decoded) = read(&mut file_of(data), &target, &mut slot, 0xff, 0) else { return };
     let pixels = slot[..decoded.layout.bytes() as usize].to_vec();

@@ -10,7 +10,7 @@ use super::{Purpose, Run};
 use crate::config::{PictureSettings, Settings};
 use crate::device::offload::DeviceCoder;
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
-use crate::error::{PictureError, Refusal};
+use crate::error::{PictureError, Refusal, Undivided};
 use crate::fs::input::InputRoots;
 use crate::fs::stamp::Stamp;
 use crate::picture::band_tiles::{self, Bands};
@@ -151,12 +151,17 @@ struct ParkedPicture {
 impl Loader<'_> {
     /// Returns whether pictures may go through the pipeline in bands: where these have nothing in common but counts.
     fn may_be_cut(&self) -> bool {
-        let has_two_passes = match self.run.purpose {
-            Purpose::Equalize => true,
-            Purpose::Count { equalized } => !equalized,
-        };
-        let has_boxes = self.settings.operation.method.has_boxes();
-        has_two_passes && !has_boxes && !self.run.settings.split_channels
+        self.keeps_whole().is_none()
+    }
+
+    /// Returns why all pictures go through the pipeline as a whole, if they do.
+    fn keeps_whole(&self) -> Option<Undivided> {
+        match self.run.purpose {
+            Purpose::Count { equalized: true } => Some(Undivided::CountedLater),
+            _ if self.settings.operation.method.has_boxes() => Some(Undivided::Slice),
+            _ if self.run.settings.split_channels => Some(Undivided::SplitChannels),
+            _ => None,
+        }
     }
 
     /// Returns what the bands of a picture, of which this is the layout of one, go through the pipeline for at first.

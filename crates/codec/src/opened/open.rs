@@ -1,20 +1,24 @@
 //! How a file becomes a picture that can be decoded: its format is detected, and its header read.
 
 use std::fs::File;
+use std::io::BufReader;
 use std::sync::Arc;
 
-use super::super::budget::{Budget, Unbounded};
+use super::super::bands::Cut;
+use super::super::budget::{Budget, SMALL_CHANGE, Unbounded};
 use super::super::decode::{Decode, Describe};
 use super::super::format;
 use super::super::guard::guard;
 use super::super::image_store::{ImageStore, MediumRef};
-use super::super::pages::{self, Pages, Place};
+use super::super::output::FileAt;
+use super::super::pages::{self, Bands, Pages, Place};
 use super::super::{
     CodecError, Format, LevelCount, Limits, MemoryNeeds, Slice, Target, bmp, dicom, foreign, gif, input,
     jpeg, jpeg2000, jxl, pfm, png, pnm, tiff, webp, zarr,
 };
 use super::Opened;
 use super::source::{PictureSource, in_gray};
+use equalize::Layout;
 
 /// Opens a picture as [`open_within`] does, whatever it holds.
 ///
@@ -111,7 +115,7 @@ fn open_tree(
     )?;
     let pages = stack.map(pages::Source::Zarr);
     let header = Header { source: PictureSource::Other(first), file_bytes: 0, pages };
-    header.accepted(Format::Zarr, 0, limits, target, page.is_some())
+    header.accepted(Format::Zarr, 0, limits, target, page.map(|(pages, _)| pages))
 }
 
 fn open_one<'a>(
@@ -128,13 +132,12 @@ fn open_one<'a>(
     let length = input::read_head(file, buffer)?;
     let format = format_of(buffer)?;
     let place = page.map(|(pages, index)| pages.place(index));
-    let is_further = page.is_some();
     let header = guard(
         format,
         |reason| CodecError::malformed(format, reason),
         move || read_header(format, budget, file, buffer, limits, target, place),
     )?;
-    header.accepted(format, length, limits, target, is_further)
+    header.accepted(format, length, limits, target, page.map(|(pages, _)| pages))
 }
 
 /// A picture whose header has been read.
@@ -151,18 +154,20 @@ impl<'a> Header<'a> {
         Self { source: PictureSource::of(picture), file_bytes: 0, pages: None }
     }
 
-    /// Returns what is to be decoded of a file of this length, if it is within the limits and the target can have it.
+    /// Returns what is to be decoded of a file of this length, if it is within the limits and the target can have it; `of`: the pages of which it is
+    /// one that was asked for by its number.
     fn accepted(
         self,
         format: Format,
         length: u64,
         limits: &Limits,
         target: &Target,
-        is_further: bool,
+        of: Option<&Pages>,
     ) -> Result<Opened<'a>, CodecError> {
-        let opened = self.opened(format, target, is_further)?;
+        let mut opened = self.opened(format, target, of.is_some())?;
+        opened.is_band = of.or(opened.pages.as_ref()).is_some_and(Pages::are_bands);
         // The pages of a file are read one by one.
-        let are_pages = is_further || opened.pages.as_ref().is_some_and(|pages| !pages.are_bands());
+        let are_pages = of.is_some() || opened.pages.as_ref().is_some_and(|pages| !pages.are_bands());
         opened.check(limits, if are_pages { 0 } else { length }, target)?;
         Ok(opened)
     }
@@ -189,6 +194,7 @@ impl<'a> Header<'a> {
             mask: None,
             source,
             file_bytes,
+            is_band: false,
             leaves: target.splits && (is_further || pages.is_some()),
             pages,
             decoder: None,
@@ -216,11 +222,11 @@ fn read_header<'a>(
         }
         Format::Tiff => {
             let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
-            let most_at_once = most_at_once(budget, Format::Tiff, target);
+            let cut = cut_of(budget, Format::Tiff, target);
             let (no_data, keeps_overviews) = (target.no_data, target.overviews);
-            let selection = tiff::Selection { place, no_data, most_at_once, keeps_overviews };
+            let selection = tiff::Selection { place, no_data, cut, keeps_overviews };
             let mut tiff = tiff::Source::open(file, buffer, limits, budget, selection)?;
-            let bands = tiff.take_bands().map(pages::Source::TiffBands);
+            let bands = tiff.take_bands().map(|bands| pages::Source::Bands(Bands::Tiff(bands)));
             let pages = bands.or_else(|| tiff.take_pages().map(pages::Source::Tiff));
             Ok(Header { pages, ..Header::of(tiff) })
         }
@@ -230,15 +236,83 @@ fn read_header<'a>(
             let pages = frames.map(pages::Source::Dicom);
             Ok(Header { source: PictureSource::Other(frame), file_bytes: 0, pages })
         }
-        _ => {
-            let length = file.metadata()?.len();
-            input::admit(length, limits, budget)
-                .map_err(|why| with_all_limits(why, format, (file, buffer, length), limits, target))?;
-            let bytes = input::read_admitted(file, buffer, limits, budget)?;
-            let file_bytes = bytes.len() as u64;
-            Ok(Header { source: open_whole(format, bytes, limits, target)?, file_bytes, pages: None })
+        Format::Png => {
+            let place = if let Some(Place::Png(place)) = place { Some(place) } else { None };
+            open_png(budget, file, buffer, limits, target, place)
         }
+        Format::Bmp => {
+            let place = if let Some(Place::Bmp(place)) = place { Some(place) } else { None };
+            open_bmp(budget, file, buffer, limits, target, place)
+        }
+        _ => open_at_once(format, budget, file, buffer, limits, target),
     }
+}
+
+/// Reads a PNG as a whole, or what precedes a band.
+fn open_png<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    place: Option<png::Place>,
+) -> Result<Header<'a>, CodecError> {
+    let bands = if place.is_none() {
+        let cut = (cut_of(budget, Format::Png, target), target.levels);
+        let unit = |layout| rows_together(in_gray(layout, target.gray), Format::Png, target);
+        png::find((file, buffer), (limits, budget), cut, unit)?
+    } else {
+        None
+    };
+    let is_further = place.is_some();
+    let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) else {
+        return open_at_once(Format::Png, budget, file, buffer, limits, target);
+    };
+    let file_bytes = place.bytes();
+    // What the first one holds was asked for when the bands were found.
+    let band = place.open(file, buffer, if is_further { Some(budget) } else { None })?;
+    let pages = bands.map(|bands| pages::Source::Bands(Bands::Png(bands)));
+    Ok(Header { file_bytes, pages, ..Header::of(band) })
+}
+
+/// Reads a bitmap as a whole, or the headers of a band.
+fn open_bmp<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    place: Option<bmp::Place>,
+) -> Result<Header<'a>, CodecError> {
+    let bands = if place.is_none() {
+        let cut = cut_of(budget, Format::Bmp, target);
+        let unit = |layout, gray| rows_together(in_gray(layout, target.gray || gray), Format::Bmp, target);
+        bmp::find((file, buffer), (limits, budget), cut, unit)?
+    } else {
+        None
+    };
+    let Some(place) = place.or_else(|| bands.as_ref().map(|bands| bands.place(0))) else {
+        return open_at_once(Format::Bmp, budget, file, buffer, limits, target);
+    };
+    let pages = bands.map(|bands| pages::Source::Bands(Bands::Bmp(bands)));
+    Ok(Header { pages, ..Header::of(place.open(file)) })
+}
+
+/// Reads a whole file.
+fn open_at_once<'a>(
+    format: Format,
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Header<'a>, CodecError> {
+    let length = file.metadata()?.len();
+    input::admit(length, limits, budget)
+        .map_err(|why| with_all_limits(why, format, (file, buffer, length), limits, target))?;
+    let bytes = input::read_admitted(file, buffer, limits, budget)?;
+    let file_bytes = bytes.len() as u64;
+    Ok(Header { source: open_whole(format, bytes, limits, target)?, file_bytes, pages: None })
 }
 
 /// Returns the error of a file of this length that is too long to be read, with all limits that its picture exceeds and what that needs, as far as
@@ -250,10 +324,12 @@ fn with_all_limits(
     limits: &Limits,
     target: &Target,
 ) -> CodecError {
-    let told = limits_of_head(format, (buffer, length), limits, target).or_else(|| {
-        input::read_longer_head(file, buffer).ok()?;
-        limits_of_head(format, (buffer, length), limits, target)
-    });
+    let told = limits_of_head(format, (buffer, length), limits, target)
+        .or_else(|| {
+            input::read_longer_head(file, buffer).ok()?;
+            limits_of_head(format, (buffer, length), limits, target)
+        })
+        .or_else(|| limits_of_frames(format, file, (buffer, length), limits, target));
     match told {
         Some((Err(all), _)) => all,
         Some((Ok(()), needs)) => why.needing(needs),
@@ -261,13 +337,16 @@ fn with_all_limits(
     }
 }
 
-/// Returns whether the picture of a file of this length is within the limits, and what it needs, if the head tells.
+/// Whether a picture is within the limits, and what it needs.
+type Told = (Result<(), CodecError>, Option<MemoryNeeds>);
+
+/// Returns what the head of a file of this length tells.
 fn limits_of_head(
     format: Format,
     (head, length): (&[u8], u64),
     limits: &Limits,
     target: &Target,
-) -> Option<(Result<(), CodecError>, Option<MemoryNeeds>)> {
+) -> Option<Told> {
     let mut ended = match format {
         Format::Png => png::ended(head)?,
         Format::Jpeg => jpeg::ended(head)?,
@@ -279,17 +358,64 @@ fn limits_of_head(
     // A JPEG's coders take as much as its file, of which they have only the head here, and as much again if a device may decode it too.
     let unseen = if format == Format::Jpeg { 2 * length } else { 0 };
     let source = open_whole(format, &mut ended, limits, target).ok()?;
+    limits_of((format, source), (length, unseen), limits, target)
+}
+
+/// Returns what the frames of an animation tell, which are looked for in all of its file, unless that is too long.
+fn limits_of_frames(
+    format: Format,
+    file: &File,
+    (head, length): (&[u8], u64),
+    limits: &Limits,
+    target: &Target,
+) -> Option<Told> {
+    input::check_length(length, limits).ok()?;
+    // The longest frame is no longer than the file, and what is carried of a GIF is a part of it.
+    let lengths = (length, length);
+    match format {
+        Format::Gif => {
+            let all = BufReader::with_capacity(SMALL_CHANGE as usize, FileAt { file, at: 0 });
+            let source = gif::Source::survey(all, head).ok()?;
+            limits_of((format, PictureSource::of(source)), lengths, limits, target)
+        }
+        Format::Png => {
+            let all = png::without_data(file, length).ok()??;
+            let source = png::Source::open(&all).ok()?;
+            limits_of((format, PictureSource::of(source)), lengths, limits, target)
+        }
+        _ => None,
+    }
+}
+
+/// Returns what a picture tells whose file has this length, and may take so many bytes more than it knows.
+fn limits_of(
+    (format, source): (Format, PictureSource<'_>),
+    (length, unseen): (u64, u64),
+    limits: &Limits,
+    target: &Target,
+) -> Option<Told> {
     let header = Header { source, file_bytes: length.saturating_add(unseen), pages: None };
     let opened = header.opened(format, target, false).ok()?;
     Some((opened.check_limits(limits, length), opened.needs()))
 }
 
-/// Returns the bytes of pixels above which a picture is cut into bands, if it may be.
-fn most_at_once(budget: &dyn Budget, format: Format, target: &Target) -> u64 {
+/// Returns when a picture in a format is cut into bands: never, if it may not be.
+fn cut_of(budget: &dyn Budget, format: Format, target: &Target) -> Cut {
     // Levels that are looked for are those of all bands.
     let is_looked_at = target.levels == LevelCount::Seen;
-    let is_written_so = matches!(target.format_for(format), Format::Tiff | Format::Pnm);
-    if is_written_so && !target.splits && !is_looked_at { budget.most_at_once() } else { u64::MAX }
+    let output = target.format_for(format);
+    let is_written_so = matches!(output, Format::Tiff | Format::Pnm | Format::Png | Format::Bmp);
+    let may_be = is_written_so && !target.splits && !is_looked_at;
+    let least_rows: fn(u32) -> u32 = if output == Format::Png { png::least_rows } else { |_| 1 };
+    Cut { most: if may_be { budget.most_at_once() } else { u64::MAX }, least_rows }
+}
+
+/// Returns how many rows of a picture that is no TIFF, and that is decoded to this layout, no band divides.
+fn rows_together(layout: Layout, format: Format, target: &Target) -> u32 {
+    match target.format_for(format) {
+        Format::Tiff => tiff::rows_of_strip(&target.layout_for(layout)),
+        _ => 1,
+    }
 }
 
 /// Reads the header of a PNM, of which bands may be decoded.
@@ -301,18 +427,16 @@ fn open_pnm<'a>(
     target: &Target,
     place: Option<pnm::Place>,
 ) -> Result<Header<'a>, CodecError> {
-    let most = most_at_once(budget, Format::Pnm, target);
+    let cut = cut_of(budget, Format::Pnm, target);
     let source = pnm::Source::open(file, buffer, limits, budget)?;
-    let unit = match target.format_for(Format::Pnm) {
-        Format::Tiff => tiff::rows_of_strip(&target.layout_for(in_gray(source.layout(), target.gray))),
-        _ => 1,
-    };
-    let bands = if place.is_none() { source.bands(unit, most) } else { None };
+    let unit = rows_together(in_gray(source.layout(), target.gray), Format::Pnm, target);
+    let bands = if place.is_none() { source.bands(unit, cut) } else { None };
     let source = match place.or_else(|| bands.map(|bands| bands.place(0))) {
         Some(place) => source.narrow(place),
         None => source,
     };
-    Ok(Header { pages: bands.map(pages::Source::PnmBands), ..Header::of(source) })
+    let pages = bands.map(|bands| pages::Source::Bands(Bands::Pnm(bands)));
+    Ok(Header { pages, ..Header::of(source) })
 }
 
 /// Opens a picture whose decoder needs the whole file in memory, where some are mended first.

@@ -1,332 +1,151 @@
-//! The image data of a PNG, as a zlib stream (RFC 1950) of bands of rows. Each band is filtered and compressed separately, by an idle core
-//! if there is one, and ends on a byte boundary. The picture alone decides where bands begin, so the stream is the same for any number of
-//! cores.
+//! A PNG that is too large to be in memory as a whole: its rows are decoded in bands ([`read`]), and bands of any picture make one ([`write`]).
 
+mod read;
+mod write;
+
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
-use simd_adler32::Adler32;
+use ::png::Info;
 
-use super::filter::Filters;
-use super::zlib::{WINDOW, Zlib};
-use crate::PngLevel;
-use crate::cores::Cores;
-use crate::deflate::{Deflater, Effort};
-use crate::output::Output;
-use equalize::Layout;
+use super::chunks::{self, SIGNATURE};
+use super::stream::Division;
+use super::{Source, decode_error};
+use crate::bands::{BandRows, Cut};
+use crate::budget::{Budget, ask};
+use crate::decode::Describe;
+use crate::input::check_length;
+use crate::{CodecError, LevelCount, Limits};
+use equalize::{Depth, Layout, Pixel};
 
-/// Bytes of filtered rows that are compressed at a time: a fraction of the second-level cache.
-const STRIP: usize = 128 << 10;
-/// The least bytes of filtered rows in a band, which consists of whole strips.
-const BAND: usize = 512 << 10;
-/// The zlib level of [`PngLevel::Small`].
-const LEVEL: u32 = 6;
+use read::Rereading;
+pub(crate) use read::Place;
+pub(crate) use write::Writer;
 
-/// The pixels, row by row, as the format stores them.
-struct Rows<'p> {
-    pixels: &'p [u8],
-    /// Bytes per row.
-    bytes: usize,
-    /// Bytes per pixel.
-    step: usize,
-    /// The row above the first one.
-    zeros: Vec<u8>,
+/// The bands of a PNG, from top to bottom.
+#[derive(Debug)]
+pub(crate) struct Bands {
+    pub(crate) rows: BandRows,
+    picture: Arc<Rereading>,
 }
 
-impl<'p> Rows<'p> {
-    fn new(layout: &Layout, pixels: &'p [u8]) -> Self {
-        let step = layout.pixel.channels() * layout.depth.bytes();
-        let bytes = layout.width as usize * step;
-        Self { pixels, bytes, step, zeros: vec![0; bytes] }
-    }
-
-    fn count(&self) -> usize {
-        self.pixels.len() / self.bytes
-    }
-
-    /// Returns the bytes of a filtered row, including its filter type.
-    fn filtered(&self) -> usize {
-        self.bytes + 1
-    }
-
-    fn row(&self, number: usize) -> &[u8] {
-        &self.pixels[number * self.bytes..][..self.bytes]
-    }
-
-    fn above(&self, number: usize) -> &[u8] {
-        if number == 0 { &self.zeros } else { self.row(number - 1) }
-    }
-
-    /// Returns the number of rows in a strip and in a band.
-    fn in_strip_and_band(&self) -> (usize, usize) {
-        let strip = STRIP.div_ceil(self.filtered());
-        (strip, strip * BAND.div_ceil(strip * self.filtered()))
+impl Bands {
+    /// Returns where a band is.
+    pub(crate) fn place(&self, index: usize) -> Place {
+        Place { picture: Arc::clone(&self.picture), index }
     }
 }
 
-/// A compressor of strips.
-enum Method {
-    /// With matches only within the strip.
-    Alone(Deflater),
-    /// With matches in the 32 KiB before, in other strips and bands too.
-    Zlib(Zlib),
+/// Returns the rows that each band but the last needs at least, so that no piece of the compressed data is made of more than two: those of a piece, and
+/// those above it that matter, if each pixel has one byte.
+pub(crate) fn least_rows(width: u32) -> u32 {
+    let division = Division::of(&Layout { width, height: 1, pixel: Pixel::Gray, depth: Depth::Eight });
+    (division.piece + division.above()) as u32
 }
 
-/// Filters and compresses bands.
-struct Press<'p> {
-    rows: &'p Rows<'p>,
-    filters: Filters,
-    strip: Vec<u8>,
-    method: Method,
-    /// The band in compressed form.
-    out: Output,
-    /// The Adler-32 checksum of the band's filtered rows.
-    checksum: u32,
-    /// Bytes of the band's filtered rows.
-    length: usize,
+/// Returns the bytes of rows that a writer of bands holds for each beside it: those that wait for a band above or below, and those of a piece of both.
+pub(crate) fn waiting_bytes(layout: &Layout) -> u64 {
+    let division = Division::of(layout);
+    4 * (division.piece + division.above()) as u64 * division.row as u64
 }
 
-impl<'p> Press<'p> {
-    fn new(rows: &'p Rows<'p>, level: PngLevel) -> Self {
-        let method = match level {
-            PngLevel::Fast => Method::Alone(Deflater::new(Effort::Flat)),
-            PngLevel::Balanced => Method::Alone(Deflater::new(Effort::Matches)),
-            PngLevel::Small => Method::Zlib(Zlib::new(LEVEL, &[])),
-        };
-        let filters = Filters::new(rows.bytes, rows.step, level != PngLevel::Fast);
-        Self { rows, filters, strip: Vec::new(), method, out: Output::default(), checksum: 0, length: 0 }
+/// Finds the bands of a file, whose head is given, and that is cut into such; nothing if it is not, or cannot be: if it is interlaced or an animation, or if the
+/// samples of all tell how levels lie in them.
+/// `unit` tells how many rows no band divides if the pixels have a layout.
+pub(crate) fn find(
+    (file, head): (&File, &[u8]),
+    (limits, budget): (&Limits, &mut dyn Budget),
+    (cut, levels): (Cut, LevelCount),
+    unit: impl FnOnce(Layout) -> u32,
+) -> Result<Option<Bands>, CodecError> {
+    let about = file.metadata()?;
+    let most = chunks::layout_of_rows(head).map_or(0, |layout| layout.bytes());
+    if most <= cut.most || !about.is_file() {
+        return Ok(None);
     }
-
-    /// Filters and compresses a band.
-    fn press(&mut self, band: Range<usize>) {
-        self.out.clear();
-        let mut checksum = Adler32::new();
-        self.begin(&band);
-        self.length = 0;
-        let (in_strip, _) = self.rows.in_strip_and_band();
-        for first in band.clone().step_by(in_strip) {
-            self.filter(first..(first + in_strip).min(band.end));
-            checksum.write(&self.strip);
-            self.length += self.strip.len();
-            self.compress(first + in_strip >= self.rows.count());
-        }
-        self.end(band.end == self.rows.count());
-        self.checksum = checksum.finish();
+    let Some(places) = Places::find(file, about.len(), limits)? else { return Ok(None) };
+    let outline = places.outline(file, budget)?;
+    let source = Source::open(&outline)?;
+    let (layout, stored) = (source.chunks.layout, source.chunks.stored);
+    let (None, Some(stored)) = (&source.frames, stored) else { return Ok(None) };
+    if source.stated().is_some() && matches!(levels, LevelCount::Stated | LevelCount::Number(_)) {
+        return Ok(None);
     }
+    let Some(rows) = cut.rows((layout.width, layout.height), layout.bytes(), unit(layout)) else {
+        return Ok(None);
+    };
+    // The decoder takes memory for a row, and what is over the limits is refused for that.
+    let is_within = limits.check(&layout, layout.bytes(), || None).is_ok();
+    let form = if is_within { Some(source.checked_form()?) } else { None };
+    let form = form.filter(|_| !stored.is_direct).map(Box::new);
+    let first_data = (places.data + 8, places.size);
+    let picture = Arc::new(Rereading::new(outline, first_data, (rows, stored, form)));
+    Ok(Some(Bands { rows, picture }))
+}
 
-    /// Filters rows into the strip.
-    fn filter(&mut self, rows: Range<usize>) {
-        self.strip.clear();
-        for number in rows {
-            let filtered = self.filters.row(self.rows.row(number), self.rows.above(number));
-            self.strip.extend_from_slice(filtered);
-        }
+impl Source<'_> {
+    /// Returns what pixels are stored as, after checking all chunks of an outline.
+    fn checked_form(&self) -> Result<Info<'static>, CodecError> {
+        let mut reader = self.reader()?;
+        let form = read::form_of(reader.info(), self.chunks.all(b"tRNS").next());
+        reader.finish().map_err(decode_error)?;
+        Ok(form)
     }
+}
 
-    fn begin(&mut self, band: &Range<usize>) {
-        if let Method::Zlib(_) = self.method {
-            let before = WINDOW.div_ceil(self.rows.filtered());
-            self.filter(band.start.saturating_sub(before)..band.start);
-        }
-        let first = band.start == 0;
-        match &mut self.method {
-            // The zlib header states a window of 32 KiB and the level: the fastest here, the default below.
-            Method::Alone(_) if first => self.out.push(&[0x78, 0x01]),
-            Method::Alone(_) => {}
-            Method::Zlib(zlib) => {
-                if first {
-                    self.out.push(&[0x78, 0x9c]);
-                }
-                *zlib = Zlib::new(LEVEL, &self.strip);
+/// Where things are in a file.
+struct Places {
+    /// The first chunk of image data, and the length of its content.
+    data: u64,
+    size: u32,
+    /// What is behind the image data, unless that is not looked at.
+    behind: Option<Range<u64>>,
+}
+
+impl Places {
+    /// Finds them in a file of this length; nothing if there are no image data before its end, or if it is an animation. What is behind the data is not
+    /// looked at if the file is too long.
+    fn find(file: &File, length: u64, limits: &Limits) -> Result<Option<Self>, CodecError> {
+        let is_too_long = check_length(length, limits).is_err();
+        let (mut at, mut data, mut behind) = (SIGNATURE.len() as u64, None, None);
+        loop {
+            let (size, kind) = chunks::frame_at(file, at, length)?;
+            match (&kind, data) {
+                (b"IDAT", None) => data = Some((at, size)),
+                (b"acTL", None) => return Ok(None),
+                (b"IDAT", Some(_)) | (_, None) => {}
+                (_, Some(_)) => behind = behind.or(Some(at)),
+            }
+            at += chunks::FRAME as u64 + u64::from(size);
+            if kind == *b"IEND" || data.is_some() && is_too_long {
+                let behind = behind.map(|behind| behind..at);
+                return Ok(data.map(|(data, size)| Self { data, size, behind }));
             }
         }
     }
 
-    /// Compresses the strip; `last` tells whether it is the last one of the picture.
-    fn compress(&mut self, last: bool) {
-        match &mut self.method {
-            Method::Alone(deflater) => deflater.blocks(&self.strip, 2 * STRIP, last, &mut self.out),
-            Method::Zlib(zlib) => zlib.append(&self.strip, &mut self.out),
-        }
-    }
-
-    fn end(&mut self, last: bool) {
-        match &mut self.method {
-            Method::Alone(deflater) => deflater.end_byte(&mut self.out),
-            Method::Zlib(zlib) => zlib.end(last, &mut self.out),
-        }
-    }
-}
-
-/// Compresses the pixels, with the help of idle cores, and passes the stream to `write` part by part.
-pub(super) fn write<E>(
-    layout: &Layout,
-    pixels: &[u8],
-    level: PngLevel,
-    cores: &Cores,
-    mut write: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    let rows = Rows::new(layout, pixels);
-    let (count, (_, in_band)) = (rows.count(), rows.in_strip_and_band());
-    let bands =
-        (0..count.div_ceil(in_band)).map(|band| band * in_band..(band * in_band + in_band).min(count));
-    let (mut checksum, mut left) = (1, bands.len());
-    // With rows this long, helpers would take memory that is not accounted for.
-    let nobody = Cores::none();
-    let cores = if rows.filtered() > BAND { &nobody } else { cores };
-    cores.in_order(
-        bands,
-        || Press::new(&rows, level),
-        Press::press,
-        |press| {
-            checksum = combined(checksum, press.checksum, press.length);
-            left -= 1;
-            if left == 0 {
-                press.out.push(&checksum.to_be_bytes());
+    /// Returns a file like this one whose image data are those of nothing.
+    fn outline(&self, file: &File, budget: &mut dyn Budget) -> Result<Vec<u8>, CodecError> {
+        const EMPTY: &[u8] = b"\0\0\0\x08IDAT\x78\x01\x03\0\0\0\0\x01\xc6\x19\x9e\x2e";
+        let Range { start, end } = self.behind.clone().unwrap_or_default();
+        // One copy is shared, and each band has another.
+        ask(budget, 2 * (self.data + end - start), "metadata")?;
+        let mut outline = vec![0; self.data as usize];
+        file.read_exact_at(&mut outline, 0)?;
+        outline.extend_from_slice(EMPTY);
+        match self.behind {
+            Some(_) => {
+                let from = outline.len();
+                outline.resize(from + (end - start) as usize, 0);
+                file.read_exact_at(&mut outline[from..], start)?;
             }
-            write(press.out.bytes())
-        },
-    )
+            None => outline.extend_from_slice(END),
+        }
+        Ok(outline)
+    }
 }
 
-/// Returns the Adler-32 checksum of two parts together, from the checksums `first` and `second` of each; the second part has `length` bytes
-/// (RFC 1950, section 8.2: sums that start at 1, and sums of these sums).
-fn combined(first: u32, second: u32, length: usize) -> u32 {
-    const BASE: u64 = 65521;
-    let [(first, first_sums), (second, second_sums)] =
-        [first, second].map(|sum| (u64::from(sum & 0xffff), u64::from(sum >> 16)));
-    // The second part's sums started at 1 instead of at the first part's sum.
-    let more = first + BASE - 1;
-    let sums = first_sums + second_sums + more % BASE * (length as u64 % BASE);
-    (((sums % BASE) << 16) | ((second + more) % BASE)) as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::tests::LEVELS;
-    use super::*;
-    use crate::samples::tests::noise;
-    use equalize::{Depth, Pixel};
-
-    /// Alternately smooth and noisy pixels, as big-endian samples.
-    fn scene(layout: &Layout) -> Vec<u8> {
-        let mut state = 0x9e37_79b9_u32;
-        let byte = |at: usize| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let noise =
-                if (at / 50_000).is_multiple_of(3) { 0 } else { (state >> 24) as u8 >> (at / 100_000 % 8) };
-            (at / 1000) as u8 ^ noise
-        };
-        (0..layout.bytes() as usize).map(byte).collect()
-    }
-
-    /// Returns the stream as written by `threads` threads, and the number of parts it came in.
-    fn stream(layout: &Layout, pixels: &[u8], level: PngLevel, threads: usize) -> (Vec<u8>, usize) {
-        let (cores, mut stream, mut parts) = (Cores::new(threads), Vec::new(), 0);
-        let _own = cores.work();
-        write(layout, pixels, level, &cores, |part| {
-            stream.extend_from_slice(part);
-            parts += 1;
-            Ok::<_, ()>(())
-        })
-        .unwrap();
-        (stream, parts)
-    }
-
-    /// Wraps the stream in a PNG, and decodes that with the `png` crate.
-    fn decoded(layout: &Layout, stream: &[u8]) -> Vec<u8> {
-        let mut file = Vec::new();
-        let mut encoder = ::png::Encoder::new(&mut file, layout.width, layout.height);
-        let (colour, depth) = super::super::colour_type(layout);
-        encoder.set_color(colour);
-        encoder.set_depth(depth);
-        let mut writer = encoder.write_header().unwrap();
-        writer.write_chunk(::png::chunk::IDAT, stream).unwrap();
-        writer.finish().unwrap();
-        let mut decoder = ::png::Decoder::new(std::io::Cursor::new(file));
-        decoder.ignore_checksums(false);
-        let mut reader = decoder.read_info().unwrap();
-        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-        reader.next_frame(&mut pixels).unwrap();
-        reader.finish().unwrap();
-        pixels
-    }
-
-    /// Layouts, and the number of bands of each.
-    fn layouts() -> impl Iterator<Item = (Layout, usize)> {
-        let sized = |width, height, pixel, depth| Layout { width, height, pixel, depth };
-        [
-            (sized(1, 1, Pixel::Gray, Depth::Eight), 1),
-            (sized(700_000, 1, Pixel::Gray, Depth::Eight), 1),
-            (sized(1000, 524, Pixel::Gray, Depth::Eight), 1),
-            // A strip has 131 rows, and a band has four strips.
-            (sized(1000, 525, Pixel::Gray, Depth::Eight), 2),
-            (sized(1000, 4 * 524 + 1, Pixel::Gray, Depth::Eight), 5),
-            (sized(3, 80_000, Pixel::Rgb, Depth::Eight), 2),
-            (sized(301, 800, Pixel::Rgba, Depth::Sixteen), 4),
-            (sized(401, 1000, Pixel::Rgb, Depth::Sixteen), 5),
-            (sized(999, 999, Pixel::GrayAlpha, Depth::Eight), 4),
-            // Rows longer than a band.
-            (sized(600_001, 3, Pixel::Gray, Depth::Eight), 3),
-            // Rows longer than a strip.
-            (sized(50_000, 9, Pixel::Rgb, Depth::Eight), 3),
-        ]
-        .into_iter()
-    }
-
-    #[test]
-    fn any_number_of_threads_writes_the_same_bytes_and_they_come_back() {
-        for (layout, bands) in layouts() {
-            let pixels = scene(&layout);
-            for level in LEVELS {
-                let (alone, parts) = stream(&layout, &pixels, level, 1);
-                assert_eq!(parts, bands, "{layout:?}");
-                assert!(decoded(&layout, &alone) == pixels, "{layout:?} by {level:?}");
-                for threads in [2, 7] {
-                    let (together, _) = stream(&layout, &pixels, level, threads);
-                    assert!(together == alone, "{layout:?} by {level:?} on {threads} threads");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_band_is_the_same_whatever_was_pressed_before() {
-        let layout = Layout { width: 1000, height: 5000, pixel: Pixel::Gray, depth: Depth::Eight };
-        let pixels = scene(&layout);
-        let rows = Rows::new(&layout, &pixels);
-        let (_, in_band) = rows.in_strip_and_band();
-        for level in LEVELS {
-            let mut used = Press::new(&rows, level);
-            for first in (0..rows.count()).step_by(in_band).rev() {
-                let band = first..(first + in_band).min(rows.count());
-                let mut new = Press::new(&rows, level);
-                used.press(band.clone());
-                new.press(band.clone());
-                assert!(used.out.bytes() == new.out.bytes(), "rows {band:?} by {level:?}");
-            }
-        }
-    }
-
-    /// Without the band before it, a band would not find the repetitions.
-    #[test]
-    fn matches_reach_into_the_band_before() {
-        let layout = Layout { width: 1000, height: 2000, pixel: Pixel::Gray, depth: Depth::Eight };
-        let pixels: Vec<u8> = scene(&layout).chunks(8000).flat_map(|_| noise(8000, 1)).collect();
-        let (whole, bands) = stream(&layout, &pixels, PngLevel::Small, 1);
-        assert!(bands > 3 && whole.len() < pixels.len() / 10, "{} bytes in {bands} bands", whole.len());
-    }
-
-    #[test]
-    fn checksums_of_parts_make_that_of_the_whole() {
-        let of = |bytes: &[u8]| {
-            let mut checksum = Adler32::new();
-            checksum.write(bytes);
-            checksum.finish()
-        };
-        let bytes = [noise(200_000, 1), vec![255; 200_000], vec![0; 70_000]].concat();
-        for at in [0, 1, 65_520, 65_521, 65_522, 131_042, 400_000, bytes.len()] {
-            let (first, second) = bytes.split_at(at);
-            assert_eq!(combined(of(first), of(second), second.len()), of(&bytes), "split at {at}");
-        }
-    }
-}
+/// The last chunk.
+const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";

@@ -1,5 +1,13 @@
 //! The chunks of a PNG (PNG third edition, <https://www.w3.org/TR/png-3/>, sections 5 and 11).
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::malformed;
+use crate::CodecError;
+use crate::budget::SMALL_CHANGE;
+use crate::input::waiting_for_file;
 use equalize::{Depth, Layout, Pixel};
 
 /// Ancillary chunks about the picture as a whole that a new contrast does not make wrong.
@@ -12,7 +20,7 @@ const KEPT: [&[u8; 4]; 14] = [
 pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
 /// Bytes of a chunk besides its content: length, type and checksum.
-const FRAME: usize = 12;
+pub(super) const FRAME: usize = 12;
 
 /// The chunks of a file.
 #[derive(Debug)]
@@ -25,8 +33,21 @@ pub(super) struct Chunks<'a> {
     pub(super) animation_control: Option<&'a [u8]>,
     /// The image data, if it holds the layout's pixels row after row: neither interlaced nor to be expanded.
     pub(super) rows: Option<ImageData<'a>>,
+    /// How rows are stored, if they are not interlaced.
+    pub(super) stored: Option<Stored>,
     /// The file from its first chunk on.
     all: Walk<'a>,
+}
+
+/// How rows are stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored {
+    /// Bytes of a row.
+    pub(super) row: usize,
+    /// Bytes of a pixel, at least one.
+    pub(super) step: usize,
+    /// Whether they are rows of the layout's pixels: neither palette nor transparent colour, and whole bytes.
+    pub(super) is_direct: bool,
 }
 
 /// Goes from chunk to chunk up to IEND. There may be any number of them, so none is remembered.
@@ -121,9 +142,10 @@ impl<'a> Chunks<'a> {
             }
             (rest, before) = (behind, chunk.kind);
         }
-        let rows = data.filter(|_| header.rows && !transparent);
+        let stored = header.stored(transparent);
+        let rows = data.filter(|_| stored.is_some_and(|stored| stored.is_direct));
         let is_palette = header.colour == 3;
-        Ok(Self { layout: header.layout(transparent), is_palette, animation_control, rows, all })
+        Ok(Self { layout: header.layout(transparent), is_palette, animation_control, rows, stored, all })
     }
 
     /// Returns the chunks up to IEND.
@@ -199,7 +221,6 @@ impl Chunk<'_> {
 
 /// Splits off the first chunk; returns what is behind it, and the chunk.
 fn split(bytes: &[u8]) -> Result<(&[u8], Chunk<'_>), &'static str> {
-    const SHORT: &str = "it is truncated";
     let (length, behind) = bytes.split_first_chunk::<4>().ok_or(SHORT)?;
     let (kind, behind) = behind.split_first_chunk::<4>().ok_or(SHORT)?;
     if !kind.iter().all(u8::is_ascii_alphabetic) {
@@ -231,13 +252,58 @@ pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
+/// Returns the layout that the first chunk of a file tells, with alpha, which another chunk may make; nothing if it cannot be read, or if rows are interlaced.
+pub(super) fn layout_of_rows(head: &[u8]) -> Option<Layout> {
+    let (_, first) = split(head.get(SIGNATURE.len()..)?).ok()?;
+    let header = Header::parse(first.content).ok()?;
+    (!header.is_interlaced).then(|| header.layout(true))
+}
+
+/// Returns the length and kind of the chunk at an offset of a file of this length.
+pub(super) fn frame_at(file: &File, at: u64, length: u64) -> Result<(u32, [u8; 4]), CodecError> {
+    let mut frame = [0; 8];
+    waiting_for_file(|| file.read_exact_at(&mut frame, at)).map_err(unread)?;
+    let [l0, l1, l2, l3, kind @ ..] = frame;
+    let size = u32::from_be_bytes([l0, l1, l2, l3]);
+    let is_there = at + FRAME as u64 + u64::from(size) <= length;
+    if is_there { Ok((size, kind)) } else { Err(malformed(SHORT)) }
+}
+
+/// Returns a file without the data of pictures and frames; `None` if it is longer than a head may be.
+pub(crate) fn without_data(file: &File, length: u64) -> Result<Option<Vec<u8>>, CodecError> {
+    let (mut all, mut at) = (SIGNATURE.to_vec(), SIGNATURE.len() as u64);
+    loop {
+        let (size, kind) = frame_at(file, at, length)?;
+        let bytes = FRAME as u64 + u64::from(size);
+        if [b"IDAT", b"fdAT"].contains(&&kind) {
+            all.extend([&[0; 4], &kind[..], &[0; 4]].concat());
+        } else if all.len() as u64 + bytes > SMALL_CHANGE {
+            return Ok(None);
+        } else {
+            let from = all.len();
+            all.resize(from + bytes as usize, 0);
+            waiting_for_file(|| file.read_exact_at(&mut all[from..], at)).map_err(unread)?;
+        }
+        if kind == *b"IEND" {
+            return Ok(Some(all));
+        }
+        at += bytes;
+    }
+}
+
+/// Returns what it means that a part of a file cannot be read.
+pub(super) fn unread(error: io::Error) -> CodecError {
+    if error.kind() == io::ErrorKind::UnexpectedEof { malformed(SHORT) } else { CodecError::Io(error) }
+}
+
+const SHORT: &str = "it is truncated";
+
 struct Header {
     width: u32,
     height: u32,
     depth: u8,
     colour: u8,
-    /// Whether the pixels are stored row after row, in whole bytes and without a palette.
-    rows: bool,
+    is_interlaced: bool,
 }
 
 impl Header {
@@ -256,10 +322,24 @@ impl Header {
             _ => false,
         };
         if valid {
-            Ok(Self { width, height, depth, colour, rows: interlaced == 0 && depth >= 8 && colour != 3 })
+            Ok(Self { width, height, depth, colour, is_interlaced: interlaced != 0 })
         } else {
             Err("a colour type and depth that do not exist")
         }
+    }
+
+    /// Returns how rows are stored, if they are not interlaced.
+    fn stored(&self, transparent: bool) -> Option<Stored> {
+        let samples = match self.colour {
+            2 => 3,
+            4 => 2,
+            6 => 4,
+            _ => 1,
+        };
+        let bits = samples * usize::from(self.depth);
+        let row = (self.width as usize).checked_mul(bits)?.div_ceil(8);
+        let is_direct = self.depth >= 8 && self.colour != 3 && !transparent;
+        (!self.is_interlaced).then_some(Stored { row, step: bits.div_ceil(8), is_direct })
     }
 
     fn layout(&self, transparent: bool) -> Layout {

@@ -9,7 +9,7 @@ use ::png::{
 };
 
 use super::chunks::{Chunks, SIGNATURE};
-use super::{CHECKSUM, bands, decode_error, malformed};
+use super::{CHECKSUM, CONTRADICTION, decode_error, malformed, stream};
 use crate::animation::{self, Animation, Canvas, Delay, Disposal, Place, mixed};
 use crate::cores::Cores;
 use crate::foreign::FRAMES;
@@ -246,7 +246,7 @@ fn read(file: &[u8], limits: Limits, stored: &mut Vec<u8>, colours: &mut Vec<u8>
             let gray = stored.as_chunks::<2>().0.iter();
             pixels.iter_mut().zip(gray).for_each(|(to, &[gray, alpha])| *to = [gray, gray, gray, alpha]);
         }
-        _ => return Err(malformed("its chunks contradict each other")),
+        _ => return Err(malformed(CONTRADICTION)),
     }
     reader.finish().map_err(decode_error)
 }
@@ -275,7 +275,7 @@ pub(super) fn write<W: Write>(
         // Each frame stays, and the next one replaces all of it.
         control.extend([0, 0]);
         writer.write_chunk(ChunkType(FRAME_CONTROL), &control)?;
-        bands::write(frame, pixels, level, cores, |part| match number {
+        stream::write(frame, pixels, level, cores, |part| match number {
             0 => writer.write_chunk(::png::chunk::IDAT, part),
             _ => writer.write_chunk(ChunkType(FRAME_DATA), &[&next()[..], part].concat()),
         })?;

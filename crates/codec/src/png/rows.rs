@@ -9,11 +9,14 @@ use super::unfilter;
 use crate::inflate::damage;
 
 /// How far back a match may reach (RFC 1951).
-const WINDOW: usize = 32 << 10;
+pub(super) const WINDOW: usize = 32 << 10;
 /// Bytes of filtered rows that are unfiltered at a time, unless the rows are too long for that: a fraction of the second-level cache.
 const STRIP: usize = 64 << 10;
 /// Room for filtered rows; when it is used up, the data still needed is moved to the front.
 const ROOM: usize = 4 * STRIP;
+
+/// Why a picture is not complete.
+pub(super) const INCOMPLETE: &str = "its image data ends before its last row";
 
 /// Decodes the pixels into `slot`: rows of `bytes` bytes, pixels of `step` bytes.
 ///
@@ -22,7 +25,7 @@ const ROOM: usize = 4 * STRIP;
 /// Says what is wrong with the data.
 pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut [u8]) -> Result<(), String> {
     let zeros = vec![0; bytes];
-    let mut rows = Rows::new(bytes, step, &zeros, slot);
+    let mut rows = Rows::new((bytes, step), &zeros, &[], slot);
     let mut decompressor = Decompressor::new();
     // The checksums of the chunks are verified, and the rows may be complete before the end of the stream.
     decompressor.ignore_adler32();
@@ -44,7 +47,7 @@ pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut 
         }
         rows.advance(filled + written)?;
     }
-    if rows.are_complete() { Ok(()) } else { Err("its image data ends before its last row".into()) }
+    if rows.are_complete() { Ok(()) } else { Err(INCOMPLETE.into()) }
 }
 
 fn damaged(error: &DecompressionError) -> String {
@@ -52,7 +55,7 @@ fn damaged(error: &DecompressionError) -> String {
 }
 
 /// The rows of a picture as they come out of a stream, filtered, and on their way into the slot.
-struct Rows<'s> {
+pub(super) struct Rows<'s> {
     step: usize,
     /// The bytes of so many filtered rows as are unfiltered at a time.
     strip: usize,
@@ -68,23 +71,36 @@ struct Rows<'s> {
 }
 
 impl<'s> Rows<'s> {
-    /// `zeros` are the row above the first one.
-    fn new(bytes: usize, step: usize, zeros: &'s [u8], slot: &'s mut [u8]) -> Self {
+    /// Begins with rows of so many bytes, pixels of `step` bytes, below the row `above`, or zeros. `before` is what was decompressed before, as far back
+    /// as matches may reach.
+    pub(super) fn new(
+        (bytes, step): (usize, usize),
+        above: &'s [u8],
+        before: &[u8],
+        slot: &'s mut [u8],
+    ) -> Self {
         let rows = STRIP.div_ceil(bytes + 1).next_multiple_of(unfilter::GROUP);
         let strip = rows * (bytes + 1);
-        let window = vec![0; WINDOW + ROOM.max(strip)];
+        let mut window = vec![0; WINDOW + ROOM.max(strip)];
+        let filled = before.len();
+        window[..filled].copy_from_slice(before);
         let left = slot.len() / bytes * (bytes + 1);
         let slot = slot.chunks_mut(rows * bytes);
-        Self { step, strip, window, filled: 0, unfiltered: 0, left, above: zeros, slot }
+        Self { step, strip, window, filled, unfiltered: filled, left, above, slot }
     }
 
-    fn are_complete(&self) -> bool {
+    /// Returns what was decompressed last, as far back as matches may reach.
+    pub(super) fn last(&self) -> &[u8] {
+        &self.window[self.filled.saturating_sub(WINDOW)..self.filled]
+    }
+
+    pub(super) fn are_complete(&self) -> bool {
         self.left == 0
     }
 
     /// Returns what has been decompressed, with room for more, and how much it is. There is always room until the rows are complete: what is
     /// kept is a window or less than a strip, and there is room for both.
-    fn room(&mut self) -> (&mut [u8], usize) {
+    pub(super) fn room(&mut self) -> (&mut [u8], usize) {
         let needed = WINDOW.max(self.filled - self.unfiltered);
         if self.window.len() - self.filled < STRIP && needed < self.filled {
             let moved = self.filled - needed;
@@ -97,7 +113,7 @@ impl<'s> Rows<'s> {
     }
 
     /// Unfilters what can be unfiltered when so much has been decompressed.
-    fn advance(&mut self, filled: usize) -> Result<(), String> {
+    pub(super) fn advance(&mut self, filled: usize) -> Result<(), String> {
         self.left -= filled - self.filled;
         self.filled = filled;
         loop {
@@ -120,7 +136,7 @@ mod tests {
     use super::*;
     use crate::PngLevel;
     use crate::cores::Cores;
-    use crate::png::bands;
+    use crate::png::stream as image_data;
     use crate::png::tests::LEVELS;
     use crate::samples::tests::noise;
     use equalize::{Depth, Layout, Pixel};
@@ -136,7 +152,7 @@ mod tests {
             stream.extend_from_slice(part);
             Ok::<_, ()>(())
         };
-        bands::write(layout, pixels, level, &Cores::none(), write).unwrap();
+        image_data::write(layout, pixels, level, &Cores::none(), write).unwrap();
         stream
     }
 

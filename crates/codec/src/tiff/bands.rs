@@ -11,7 +11,7 @@ use super::stack::{Part, Place};
 use super::strips::{STRIP, Shape};
 use super::values::FirstPage;
 use super::writer::Writer;
-use crate::bands::BandRows;
+use crate::bands::{BandRows, Cut};
 use crate::mapped::SharedSpread;
 use equalize::Layout;
 
@@ -28,20 +28,21 @@ pub(crate) struct Bands {
 }
 
 impl Bands {
-    /// Returns the bands of a picture, whose directory is at an offset, if more than `most` bytes of pixels are too many at once, and if it can
+    /// Returns the bands of a picture, whose directory is at an offset, if it is large enough for that and can
     /// be cut: a strip or tile that is compressed is decoded as a whole.
     pub(super) fn of(
         (header, pyramid): (&Header, &Pyramid),
         directory: u64,
         first_page: FirstPage,
-        most: u64,
+        cut: Cut,
     ) -> Option<Self> {
         let kept = header.mapped().map_or(0, |form| form.kept_bytes(header.layout.pixels()));
         let bytes = header.layout.bytes().saturating_add(header.other_bytes()).saturating_add(kept);
         if header.is_one_stream {
             return None;
         }
-        let rows = BandRows::of(header.file_rows, bytes, rows_that_stay_together(header), most)?;
+        let sides = (header.layout.width, header.file_rows);
+        let rows = cut.rows(sides, bytes, rows_that_stay_together(header))?;
         let (pyramid, spread) = (pyramid.clone(), Arc::default());
         Some(Self { directory, first_page, big: header.form.big, rows, pyramid, spread })
     }

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use super::super::ifd::{self, Directory, Form, Value};
 use super::tags;
 use super::written::Written;
+use crate::output::FileAt;
 
 /// The bytes before which nothing lies: the header of a BigTIFF. That of a TIFF is shorter.
 pub(super) const HEADER: u64 = 16;
@@ -119,7 +120,7 @@ pub(super) fn finish(
     let bytes = directories.bytes(big);
     let is_before = bytes <= room && !(joined && big);
     let first = if is_before { HEADER } else { behind };
-    let mut to = BufWriter::new(At { file: out, at: start + first });
+    let mut to = BufWriter::new(FileAt { file: out, at: start + first });
     directories.write(&mut to, big, first)?;
     to.flush()?;
     out.write_all_at(&header(big, first), start)?;
@@ -131,23 +132,5 @@ fn header(big: bool, first: u64) -> Vec<u8> {
     match big {
         true => [&b"II+\0\x08\0\0\0"[..], &first.to_le_bytes()].concat(),
         false => [&b"II*\0"[..], &(first as u32).to_le_bytes()].concat(),
-    }
-}
-
-/// A file that is written from an offset on.
-struct At<'f> {
-    file: &'f File,
-    at: u64,
-}
-
-impl Write for At<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write_at(bytes, self.at)?;
-        self.at += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -317,14 +317,18 @@ impl Rows for Parts<'_> {
     }
 }
 
-/// Refuses strips and tiles that take more memory than the limits allow for a picture.
-pub(super) fn check(header: &Header, limits: &Limits) -> Result<(), CodecError> {
-    let (width, rows) = header.part;
-    if header.buffer_bytes() <= limits.max_bytes {
+/// Refuses strips and tiles that take more memory than the limits allow for a picture. If the picture is over the limits too, or its file of `length` bytes, the
+/// error is about all of them.
+pub(super) fn check(header: &Header, length: u64, limits: &Limits) -> Result<(), CodecError> {
+    let (enough, all) = (header.buffer_bytes(), header.layout.bytes().max(length));
+    if enough <= limits.max_bytes {
         return Ok(());
     }
-    let (what, enough) = (format!("a tile of {width}x{rows} pixels"), header.buffer_bytes());
-    Err(CodecError::too_long(what, limits.max_bytes, Some(enough)))
+    if limits.check(&header.layout, all, || None).is_err() {
+        return limits.check(&header.layout, all.max(enough), || None);
+    }
+    let (width, rows) = header.part;
+    Err(CodecError::too_long(format!("a tile of {width}x{rows} pixels"), limits.max_bytes, Some(enough)))
 }
 
 /// Returns the error of a WebP as that of the TIFF around it.

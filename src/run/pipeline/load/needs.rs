@@ -3,7 +3,7 @@
 use super::Loader;
 use crate::config::JpegChoice;
 use crate::device::task::Pass;
-use crate::error::PictureError;
+use crate::error::{PictureError, Undivided};
 use crate::picture::band_tiles::Bands;
 use crate::picture::boxes::Divided;
 use crate::slot::rates::{Class, Decodable};
@@ -136,7 +136,10 @@ impl Loader<'_> {
     ) -> PictureError {
         let SlotError::LargerThanMemory { needed, allowed } = error else { return error.into() };
         match pages {
-            None => PictureError::WholeTooLarge { needed, allowed, format: opened.format() },
+            None => {
+                let why = self.keeps_whole().unwrap_or(Undivided::Format(opened.format()));
+                PictureError::WholeTooLarge { needed, allowed, why }
+            }
             Some(pages) => {
                 let needed = self.enough_for(pages, &opened.layout(), needed);
                 SlotError::LargerThanMemory { needed, allowed }.into()
