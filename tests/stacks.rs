@@ -36,7 +36,7 @@ impl Page {
         Layout { width: self.width, height: self.height, pixel: Pixel::Gray, depth: Depth::Sixteen }
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.samples.iter().flat_map(|sample| sample.to_le_bytes()).collect()
     }
 

@@ -117,6 +117,29 @@ fn what_fails_does_not_count_and_a_lost_worker_costs_nothing() {
 }
 
 #[test]
+fn a_file_several_pages_of_which_fail_at_once_is_left_out_once() {
+    let place = Place::new();
+    let pages = frames(3);
+    folders(&place, &pages, 1);
+    let damaged: Vec<Page> = (0..12).map(|number| Page::new(number, 160, 160)).collect();
+    let mut stack = plain(&damaged, Storage::Deflate);
+    for page in &damaged {
+        let packed = Storage::Deflate.packed(&page.bytes());
+        let at = memchr::memmem::find(&stack, &packed).unwrap();
+        // Its checksum, so that all is decoded before.
+        stack[at + packed.len() - 1] ^= 1;
+    }
+    place.file("in/0/a.tif", stack);
+    // Which pages are under way at the same time is another each time.
+    for run in 0..40 {
+        place.run("in --out out --together folder --threads 4 --overwrite").exits(1).says("a.tif: page ");
+        for (number, expected) in together(&references(&pages)).iter().enumerate() {
+            assert!(samples(&place, format!("out/0/{number:02}.pgm")) == *expected, "{number} of run {run}");
+        }
+    }
+}
+
+#[test]
 fn a_group_is_done_again_if_one_of_it_is_new_and_others_are_not() {
     let place = Place::new();
     let pages = frames(8);

@@ -20,8 +20,8 @@ use crate::input::check_length;
 use crate::{CodecError, LevelCount, Limits};
 use equalize::{Depth, Layout, Pixel};
 
-use read::Rereading;
 pub(crate) use read::Place;
+use read::Rereading;
 pub(crate) use write::Writer;
 
 /// The bands of a PNG, from top to bottom.
