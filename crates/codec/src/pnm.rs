@@ -94,7 +94,7 @@ impl<'a> Source<'a> {
         if filled < raster.len() {
             return Err(truncated(before + filled as u64, all));
         }
-        if first + count < height { Ok(()) } else { check_end_of(self.file) }
+        if first + count < height { Ok(()) } else { check_end_of(&[], self.file) }
     }
 
     /// Fills `raster` from what has been read already and from the file, and checks that nothing follows.
@@ -105,8 +105,7 @@ impl<'a> Source<'a> {
         if filled < raster.len() {
             return Err(truncated(filled as u64, raster.len() as u64));
         }
-        check_end(&self.body[ready..])?;
-        check_end_of(self.file)
+        check_end_of(&self.body[ready..], self.file)
     }
 }
 
@@ -219,11 +218,13 @@ pub(super) fn check_end(rest: &[u8]) -> Result<(), CodecError> {
     }
 }
 
-/// Checks what is left of a file behind the pixels.
-fn check_end_of(file: &mut File) -> Result<(), CodecError> {
-    let mut next = [0; 64];
-    let read = read_full(file, &mut next)?;
-    check_end(&next[..read])
+/// Checks what is left of a file behind the pixels, of which the first bytes may be there already: as much of it as a head has.
+fn check_end_of(ready: &[u8], file: &mut File) -> Result<(), CodecError> {
+    let mut rest = vec![0; HEAD as usize];
+    let there = ready.len().min(rest.len());
+    rest[..there].copy_from_slice(&ready[..there]);
+    let read = read_full(file, &mut rest[there..])?;
+    check_end(&rest[..there + read])
 }
 
 /// Like [`check_end`], for text, where comments may follow too.

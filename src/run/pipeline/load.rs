@@ -164,11 +164,12 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns what the bands of a picture, of which this is the layout of one, go through the pipeline for at first.
-    fn first_pass_of_bands(&self, pages: &Pages, layout: &Layout) -> Pass {
-        let operation = &self.settings.operation;
-        let needs_levels = |bands| band_tiles::needs_levels(layout, bands, operation);
-        if Bands::of(pages).is_some_and(needs_levels) { Pass::Survey } else { Pass::Count }
+    /// Returns what the bands of a picture, of which this is the layout of one, go through the pipeline for at first; none if that is all, or these are
+    /// no bands.
+    fn first_pass_of_bands(&self, pages: &Pages, layout: &Layout) -> Option<Pass> {
+        let bands = Bands::of(pages).filter(|_| self.run.purpose == Purpose::Equalize)?;
+        let needs_levels = band_tiles::needs_levels(layout, bands, &self.settings.operation);
+        Some(if needs_levels { Pass::Survey } else { Pass::Count })
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
@@ -206,6 +207,9 @@ impl Loader<'_> {
             let order = order.of_frames(opened.frames() as u32);
             let this = Self { order, divided, ..*self };
             this.check_order(&opened, job)?;
+            let pass = pages.as_ref().and_then(|pages| self.first_pass_of_bands(pages, &opened.layout()));
+            let order = pass.map_or(order, |pass| self.run.order_of(self.settings, &pass, divided));
+            let this = Self { order, ..this };
             let needed = this.bytes_of_pixels(&opened).saturating_add(this.bytes_aside(&opened));
             let admitted = self.run.machine.pool.admits(needed.saturating_add(held.bytes()));
             admitted.map_err(|why| this.lacking(why, &opened, pages.as_ref()))
@@ -275,8 +279,9 @@ impl Loader<'_> {
         }
         if let Some(pages) = pages {
             self.run.machine.rates.expect(pages.len() - 1);
-            if pages.are_bands() && self.run.purpose == Purpose::Equalize && matches!(work.pass, Pass::Only) {
-                work.pass = self.first_pass_of_bands(&pages, &opened.layout());
+            if let (Pass::Only, Some(pass)) = (&work.pass, self.first_pass_of_bands(&pages, &opened.layout()))
+            {
+                work.pass = pass;
             }
             work.page = Some(Page::first(pages, self.settings.operation.method.has_boxes()));
             self.run.pass_over_counting(work);

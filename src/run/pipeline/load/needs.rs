@@ -1,6 +1,6 @@
 //! What a picture needs: how much memory, and which slots.
 
-use super::Loader;
+use super::{Loader, is_adaptive};
 use crate::config::JpegChoice;
 use crate::device::task::Pass;
 use crate::error::{PictureError, Undivided};
@@ -105,9 +105,15 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns the bytes that the decoder and the devices need in the slot of a picture.
+    /// Returns the bytes that the decoder and the devices need in the slot of a picture; of a band in the pass that needs the most, so that none is
+    /// refused in a later one.
     pub(super) fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
-        self.order.slot_bytes(&opened.layout()).max((self.lead(opened) + opened.slot_bytes()) as u64)
+        let layout = opened.layout();
+        let of_passes = [Order::Count { equalize: None }, Order::Apply(self.settings.operation)];
+        let has_passes = matches!(self.divided, Divided::Bands(_)) && !is_adaptive(&self.settings.operation);
+        let of_passes = of_passes.iter().filter(|_| has_passes).map(|order| order.slot_bytes(&layout));
+        let of_decoder = (self.lead(opened) + opened.slot_bytes()) as u64;
+        of_passes.fold(self.order.slot_bytes(&layout).max(of_decoder), u64::max)
     }
 
     /// Bytes that decoder and lane need beside the slot.
@@ -152,17 +158,29 @@ impl Loader<'_> {
         let Some(bands) = Bands::of(pages) else { return needed };
         let tables = |each| self.table_bytes(layout, Divided::Bands(Bands { each, ..bands }));
         let beside = u128::from(needed.saturating_sub(tables(bands.each)));
+        // What else is needed grows no faster than the rows.
+        let of_rows = |rows: u32| {
+            let bytes = (beside * u128::from(rows)).div_ceil(bands.each.into());
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
         let mut enough = needed;
-        while let Some(each) = pages.rows_of_bands(most_at_once(enough)) {
-            // What else is needed grows no faster than the rows.
-            let of_rows = (beside * u128::from(each)).div_ceil(bands.each.into());
-            let more = u64::try_from(of_rows).unwrap_or(u64::MAX).saturating_add(tables(each));
+        loop {
+            let more = match pages.rows_of_bands(most_at_once(enough)) {
+                Some(each) => of_rows(each).saturating_add(tables(each)),
+                None => of_rows(bands.height).saturating_add(self.bytes_of_whole(layout, bands.height)),
+            };
             if more <= enough {
-                break;
+                return enough;
             }
             enough = more;
         }
-        enough
+    }
+
+    /// Returns the bytes that lanes need beside the pixels of a picture of so many rows, of which this is the layout of a band, if it is done at once.
+    fn bytes_of_whole(&self, layout: &Layout, height: u32) -> u64 {
+        let (whole, order) = (Layout { height, ..*layout }, Order::Equalize(self.settings.operation));
+        let behind = order.slot_bytes(&whole).saturating_sub(whole.bytes());
+        behind.saturating_add(order.scratch_bytes(&whole))
     }
 
     /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.

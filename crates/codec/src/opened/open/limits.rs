@@ -1,0 +1,95 @@
+//! What is told of a file that is too long to be read: all limits that its picture exceeds, as far as parts of the file tell.
+
+use std::fs::File;
+use std::io::BufReader;
+
+use super::{Header, open_whole};
+use crate::budget::SMALL_CHANGE;
+use crate::decode::Decode;
+use crate::opened::source::PictureSource;
+use crate::output::FileAt;
+use crate::{CodecError, Format, Limits, MemoryNeeds, Target, gif, input, jpeg, png, webp};
+
+/// Returns the error of a file of this length that is too long to be read, with all limits that its picture exceeds and what that needs, as far as
+/// its head in `buffer` tells, or else a longer one.
+pub(super) fn with_all_limits(
+    why: CodecError,
+    format: Format,
+    (file, buffer, length): (&mut File, &mut Vec<u8>, u64),
+    limits: &Limits,
+    target: &Target,
+) -> CodecError {
+    let told = limits_of_head(format, (buffer, length), limits, target)
+        .or_else(|| {
+            input::read_longer_head(file, buffer).ok()?;
+            limits_of_head(format, (buffer, length), limits, target)
+        })
+        .or_else(|| limits_of_frames(format, file, (buffer, length), limits, target));
+    match told {
+        Some((Err(all), _)) => all,
+        Some((Ok(()), needs)) => why.needing(needs),
+        None => why,
+    }
+}
+
+/// Whether a picture is within the limits, and what it needs.
+type Told = (Result<(), CodecError>, Option<MemoryNeeds>);
+
+/// Returns what the head of a file of this length tells.
+fn limits_of_head(
+    format: Format,
+    (head, length): (&[u8], u64),
+    limits: &Limits,
+    target: &Target,
+) -> Option<Told> {
+    let mut ended = match format {
+        Format::Png => png::ended(head)?,
+        Format::Jpeg => jpeg::ended(head)?,
+        Format::WebP => webp::ended(head)?,
+        Format::Bmp => head.to_vec(),
+        // The pixels of an animation are those of all frames, and the others check their own sides.
+        _ => return None,
+    };
+    // A JPEG's coders take as much as its file, of which they have only the head here, and as much again if a device may decode it too.
+    let unseen = if format == Format::Jpeg { 2 * length } else { 0 };
+    let source = open_whole(format, &mut ended, limits, target).ok()?;
+    limits_of((format, source), (length, unseen), limits, target)
+}
+
+/// Returns what the frames of an animation tell, which are looked for in all of its file, unless that is too long.
+fn limits_of_frames(
+    format: Format,
+    file: &File,
+    (head, length): (&[u8], u64),
+    limits: &Limits,
+    target: &Target,
+) -> Option<Told> {
+    input::check_length(length, limits).ok()?;
+    // The longest frame is no longer than the file, and what is carried of a GIF is a part of it.
+    let lengths = (length, length);
+    match format {
+        Format::Gif => {
+            let all = BufReader::with_capacity(SMALL_CHANGE as usize, FileAt { file, at: 0 });
+            let source = gif::Source::survey(all, head).ok()?;
+            limits_of((format, PictureSource::of(source)), lengths, limits, target)
+        }
+        Format::Png => {
+            let all = png::without_data(file, length).ok()??;
+            let source = png::Source::open(&all).ok()?;
+            limits_of((format, PictureSource::of(source)), lengths, limits, target)
+        }
+        _ => None,
+    }
+}
+
+/// Returns what a picture tells whose file has this length, and may take so many bytes more than it knows.
+fn limits_of(
+    (format, source): (Format, PictureSource<'_>),
+    (length, unseen): (u64, u64),
+    limits: &Limits,
+    target: &Target,
+) -> Option<Told> {
+    let header = Header { source, file_bytes: length.saturating_add(unseen), pages: None };
+    let opened = header.opened(format, target, false).ok()?;
+    Some((opened.check_limits(limits, length), opened.needs()))
+}
