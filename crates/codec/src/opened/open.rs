@@ -13,8 +13,8 @@ use super::super::guard::guard;
 use super::super::image_store::{ImageStore, MediumRef};
 use super::super::pages::{self, Bands, Pages, Place};
 use super::super::{
-    CodecError, Format, LevelCount, Limits, MemoryNeeds, Slice, Target, bmp, dicom, foreign, gif, input,
-    jpeg, jpeg2000, jxl, pfm, png, pnm, tiff, webp, zarr,
+    CodecError, Format, LevelCount, Limits, Slice, Target, bmp, dicom, foreign, gif, input, jpeg, jpeg2000,
+    jxl, pfm, png, pnm, tiff, webp, zarr,
 };
 use super::Opened;
 use super::source::{PictureSource, in_gray};

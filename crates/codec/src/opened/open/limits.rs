@@ -5,7 +5,6 @@ use std::io::BufReader;
 
 use super::{Header, open_whole};
 use crate::budget::SMALL_CHANGE;
-use crate::decode::Decode;
 use crate::opened::source::PictureSource;
 use crate::output::FileAt;
 use crate::{CodecError, Format, Limits, MemoryNeeds, Target, gif, input, jpeg, png, webp};
