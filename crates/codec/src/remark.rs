@@ -100,7 +100,8 @@ impl Decoded {
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
         let may_lack_values = self.mapped.is_some() || self.no_data.is_some();
         let none_counts = if may_lack_values { Remark::NoValues } else { Remark::Invisible };
-        let invisible = self.is_invisible.then_some(none_counts);
+        // Of a band that says nothing of the picture.
+        let invisible = (self.is_invisible && !self.is_band).then_some(none_counts);
         let levels = now_levels.then_some(Remark::NowLevels);
         let had_inks = match &self.native {
             Native::Tiff(tiff) => tiff.had_inks,

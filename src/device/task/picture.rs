@@ -175,7 +175,9 @@ impl Processed {
     /// Returns what is worth telling about what the device made of the picture, before it is encoded.
     pub(crate) fn remark(&self) -> Option<Remark> {
         let is_adaptive = match &self.picture.work.pass {
-            Pass::Apply(Tables::Boxes(_) | Tables::Bands(_), _) => true,
+            // The range of a band says nothing of that of its picture.
+            Pass::Apply(Tables::Bands(_), _) => false,
+            Pass::Apply(Tables::Boxes(_), _) => true,
             _ => matches!(self.order, Order::Equalize(Operation { method: Method::Clahe(_), .. })),
         };
         if !is_adaptive {

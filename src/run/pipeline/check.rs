@@ -45,7 +45,8 @@ impl Loader<'_> {
         let has_boxes = |divided: Divided| divided.volume(&opened.layout(), operation).is_some();
         let bands = pages.filter(|pages| pages.are_bands() && is_adaptive(operation));
         if bands.is_some_and(|bands| !has_boxes(Divided::of(bands, None, 0))) {
-            return Err(Refusal::LargeBoxes);
+            let is_possible = operation.can_equalize(&opened.layout());
+            return Err(if is_possible { Refusal::LargeBoxes } else { Refusal::DeepLab });
         }
         if !operation.method.has_boxes() || self.order == (Order::Count { equalize: None }) {
             return Ok(());
