@@ -218,14 +218,16 @@ impl BandTiles {
     }
 
     /// Equalizes a band for which there are tables. Once those above it are equalized too, tables that nothing else needs are dropped.
+    ///
+    /// # Panics
+    /// If there are no tables for it: it would be written as it was.
     pub(crate) fn equalize(&self, band: u32, pixel: Pixel, pixels: &mut [u8]) {
         let rows = self.window.bands.rows(band);
         let used = self.window.tiles.used_by(rows.clone());
-        let tables: Vec<_> = used.clone().filter_map(|row| self.tables(row)).collect();
-        if tables.len() == used.len() {
-            let tiles = self.window.tiles.with_pixel(pixel);
-            tiles.equalize(pixels, rows, |row| &tables[row - used.start]);
-        }
+        let tables = used.clone().map(|row| self.tables(row).expect("a band waits for its tables"));
+        let tables: Vec<_> = tables.collect();
+        let tiles = self.window.tiles.with_pixel(pixel);
+        tiles.equalize(pixels, rows, |row| &tables[row - used.start]);
         drop(tables);
         self.drop_tables(self.note_equalized(band));
     }
