@@ -50,7 +50,7 @@ took 'building the tests'
 # As another user, on what root has built.
 within root 'useradd newcomer && install -d -o newcomer "/tmp/a folder"'
 rm -rf out
-own() { chown "$1" . target target/*.* && chown --recursive "$1" target/release; }
+own() { chown "$1" . target && find target -maxdepth 1 -type f -exec chown "$1" {} + && chown --recursive "$1" target/release; }
 trap 'own root' EXIT
 own "$(chroot "$root" id -u newcomer)"
 within newcomer "$(readme try | sed 's/.*&& cargo run/cargo run/')" >target/clean-room.log 2>&1 || { cat target/clean-room.log && exit 1; }
