@@ -2,6 +2,7 @@
 
 mod files;
 mod kinds;
+mod levels;
 mod tiles;
 
 use std::fs::File;

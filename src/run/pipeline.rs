@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
                 self.miss(work);
             } else if work.is_over() {
                 // Its file has failed, which is told.
-            } else if matches!(work.pass, Pass::Survey | Pass::Count) {
+            } else if matches!(work.pass, Pass::FindLevels(_) | Pass::Survey | Pass::Count) {
                 self.count(finished);
             } else if let Some(encoded) = self.encode(finished, &mut scratch) {
                 self.pass_on(encoded, publishers);

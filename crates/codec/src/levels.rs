@@ -12,9 +12,6 @@ use super::target::LevelCount;
 use super::uncounted::Fate;
 use super::{CodecError, pixels_of};
 
-/// The most lower bits that are taken for none of the level because they are 0 in all samples: cameras give 8 bits and more.
-const MOST_UNUSED: u32 = 8;
-
 /// Samples whose bits are looked at before it is asked again whether any is left that is 0 in all.
 const BLOCK: usize = 1 << 12;
 
@@ -45,7 +42,7 @@ impl Scale {
         layout: &Layout,
         fates: Option<&[Fate]>,
     ) -> Result<Self, CodecError> {
-        let of_file = stated.filter(|stated| usize::from(stated.top) + 1 < layout.depth.levels());
+        let of_file = stated.filter(|stated| tells_levels(stated, layout.depth));
         let (stated, levels) = match (count, of_file) {
             (LevelCount::Upper { .. }, _) if layout.depth == Depth::Eight => return Ok(Self::default()),
             (LevelCount::Upper { levels, shift }, _) => {
@@ -80,9 +77,9 @@ impl Scale {
 
     /// Takes levels from the upper bits of 16-bit samples, as many as these have above the lower bits that are 0 in all of them.
     fn seen(pixels: &mut [u8], layout: &Layout) -> Self {
-        match unused_bits(pixels, layout) {
-            0 => Self::default(),
-            shift => Self::of_upper((1_u32 << (u16::BITS - shift)) as u16, shift as u8, pixels, layout),
+        match used_bits(pixels, layout).map(LevelCount::of_used_bits) {
+            Some(LevelCount::Upper { levels, shift }) => Self::of_upper(levels, shift, pixels, layout),
+            _ => Self::default(),
         }
     }
 
@@ -290,19 +287,30 @@ fn rescale_down(sample: u16, range: u16, top: u16) -> u16 {
     }
 }
 
-/// Returns how many of the lower bits are 0 in all 16-bit samples of colours, at most [`MOST_UNUSED`]; none if all are 0, which says nothing.
-fn unused_bits(pixels: &[u8], layout: &Layout) -> u32 {
+/// Returns whether what a file says are fewer levels than there is room for.
+fn tells_levels(stated: &Stated, depth: Depth) -> bool {
+    usize::from(stated.top) + 1 < depth.levels()
+}
+
+/// Returns whether samples that are levels are looked at for how many these are.
+pub(super) fn are_looked_for(count: LevelCount, stated: Option<Stated>, depth: Depth) -> bool {
+    let is_told = stated.is_some_and(|stated| tells_levels(&stated, depth));
+    count == LevelCount::Seen && depth == Depth::Sixteen && !is_told
+}
+
+/// Returns the bits that are not 0 in all 16-bit samples of colours, as far as the lowest does not tell enough; none if samples have 8 bits.
+pub(super) fn used_bits(pixels: &[u8], layout: &Layout) -> Option<u16> {
     if layout.depth == Depth::Eight {
-        return 0;
+        return None;
     }
     let mut used = 0;
     for block in pixels.chunks(BLOCK * layout.pixel_bytes()) {
         used = colours16(block, layout).fold(used, |used, sample| used | sample);
         if used & 1 != 0 {
-            return 0;
+            break;
         }
     }
-    if used == 0 { 0 } else { used.trailing_zeros().min(MOST_UNUSED) }
+    Some(used)
 }
 
 /// Returns the samples of colours of 16 bits.

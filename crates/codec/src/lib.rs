@@ -183,6 +183,8 @@ pub struct Decoded {
     quantized: Option<QuantizationError>,
     /// Whether it is a band of a picture.
     is_band: bool,
+    /// The bits that are not 0 in all samples of a band, if levels are looked for.
+    used_bits: Option<u16>,
     /// Bytes of the file that were in memory.
     file_bytes: u64,
 }
@@ -261,6 +263,12 @@ impl Decoded {
     /// Returns how many levels the pixels in the slot have.
     pub fn levels(&self) -> Levels {
         self.scale.levels
+    }
+
+    /// Returns the bits that are not 0 in all samples, if this is a band that was opened with [`LevelCount::Seen`], and its picture says nothing of its
+    /// levels. Those of all bands tell: the bands are to be opened again with [`LevelCount::of_used_bits`] of any of them.
+    pub fn used_bits(&self) -> Option<u16> {
+        self.used_bits
     }
 
     /// Returns whether the pixels stand for samples that are no levels.

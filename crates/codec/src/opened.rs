@@ -13,7 +13,7 @@ use super::cores::Cores;
 use super::decode::Wanted;
 use super::guard::guard;
 use super::input;
-use super::levels::Scale;
+use super::levels::{Scale, are_looked_for};
 use super::mapped::{self, Purpose};
 use super::pages::Pages;
 use super::uncounted::{self, Mask};
@@ -159,6 +159,13 @@ impl<'a> Opened<'a> {
         self.source.facts().metadata().encoded(self.output)
     }
 
+    /// Returns whether it is a band whose samples are looked at for how many levels those of its picture have: see [`Decoded::used_bits`].
+    pub fn looks_for_levels(&self) -> bool {
+        let facts = self.source.facts();
+        let depth = self.source_layout().depth;
+        self.is_band && facts.mapped().is_none() && are_looked_for(self.levels, facts.stated(), depth)
+    }
+
     /// Returns the workspace that makes decoding faster.
     pub fn workspace(&self) -> WorkspaceNeeds {
         if let PictureSource::Jpeg(jpeg) = &self.source {
@@ -257,6 +264,7 @@ impl<'a> Opened<'a> {
             no_data: self.no_data,
             mask: self.mask.as_ref(),
             gray,
+            is_band,
         };
         let (byte_order, output, leaves, decoder) =
             (byte_orders.from, self.output, self.leaves, self.decoder);
@@ -275,7 +283,7 @@ impl<'a> Opened<'a> {
                 }
             },
         )?;
-        let SlotLevels { layout, scale, is_invisible, uncounted, no_data } =
+        let SlotLevels { layout, scale, is_invisible, uncounted, no_data, used_bits } =
             samples.into_levels(&payload, whole)?;
         Ok(Decoded {
             layout,
@@ -290,6 +298,7 @@ impl<'a> Opened<'a> {
             no_data,
             quantized: None,
             is_band,
+            used_bits,
             file_bytes: self.file_bytes,
         })
     }
@@ -330,6 +339,7 @@ impl<'a> Opened<'a> {
                     no_data: None,
                     quantized: None,
                     is_band: false,
+                    used_bits: None,
                     file_bytes,
                 })
             }

@@ -99,7 +99,8 @@ pub enum LevelCount {
     Full,
     /// As many as the file says.
     Stated,
-    /// As many as the file says; if it says nothing, as many as the bits have that are not 0 in all of its 16-bit samples, at least 8.
+    /// As many as the file says; if it says nothing, as many as the bits have that are not 0 in all of its 16-bit samples, at least 8. A band of a
+    /// picture has all levels then, and tells which bits it uses ([`Decoded::used_bits`](super::Decoded::used_bits)).
     Seen,
     /// So many, from 2 to 65,535; all of them if there is room for no more.
     Number(u16),
@@ -112,7 +113,20 @@ pub enum LevelCount {
     },
 }
 
+/// The most lower bits that are taken for none of the level because they are 0 in all samples: cameras give 8 bits and more.
+const MOST_UNUSED: u32 = 8;
+
 impl LevelCount {
+    /// Returns how many levels 16-bit samples have, and where, of which these are the bits that are not 0 in all: what [`Self::Seen`] comes to.
+    pub fn of_used_bits(used: u16) -> Self {
+        // Nothing is known of black.
+        let shift = if used == 0 { 0 } else { used.trailing_zeros().min(MOST_UNUSED) };
+        match shift {
+            0 => Self::Full,
+            shift => Self::Upper { levels: (1_u32 << (u16::BITS - shift)) as u16, shift: shift as u8 },
+        }
+    }
+
     /// Returns whether a file's own statement about its levels holds.
     pub(crate) const fn is_stated(self) -> bool {
         matches!(self, Self::Stated | Self::Seen)

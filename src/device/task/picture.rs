@@ -23,12 +23,26 @@ use lanes::Order;
 pub enum Pass {
     /// For all that is to be done with it.
     Only,
+    /// To find out how many levels the samples have of a picture, a band of which it is, before this pass.
+    FindLevels(Box<Pass>),
     /// To find out which levels occur in a picture, a band of which it is.
     Survey,
     /// To be counted, with others that will have the same LUTs.
     Count,
     /// To be changed by these tables. Its pixels may still be in memory.
     Apply(Tables, Option<ParkedId>),
+}
+
+impl Pass {
+    /// Returns how often a picture goes through the pipeline, from this pass on.
+    pub(crate) fn passes(&self) -> usize {
+        match self {
+            Self::Only | Self::Apply(..) => 1,
+            Self::Count => 2,
+            Self::Survey => 3,
+            Self::FindLevels(next) => 1 + next.passes(),
+        }
+    }
 }
 
 /// Tables that were made of the counts of several pictures.
@@ -81,7 +95,8 @@ impl QueuedJob {
     pub(crate) fn let_go_of_input(&self) {
         let is_last = self.page.as_ref().is_none_or(|page| page.index + 1 == page.stack.pages.len());
         let has_tiles = self.page.as_ref().is_some_and(|page| page.stack.tiles().is_some());
-        let is_read_again = has_tiles && !matches!(self.pass, Pass::Apply(..));
+        let is_read_again =
+            matches!(self.pass, Pass::FindLevels(_)) || has_tiles && !matches!(self.pass, Pass::Apply(..));
         if let Some(object) = self.job.object.as_ref().filter(|_| is_last && !is_read_again) {
             object.let_go();
         }

@@ -7,7 +7,7 @@ use crate::picture::boxes::{BoxPart, CountedBoxes, Divided};
 use crate::picture::remark::Remark;
 use crate::progress::timings::Times;
 use crate::slot::schedule::DeviceId;
-use codec::{PageWriter, Pages, Range, Volumes};
+use codec::{LevelCount, PageWriter, Pages, Range, Target, Volumes};
 
 /// A page of a file that has several.
 #[derive(Clone)]
@@ -25,8 +25,8 @@ impl Page {
         let volumes = if has_boxes { pages.volumes().ok() } else { None };
         let count = volumes.as_ref().map_or(1, Volumes::count);
         let boxes = (0..count).map(|_| CountedBoxes::default()).collect();
-        let (tiles, state) = (OnceLock::new(), Mutex::default());
-        Self { stack: Arc::new(Stack { pages, writer, volumes, boxes, tiles, state }), index: 0 }
+        let (levels, tiles, state) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Self { stack: Arc::new(Stack { pages, writer, volumes, boxes, levels, tiles, state }), index: 0 }
     }
 
     /// Returns which part it is of what boxes divide.
@@ -68,6 +68,8 @@ pub struct Stack {
     volumes: Option<Volumes>,
     /// The boxes of each volume.
     boxes: Vec<CountedBoxes>,
+    /// How many levels the samples of a picture in bands have, once that is found out.
+    levels: OnceLock<LevelCount>,
     /// The tiles of a picture in bands, once one has come; none if it has none.
     tiles: OnceLock<Option<Arc<BandTiles>>>,
     state: Mutex<StackState>,
@@ -82,9 +84,13 @@ struct StackState {
     /// How many pages have been opened in this pass, and in any.
     opened: usize,
     announced: usize,
-    /// How many have been looked at, counted and written.
-    surveyed: usize,
-    counted: usize,
+    /// In how many passes they are opened.
+    passes: usize,
+    /// How many pages are through a pass before the last one, each in each.
+    prepared: usize,
+    /// How many have been looked at for how many levels there are, and the bits that are not 0 in all of them.
+    looked_at: usize,
+    used_bits: u16,
     written: usize,
     /// Whether a page has failed, or all of them are given up.
     is_over: bool,
@@ -147,25 +153,37 @@ impl Stack {
         Page { stack: Arc::clone(self), index: 0 }
     }
 
-    /// Notes that a page is looked at, and will be counted and written later.
-    pub(crate) fn note_surveyed(&self) {
-        self.lock().surveyed += 1;
+    /// Notes in how many passes the pages are opened.
+    pub(crate) fn expect(&self, passes: usize) {
+        self.lock().passes = passes;
     }
 
-    /// Notes that a page is counted, and will be written later.
-    pub(crate) fn note_counted(&self) {
-        self.lock().counted += 1;
+    /// Notes that a page is through a pass, and will be opened again or written later.
+    pub(crate) fn note_prepared(&self) {
+        self.lock().prepared += 1;
+    }
+
+    /// Notes the bits that are not 0 in all samples of a band. Returns whether it was the last, so that it is known how many levels there are.
+    pub(crate) fn note_used_bits(&self, bits: u16) -> bool {
+        let mut state = self.lock();
+        state.looked_at += 1;
+        state.used_bits |= bits;
+        let is_last = state.looked_at == self.pages.len();
+        if is_last {
+            self.levels.get_or_init(|| LevelCount::of_used_bits(state.used_bits));
+        }
+        is_last
+    }
+
+    /// Returns the target with which a page is opened.
+    pub(crate) fn target(&self, target: &Target) -> Target {
+        Target { levels: self.levels.get().copied().unwrap_or(target.levels), ..*target }
     }
 
     /// Returns how many pages are through, of how many, in all passes.
     pub(crate) fn through(&self) -> (usize, usize) {
         let state = self.lock();
-        let passes = match (state.surveyed, state.counted) {
-            (1.., _) => 3,
-            (0, 1..) => 2,
-            (0, 0) => 1,
-        };
-        (state.surveyed + state.counted + state.written, passes * self.pages.len())
+        (state.prepared + state.written, state.passes.max(1) * self.pages.len())
     }
 
     /// Adds what is to be told of a page that is written; returns all of it so far.

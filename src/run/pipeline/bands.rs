@@ -80,6 +80,30 @@ impl Run<'_> {
         self.waiting.take_ready(stack).into_iter().for_each(QueuedJob::queue_again);
     }
 
+    /// Takes a band, if it was to tell how many levels its picture has; returns any other page or picture. After the last one, bands go through the next
+    /// pass.
+    pub(super) fn look_at_band(&self, finished: Processed) -> Option<Processed> {
+        let work = &finished.picture.work;
+        let (Pass::FindLevels(next), Some(page)) = (&work.pass, work.page.clone()) else {
+            return Some(finished);
+        };
+        let next = (**next).clone();
+        let Processed { slot, picture, .. } = finished;
+        drop(slot);
+        let Picture { decoded, work, .. } = *picture;
+        let Some(bits) = decoded.used_bits() else {
+            self.fail_work(work, PictureError::Changed);
+            return None;
+        };
+        let is_last = page.stack.note_used_bits(bits);
+        page.stack.note_prepared();
+        self.tell_part(&work.job, &page, decoded.layout.pixels());
+        if is_last {
+            work.other(page.stack.begin_again(), next).queue_again();
+        }
+        None
+    }
+
     /// Takes a band that has tiles, if it is one, to see which levels occur in it, or to count it; returns any other page or picture.
     pub(super) fn count_band(&self, finished: Processed) -> Option<Processed> {
         let work = &finished.picture.work;
@@ -102,7 +126,7 @@ impl Run<'_> {
         let pixels = &slot.bytes()[..layout.bytes() as usize];
         let is_last = tiles.look(page.index as u32, layout.pixel, pixels);
         drop(slot);
-        page.stack.note_surveyed();
+        page.stack.note_prepared();
         self.tell_part(&picture.work.job, page, layout.pixels());
         if is_last {
             let first = page.stack.begin_again();
@@ -116,7 +140,7 @@ impl Run<'_> {
         let layout = picture.decoded.layout;
         let pixels = &slot.bytes()[..layout.bytes() as usize];
         tiles.count(page.index as u32, layout.pixel, pixels);
-        page.stack.note_counted();
+        page.stack.note_prepared();
         self.tell_part(&picture.work.job, page, layout.pixels());
         let (work, parked) = park(self, slot, *picture);
         let pass = Pass::Apply(Tables::Bands(Arc::clone(tiles)), parked);

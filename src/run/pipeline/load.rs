@@ -4,6 +4,7 @@ mod needs;
 
 use std::fs::File;
 use std::mem;
+use std::sync::Arc;
 
 use super::masks::{Covered, mask_of};
 use super::{Purpose, Run};
@@ -264,13 +265,15 @@ impl Loader<'_> {
             return self.load_parked(*picture, pixels, tables, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
-        let (limits, target) = (&self.run.settings.limits, &self.settings.target);
+        let limits = &self.run.settings.limits;
         let (mut medium, known) = codec::waiting_for_file(|| {
             let (medium, bytes) = open_input(&mut work.job, limits, &self.run.settings.roots)?;
             let has_holes = matches!(&medium, Medium::File(file) if has_holes(file));
             Ok::<_, PictureError>((medium, InputFile { bytes, has_holes }))
         })?;
         let page = work.page.as_ref().map(|Page { stack, index }| (&stack.pages, *index));
+        let target = work.page.as_ref().map(|page| page.stack.target(&self.settings.target));
+        let target = target.as_ref().unwrap_or(&self.settings.target);
         let opened = open_picture(held, &mut medium, buffer, limits, target, page);
         let mut opened = opened.map_err(|why| self.with_memory(why))?;
         let pages = opened.take_pages();
@@ -283,8 +286,14 @@ impl Loader<'_> {
             {
                 work.pass = pass;
             }
-            work.page = Some(Page::first(pages, self.settings.operation.method.has_boxes()));
+            if opened.looks_for_levels() {
+                work.pass = Pass::FindLevels(Box::new(work.pass.clone()));
+            }
+            let page = Page::first(pages, self.settings.operation.method.has_boxes());
+            let stack = Arc::clone(&page.stack);
+            work.page = Some(page);
             self.run.pass_over_counting(work);
+            stack.expect(work.pass.passes());
         }
         let place = work.page.as_ref().map(|page| (&page.stack.pages, page.index));
         let opened = self.masked(opened, &work.job, place, held)?;
@@ -334,7 +343,7 @@ impl Loader<'_> {
         let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
         let next = match work.pass {
             Pass::Only => next.and_then(|next| self.run.first_to_do(&work.job, next)),
-            Pass::Survey | Pass::Count | Pass::Apply(..) => next,
+            Pass::FindLevels(_) | Pass::Survey | Pass::Count | Pass::Apply(..) => next,
         };
         if let Some(next) = next {
             self.run.open_next(work, next);

@@ -32,6 +32,7 @@ impl Run<'_> {
         let operation = settings.operation;
         let are_bands = matches!(divided, Divided::Bands(_));
         match (self.purpose, pass) {
+            (_, Pass::FindLevels(_)) => Order::Nothing,
             (Purpose::Count { equalized }, _) => Order::Count { equalize: equalized.then_some(operation) },
             (Purpose::Equalize, _)
                 if operation.method.has_boxes() || are_bands && is_adaptive(&operation) =>
@@ -50,7 +51,10 @@ impl Run<'_> {
 
     /// Takes what a device has counted.
     pub(super) fn count(&self, finished: Processed) {
-        let Some(finished) = self.count_band(finished) else { return };
+        let Some(finished) = self.look_at_band(finished).and_then(|finished| self.count_band(finished))
+        else {
+            return;
+        };
         let Processed { mut slot, order, picture, .. } = finished;
         let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
         if picture.decoded.has_own_range() && !is_alone_in_bands(&picture) {
@@ -71,7 +75,7 @@ impl Run<'_> {
             _ => order.parts(slot.bytes_mut(), &layout).1.to_vec(),
         };
         if let Some(page) = &picture.work.page {
-            page.stack.note_counted();
+            page.stack.note_prepared();
             self.tell_part(&picture.work.job, page, layout.pixels());
         }
         let counted = PictureCounts { layout, levels, counts: &counts, rescale: picture.decoded.rescale() };

@@ -1,6 +1,6 @@
 //! From the samples that a decoder delivered to the levels that devices work on.
 
-use super::super::levels::Scale;
+use super::super::levels::{self, Scale};
 use super::super::stated::Stated;
 use super::super::uncounted::{self, Mask, Uncounted};
 use super::super::{CodecError, LevelCount, Payload, pixels_of};
@@ -17,6 +17,8 @@ pub(super) struct DecodedSamples<'o> {
     pub(super) no_data: Option<f64>,
     pub(super) mask: Option<&'o Mask>,
     pub(super) gray: bool,
+    /// Whether they are those of a band, which cannot tell what all bands of its picture have.
+    pub(super) is_band: bool,
 }
 
 /// What is known of the levels at the front of a slot.
@@ -29,15 +31,21 @@ pub(super) struct SlotLevels {
     pub(super) uncounted: Option<Uncounted>,
     /// The level of pixels without data.
     pub(super) no_data: Option<u16>,
+    /// The bits that are not 0 in all samples of a band, if levels are looked for.
+    pub(super) used_bits: Option<u16>,
 }
 
 impl DecodedSamples<'_> {
     /// Makes levels of the samples at the front of `slot`, which may be levels already.
     pub(super) fn into_levels(self, payload: &Payload, slot: &mut [u8]) -> Result<SlotLevels, CodecError> {
-        let Self { stated, count, mask, .. } = self;
+        let Self { stated, mask, is_band, .. } = self;
         let (pixels, depth) = (pixels_of(&payload.layout, slot), payload.layout.depth);
         let no_data = self.no_data.and_then(|value| uncounted::sample_of(value, depth, stated));
         let fates = uncounted::fates(pixels, &payload.layout, mask, no_data)?;
+        let is_looked_at =
+            is_band && payload.mapped.is_none() && levels::are_looked_for(self.count, stated, depth);
+        let used_bits = if is_looked_at { levels::used_bits(pixels, &payload.layout) } else { None };
+        let count = if is_looked_at { LevelCount::Full } else { self.count };
         let scale = match &payload.mapped {
             Some(mapped) => Scale::of_mapped(mapped.form().levels, depth, mapped.restores),
             None => Scale::take(count, stated, pixels, &payload.layout, fates.as_deref())?,
@@ -61,7 +69,7 @@ impl DecodedSamples<'_> {
             None => is_invisible(pixels_of(&layout, slot), &layout),
         };
         let no_data = no_data.map(|sample| scale.level_of(sample, depth, inverted));
-        Ok(SlotLevels { layout, scale, is_invisible, uncounted, no_data })
+        Ok(SlotLevels { layout, scale, is_invisible, uncounted, no_data, used_bits })
     }
 }
 

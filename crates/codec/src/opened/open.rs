@@ -13,8 +13,8 @@ use super::super::guard::guard;
 use super::super::image_store::{ImageStore, MediumRef};
 use super::super::pages::{self, Bands, Pages, Place};
 use super::super::{
-    CodecError, Format, LevelCount, Limits, Slice, Target, bmp, dicom, foreign, gif, input, jpeg, jpeg2000,
-    jxl, pfm, png, pnm, tiff, webp, zarr,
+    CodecError, Format, Limits, Slice, Target, bmp, dicom, foreign, gif, input, jpeg, jpeg2000, jxl, pfm,
+    png, pnm, tiff, webp, zarr,
 };
 use super::Opened;
 use super::source::{PictureSource, in_gray};
@@ -318,11 +318,9 @@ fn open_at_once<'a>(
 
 /// Returns when a picture in a format is cut into bands: never, if it may not be.
 fn cut_of(budget: &dyn Budget, format: Format, target: &Target) -> Cut {
-    // Levels that are looked for are those of all bands.
-    let is_looked_at = target.levels == LevelCount::Seen;
     let output = target.format_for(format);
     let is_written_so = matches!(output, Format::Tiff | Format::Pnm | Format::Png | Format::Bmp);
-    let may_be = is_written_so && !target.splits && !is_looked_at;
+    let may_be = is_written_so && !target.splits;
     let least_rows: fn(u32) -> u32 = if output == Format::Png { png::least_rows } else { |_| 1 };
     Cut { most: if may_be { budget.most_at_once() } else { u64::MAX }, least_rows }
 }

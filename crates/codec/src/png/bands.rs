@@ -70,7 +70,7 @@ pub(crate) fn find(
     let source = Source::open(&outline)?;
     let (layout, stored) = (source.chunks.layout, source.chunks.stored);
     let (None, Some(stored)) = (&source.frames, stored) else { return Ok(None) };
-    if source.stated().is_some() && matches!(levels, LevelCount::Stated | LevelCount::Number(_)) {
+    if source.stated().is_some() && (levels.is_stated() || matches!(levels, LevelCount::Number(_))) {
         return Ok(None);
     }
     let Some(rows) = cut.rows((layout.width, layout.height), layout.bytes(), unit(layout)) else {

@@ -1,5 +1,6 @@
 //! What a picture needs: how much memory, and which slots.
 
+use super::super::Purpose;
 use super::{Loader, is_adaptive};
 use crate::config::JpegChoice;
 use crate::device::task::Pass;
@@ -110,7 +111,8 @@ impl Loader<'_> {
     pub(super) fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
         let layout = opened.layout();
         let of_passes = [Order::Count { equalize: None }, Order::Apply(self.settings.operation)];
-        let has_passes = matches!(self.divided, Divided::Bands(_)) && !is_adaptive(&self.settings.operation);
+        let has_tiles = self.run.purpose == Purpose::Equalize && is_adaptive(&self.settings.operation);
+        let has_passes = matches!(self.divided, Divided::Bands(_)) && !has_tiles;
         let of_passes = of_passes.iter().filter(|_| has_passes).map(|order| order.slot_bytes(&layout));
         let of_decoder = (self.lead(opened) + opened.slot_bytes()) as u64;
         of_passes.fold(self.order.slot_bytes(&layout).max(of_decoder), u64::max)
