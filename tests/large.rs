@@ -3,6 +3,7 @@
 mod files;
 mod kinds;
 mod levels;
+mod pages;
 mod tiles;
 
 use std::fs::File;
@@ -46,14 +47,27 @@ const SIGNED: u32 = 2;
 const FLOAT: u32 = 3;
 
 /// Returns a little-endian TIFF of samples of so many bits and this format, whose bytes these are. The depth of the layout does not matter.
-fn tiff_of(layout: &Layout, (bits, format): (u32, u32), bytes: &[u8], cut: Cut, coding: Storage) -> Vec<u8> {
+fn tiff_of(layout: &Layout, kind: (u32, u32), bytes: &[u8], cut: Cut, coding: Storage) -> Vec<u8> {
+    with_page(b"II*\0\0\0\0\0".to_vec(), layout, kind, bytes, cut, coding)
+}
+
+/// Adds a page to a file of such ones, which may be a header alone.
+fn with_page(
+    mut file: Vec<u8>,
+    layout: &Layout,
+    (bits, format): (u32, u32),
+    bytes: &[u8],
+    cut: Cut,
+    coding: Storage,
+) -> Vec<u8> {
+    // Where it is told of the page: in the header, or behind the last directory.
+    let link = file.len() - 4;
     let channels = layout.pixel.channels();
     let pixel = channels * (bits / 8) as usize;
     let (width, height) = match cut {
         Cut::Strips(rows) => (layout.width, rows),
         Cut::Tiles(width, height) => (width, height),
     };
-    let mut file = b"II*\0\0\0\0\0".to_vec();
     let (mut offsets, mut lengths) = (Vec::new(), Vec::new());
     for top in (0..layout.height).step_by(height as usize) {
         for left in (0..layout.width).step_by(width as usize) {
@@ -115,7 +129,7 @@ fn tiff_of(layout: &Layout, (bits, format): (u32, u32), bytes: &[u8], cut: Cut, 
         directory.extend([&u16::to_le_bytes(tag)[..], &4_u16.to_le_bytes(), &words].concat());
     }
     let at = file.len() as u32;
-    file[4..8].copy_from_slice(&at.to_le_bytes());
+    file[link..link + 4].copy_from_slice(&at.to_le_bytes());
     file.extend(directory);
     file.extend([0; 4]);
     file

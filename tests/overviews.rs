@@ -18,7 +18,12 @@ const SIZES: [(u32, u32); 3] = [(502, 551), (251, 276), (126, 138)];
 /// Returns a file of tiles with overviews of these sizes behind its picture, whose own content does not matter.
 fn with_overviews(seed: u64, sizes: &[(u32, u32)]) -> Vec<u8> {
     let samples = samples(&LAYOUT, Data::Natural, &mut Random(seed));
-    let mut file = tiff(&LAYOUT, &samples, Cut::Tiles(64, 64), Storage::Lzw);
+    let file = tiff(&LAYOUT, &samples, Cut::Tiles(64, 64), Storage::Lzw);
+    with_smaller(file, sizes)
+}
+
+/// Adds overviews of these sizes behind the last picture of a file.
+pub(crate) fn with_smaller(mut file: Vec<u8>, sizes: &[(u32, u32)]) -> Vec<u8> {
     for &(width, height) in sizes {
         let link = file.len() - 4;
         file.resize(file.len().next_multiple_of(2), 0);
@@ -56,8 +61,11 @@ fn without_first(mut file: Vec<u8>) -> Option<Vec<u8>> {
     (next > 0).then_some(file)
 }
 
-/// Returns all versions of a picture, each as a file of its own would be read, with the tags of its directory.
-fn versions(path: &Path) -> Vec<(Layout, Vec<u8>, [Option<u32>; 3])> {
+/// What is read of a version of a picture.
+pub(crate) type Version = (Layout, Vec<u8>, [Option<u32>; 3]);
+
+/// Returns all pictures of a file and all versions of each, each as a file of its own would be read, with the tags of its directory.
+pub(crate) fn versions(path: &Path) -> Vec<Version> {
     let alone = tempfile::NamedTempFile::new().unwrap();
     let files = std::iter::successors(Some(std::fs::read(path).unwrap()), |file| without_first(file.clone()));
     let versions = files.map(|file| {

@@ -67,8 +67,9 @@ impl Sums {
         decoded: &Decoded,
         counts: &[u64],
     ) -> Result<Option<Sum>, PictureError> {
-        let height = page.stack.pages.height_of_bands();
-        if decoded.has_own_range() && height.is_none() {
+        let pages = &page.stack.pages;
+        let height = pages.height_of_bands();
+        if decoded.has_own_range() && (height.is_none() || pages.pictures() > 1) {
             return Err(PictureError::OwnRange);
         }
         let layout = Layout { height: height.unwrap_or(decoded.layout.height), ..decoded.layout };
@@ -79,7 +80,7 @@ impl Sums {
             Some(mut sum) => sum.add(added).then_some(sum).ok_or(PictureError::PagesDiffer)?,
             None => added,
         };
-        if sum.pages == page.stack.pages.len() {
+        if sum.pages == pages.len() {
             return Ok(Some(sum));
         }
         open.insert(key, sum);

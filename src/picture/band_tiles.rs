@@ -27,7 +27,7 @@ pub(crate) struct Bands {
 }
 
 impl Bands {
-    /// Returns how the only picture of a file is cut, if it is.
+    /// Returns how each picture of a file is cut, if they are.
     pub(crate) fn of(pages: &Pages) -> Option<Self> {
         pages.height_of_bands().map(|height| Self { height, each: pages.first_row(1) })
     }
@@ -105,17 +105,11 @@ pub struct BandTiles {
     /// The layout of the first band that came, and its levels.
     layout: Layout,
     levels: Levels,
-    seen: Mutex<Seen>,
+    /// Which levels occur in the bands that have been looked at.
+    seen: Mutex<Vec<bool>>,
     clippings: OnceLock<Clippings>,
     rows: Vec<Mutex<Row>>,
     progress: Mutex<Progress>,
-}
-
-/// Which levels occur in the bands that have been looked at.
-#[derive(Debug)]
-struct Seen {
-    bands: u32,
-    occurs: Vec<bool>,
 }
 
 /// What there is of a row of tiles.
@@ -146,7 +140,7 @@ impl BandTiles {
             window,
             layout: *layout,
             levels,
-            seen: Mutex::new(Seen { bands: 0, occurs: Vec::new() }),
+            seen: Mutex::default(),
             clippings: OnceLock::new(),
             rows: (0..rows).map(|_| Mutex::new(Row::Uncounted)).collect(),
             progress: Mutex::new(progress),
@@ -159,18 +153,16 @@ impl BandTiles {
         self.layout.width == layout.width && self.levels == levels && are_of_a_kind
     }
 
-    /// Notes which levels occur in a band. Returns whether that was the last, so that bands may be counted.
-    pub(crate) fn look(&self, band: u32, pixel: Pixel, pixels: &[u8]) -> bool {
+    /// Notes which levels occur in a band. All have to be looked at before any is counted.
+    pub(crate) fn look(&self, band: u32, pixel: Pixel, pixels: &[u8]) {
         let Window { tiles, bands } = &self.window;
         let occurs = tiles.with_pixel(pixel).levels_in(pixels, bands.rows(band));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.bands += 1;
-        if seen.occurs.is_empty() {
-            seen.occurs = occurs;
+        if seen.is_empty() {
+            *seen = occurs;
         } else {
-            seen.occurs.iter_mut().zip(occurs).for_each(|(all, occurs)| *all |= occurs);
+            seen.iter_mut().zip(occurs).for_each(|(all, occurs)| *all |= occurs);
         }
-        seen.bands == bands.count()
     }
 
     /// Counts a band, and makes the tables of the rows of tiles that are complete with it.
@@ -202,13 +194,18 @@ impl BandTiles {
     fn clippings(&self) -> &Clippings {
         self.clippings.get_or_init(|| {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            self.window.tiles.clippings(&seen.occurs)
+            self.window.tiles.clippings(&seen)
         })
     }
 
     /// Returns whether a band may be counted yet.
     pub(crate) fn may_be_counted(&self, band: u32) -> bool {
         band <= self.window.last_counted(self.progress().uppermost)
+    }
+
+    /// Returns whether all bands are equalized.
+    pub(crate) fn are_through(&self) -> bool {
+        self.progress().uppermost == self.window.bands.count()
     }
 
     /// Returns whether there are all tables that a band needs.

@@ -418,7 +418,7 @@ impl<'a> Run<'a> {
         }
         self.go_on_without(&work, false);
         let numbered = work.page.filter(|page| page.stack.pages.are_numbered());
-        self.fail(work.job, if let Some(page) = numbered { error.on_page(page.index) } else { error });
+        self.fail(work.job, if let Some(page) = numbered { error.on_page(page.picture()) } else { error });
     }
 
     /// Leaves a picture out, or the file whose page it is.

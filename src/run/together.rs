@@ -420,12 +420,14 @@ fn groups_of(job: &Job, page: &Page) -> HashMap<usize, Group> {
     groups
 }
 
-/// Returns the number of the volume or channel of a page of the same file, if volumes or channels have tables of their own.
+/// Returns the number of the volume, channel or picture of a page or band of the same file, if these have tables of their own.
 pub(crate) fn part_of(job: &Job, page: &Page, index: usize) -> usize {
     match (page.stack.volume_of(index), &job.settings.together) {
         (Some(volume), _) => volume,
         // A file that does not tell is refused.
         (None, &Together::CHANNEL) => page.stack.pages.channel(index).unwrap_or_default(),
+        // Its bands.
+        (None, &Together::PAGE) => page.stack.pages.picture_of(index),
         (None, _) => 0,
     }
 }

@@ -1,4 +1,4 @@
-//! The pages of a file: a microscope's stack, a scanned document, the frames of a scan; or the bands of a picture that is too large to be in
+//! The pages of a file: a microscope's stack, a scanned document, the frames of a scan; or the bands of pictures that are too large to be in
 //! memory as a whole.
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use super::image_store::MediumRef;
 use super::volumes::{NoVolumes, Volumes};
 use super::{CodecError, Decoded, Format, Help, Target, bmp, dicom, png, pnm, tiff, zarr};
 
-/// The pages of a file that has several, in the order in which they are written, or the bands of its only picture, from top to bottom.
+/// The pages of a file that has several, in the order in which they are written, or the bands of its only picture or of each page, from top to bottom.
 #[derive(Debug)]
 pub struct Pages {
     source: Source,
@@ -27,7 +27,7 @@ pub(super) enum Source {
     Bands(Bands),
 }
 
-/// The bands of a picture in each format that has some.
+/// The bands of pictures in each format that has some.
 #[derive(Debug)]
 pub(super) enum Bands {
     Tiff(tiff::Bands),
@@ -37,6 +37,14 @@ pub(super) enum Bands {
 }
 
 impl Bands {
+    /// Returns how many pictures are cut.
+    fn pictures(&self) -> usize {
+        match self {
+            Self::Tiff(bands) => bands.pictures(),
+            Self::Pnm(_) | Self::Png(_) | Self::Bmp(_) => 1,
+        }
+    }
+
     fn rows(&self) -> BandRows {
         match self {
             Self::Tiff(bands) => bands.rows,
@@ -55,7 +63,7 @@ impl Bands {
         }
     }
 
-    /// Returns what makes one picture of them in a format that is written so.
+    /// Returns what makes pictures of them in a format that is written so.
     fn writer(&self, output: Format) -> Writer {
         let rows = self.rows();
         match (output, self) {
@@ -96,7 +104,7 @@ impl Pages {
             let what = "an image of several resolutions that is a folder";
             return Err(CodecError::cannot_represent(output, what, "leave --format and --frames out for it"));
         }
-        if splits || output.has_pages() || pages.are_bands() {
+        if splits || output.has_pages() || pages.are_bands() && pages.pictures() == 1 {
             return Ok(pages);
         }
         let remedy = match &pages.source {
@@ -105,7 +113,7 @@ impl Pages {
         };
         Err(CodecError::cannot_represent(
             output,
-            format!("the {} pages of a {format}", pages.len()),
+            format!("the {} pages of a {format}", pages.pictures()),
             format!(
                 "write each into a file of its own (--frames split) or all as TIFF (--format tiff), or {remedy}"
             ),
@@ -119,34 +127,50 @@ impl Pages {
             Source::Tiff(stack) => stack.count(),
             Source::Dicom(frames) => frames.count(),
             Source::Zarr(stack) => stack.count(),
-            Source::Bands(bands) => bands.rows().count(),
+            Source::Bands(bands) => bands.pictures() * bands.rows().count(),
         }
     }
 
-    /// Returns whether they are the bands of one picture.
+    /// Returns the number of pictures: of pages, if they are no bands.
+    pub fn pictures(&self) -> usize {
+        if let Source::Bands(bands) = &self.source { bands.pictures() } else { self.len() }
+    }
+
+    /// Returns the number of the picture that a page or band is or belongs to.
+    pub fn picture_of(&self, index: usize) -> usize {
+        index * self.pictures() / self.len()
+    }
+
+    /// Returns the number of a band among those of its picture; 0 for a page.
+    pub fn band_of(&self, index: usize) -> usize {
+        index % (self.len() / self.pictures())
+    }
+
+    /// Returns whether they are bands.
     pub fn are_bands(&self) -> bool {
         self.height_of_bands().is_some()
     }
 
-    /// Returns whether people know them by their numbers: not bands, and not what an image in chunks is cut into.
+    /// Returns whether people know their pictures by numbers: not that of a file with one, and not what an image in chunks is cut into.
     pub fn are_numbered(&self) -> bool {
-        match self.source {
+        match &self.source {
             Source::Tiff(_) | Source::Dicom(_) => true,
-            Source::Zarr(_) | Source::Bands(_) => false,
+            Source::Zarr(_) => false,
+            Source::Bands(bands) => bands.pictures() > 1,
         }
     }
 
-    /// Returns how the picture is cut, if they are its bands.
+    /// Returns how each picture is cut, if they are bands.
     fn bands(&self) -> Option<BandRows> {
         if let Source::Bands(bands) = &self.source { Some(bands.rows()) } else { None }
     }
 
-    /// Returns how many rows the picture has, if they are its bands.
+    /// Returns how many rows each picture has, if they are bands.
     pub fn height_of_bands(&self) -> Option<u32> {
         self.bands().map(|bands| bands.height())
     }
 
-    /// Returns how many rows all bands but the last would have if up to `most` bytes of pixels were opened as a whole; none if the picture would be,
+    /// Returns how many rows all bands but the last would have if up to `most` bytes of pixels were opened as a whole; none if each picture would be,
     /// or they are no bands.
     pub fn rows_of_bands(&self, most: u64) -> Option<u32> {
         Some(self.bands()?.within(most)?.rows(0))
@@ -154,7 +178,7 @@ impl Pages {
 
     /// Returns the number of the first row of a band in its picture; 0 for a page.
     pub fn first_row(&self, index: usize) -> u32 {
-        self.bands().map_or(0, |bands| bands.first_row(index))
+        self.bands().map_or(0, |bands| bands.first_row(self.band_of(index)))
     }
 
     /// Returns the volumes whose slices the pages are: one for each channel and time, as far as the file tells.
@@ -187,6 +211,7 @@ impl Pages {
     pub fn channel(&self, index: usize) -> Option<usize> {
         match &self.source {
             Source::Tiff(stack) => stack.channel(index),
+            Source::Bands(Bands::Tiff(bands)) => bands.channel(index),
             Source::Dicom(_) | Source::Bands(_) => Some(0),
             Source::Zarr(stack) => Some(stack.channel(index)),
         }

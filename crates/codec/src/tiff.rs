@@ -246,7 +246,17 @@ impl<'a> Source<'a> {
             pyramid.overviews.clear();
             company.smaller = false;
         }
-        let bands = Bands::of((&header, &pyramid), at, first_page, cut).filter(|_| is_alone);
+        let alone = [at];
+        let directories = match &stack {
+            Some(stack) => stack.directories(),
+            None => is_alone.then_some((&alone[..], None)),
+        };
+        let bands = directories.and_then(|all| Bands::of((&header, &pyramid), all, first_page, cut));
+        let bands = match bands {
+            Some(bands) if bands.are_alike(&mut file, form)? => Some(bands),
+            _ => None,
+        };
+        let stack = stack.filter(|_| bands.is_none());
         let place = place.or_else(|| bands.as_ref().map(|bands| bands.place(0)));
         if let Some(place) = &place {
             place.narrow(&mut directory, &mut header);

@@ -94,7 +94,7 @@ impl QueuedJob {
     /// Frees the memory that an input from object storage takes, unless a page of it is still to be read.
     pub(crate) fn let_go_of_input(&self) {
         let is_last = self.page.as_ref().is_none_or(|page| page.index + 1 == page.stack.pages.len());
-        let has_tiles = self.page.as_ref().is_some_and(|page| page.stack.tiles().is_some());
+        let has_tiles = self.page.as_ref().is_some_and(|page| page.tiles().is_some());
         let is_read_again =
             matches!(self.pass, Pass::FindLevels(_)) || has_tiles && !matches!(self.pass, Pass::Apply(..));
         if let Some(object) = self.job.object.as_ref().filter(|_| is_last && !is_read_again) {

@@ -1,5 +1,7 @@
 //! A file of several pages, each of which goes through the pipeline like a picture. All of them make one output, or none does.
 
+use std::collections::HashMap;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::picture::band_tiles::BandTiles;
@@ -25,8 +27,55 @@ impl Page {
         let volumes = if has_boxes { pages.volumes().ok() } else { None };
         let count = volumes.as_ref().map_or(1, Volumes::count);
         let boxes = (0..count).map(|_| CountedBoxes::default()).collect();
-        let (levels, tiles, state) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        let pictures = if pages.are_bands() { pages.pictures() } else { 0 };
+        let tiles = (0..pictures).map(|_| OnceLock::new()).collect();
+        let (levels, state) = (OnceLock::new(), Mutex::default());
         Self { stack: Arc::new(Stack { pages, writer, volumes, boxes, levels, tiles, state }), index: 0 }
+    }
+
+    /// Returns the number of the picture that it is, or a band of.
+    pub(crate) fn picture(&self) -> usize {
+        self.stack.pages.picture_of(self.index)
+    }
+
+    /// Returns its number among the bands of its picture.
+    pub(crate) fn band(&self) -> u32 {
+        self.stack.pages.band_of(self.index) as u32
+    }
+
+    /// Returns the tiles of its picture, if it is a band and there are any yet.
+    pub(crate) fn tiles(&self) -> Option<&Arc<BandTiles>> {
+        self.stack.tiles.get(self.picture())?.get()?.as_ref()
+    }
+
+    /// Returns the tiles of its picture, which the first band makes.
+    pub(crate) fn tiles_or(&self, make: impl FnOnce() -> Option<BandTiles>) -> Option<Arc<BandTiles>> {
+        self.stack.tiles.get(self.picture())?.get_or_init(|| make().map(Arc::new)).clone()
+    }
+
+    /// Returns the tiles of the picture before its own, if there is one.
+    pub(crate) fn tiles_before(&self) -> Option<&Arc<BandTiles>> {
+        self.stack.tiles.get(self.picture().checked_sub(1)?)?.get()?.as_ref()
+    }
+
+    /// Notes the bits that are not 0 in all samples of a band. Returns whether it was the last, so that it is known how many levels there are.
+    pub(crate) fn note_used_bits(&self, bits: u16) -> bool {
+        let mut state = self.stack.lock();
+        state.looked_at += 1;
+        *state.used_bits.entry(self.picture()).or_default() |= bits;
+        let is_last = state.looked_at == self.stack.pages.len();
+        if is_last {
+            let levels = mem::take(&mut state.used_bits).into_iter();
+            let levels = levels.map(|(picture, used)| (picture, LevelCount::of_used_bits(used))).collect();
+            self.stack.levels.get_or_init(|| levels);
+        }
+        is_last
+    }
+
+    /// Returns the target with which it is opened.
+    pub(crate) fn target(&self, target: &Target) -> Target {
+        let found = self.stack.levels.get().and_then(|levels| levels.get(&self.picture()));
+        Target { levels: found.copied().unwrap_or(target.levels), ..*target }
     }
 
     /// Returns which part it is of what boxes divide.
@@ -68,10 +117,10 @@ pub struct Stack {
     volumes: Option<Volumes>,
     /// The boxes of each volume.
     boxes: Vec<CountedBoxes>,
-    /// How many levels the samples of a picture in bands have, once that is found out.
-    levels: OnceLock<LevelCount>,
-    /// The tiles of a picture in bands, once one has come; none if it has none.
-    tiles: OnceLock<Option<Arc<BandTiles>>>,
+    /// How many levels the samples of each picture in bands have, once that is found out.
+    levels: OnceLock<HashMap<usize, LevelCount>>,
+    /// The tiles of each picture in bands, once one has come; none if it has none.
+    tiles: Vec<OnceLock<Option<Arc<BandTiles>>>>,
     state: Mutex<StackState>,
 }
 
@@ -88,9 +137,11 @@ struct StackState {
     passes: usize,
     /// How many pages are through a pass before the last one, each in each.
     prepared: usize,
-    /// How many have been looked at for how many levels there are, and the bits that are not 0 in all of them.
+    /// How many have been looked at for how many levels there are, and the bits that are not 0 in all of those of each picture.
     looked_at: usize,
-    used_bits: u16,
+    used_bits: HashMap<usize, u16>,
+    /// How many have been looked at for which levels occur.
+    surveyed: usize,
     written: usize,
     /// Whether a page has failed, or all of them are given up.
     is_over: bool,
@@ -137,16 +188,6 @@ impl Stack {
         self.lock().opened = self.pages.len();
     }
 
-    /// Returns the tiles of a picture in bands, if there are any yet.
-    pub(crate) fn tiles(&self) -> Option<&Arc<BandTiles>> {
-        self.tiles.get()?.as_ref()
-    }
-
-    /// Returns the tiles of a picture in bands, which the first band makes.
-    pub(crate) fn tiles_or(&self, make: impl FnOnce() -> Option<BandTiles>) -> Option<Arc<BandTiles>> {
-        self.tiles.get_or_init(|| make().map(Arc::new)).clone()
-    }
-
     /// Has all pages be opened once more, from the first on, which is returned.
     pub(crate) fn begin_again(self: &Arc<Self>) -> Page {
         self.lock().opened = 0;
@@ -158,26 +199,16 @@ impl Stack {
         self.lock().passes = passes;
     }
 
+    /// Notes that a band was looked at for which levels occur. Returns whether it was the last.
+    pub(crate) fn note_surveyed(&self) -> bool {
+        let mut state = self.lock();
+        state.surveyed += 1;
+        state.surveyed == self.pages.len()
+    }
+
     /// Notes that a page is through a pass, and will be opened again or written later.
     pub(crate) fn note_prepared(&self) {
         self.lock().prepared += 1;
-    }
-
-    /// Notes the bits that are not 0 in all samples of a band. Returns whether it was the last, so that it is known how many levels there are.
-    pub(crate) fn note_used_bits(&self, bits: u16) -> bool {
-        let mut state = self.lock();
-        state.looked_at += 1;
-        state.used_bits |= bits;
-        let is_last = state.looked_at == self.pages.len();
-        if is_last {
-            self.levels.get_or_init(|| LevelCount::of_used_bits(state.used_bits));
-        }
-        is_last
-    }
-
-    /// Returns the target with which a page is opened.
-    pub(crate) fn target(&self, target: &Target) -> Target {
-        Target { levels: self.levels.get().copied().unwrap_or(target.levels), ..*target }
     }
 
     /// Returns how many pages are through, of how many, in all passes.

@@ -48,12 +48,13 @@ impl WaitingBands {
 
 /// Returns whether a band that waits may be counted or equalized.
 fn may_go_on(work: &QueuedJob) -> bool {
-    let Some(Page { stack, index }) = &work.page else { return true };
-    let band = *index as u32;
+    let Some(page) = &work.page else { return true };
+    let band = page.band();
     match &work.pass {
         Pass::Apply(Tables::Bands(tiles), _) => tiles.may_be_equalized(band),
-        // The first that is counted makes the tiles.
-        _ => stack.tiles().is_some_and(|tiles| tiles.may_be_counted(band)),
+        // The first that is counted makes the tiles, of which there are those of one picture at a time.
+        _ if band == 0 => page.tiles_before().is_none_or(|tiles| tiles.are_through()),
+        _ => page.tiles().is_some_and(|tiles| tiles.may_be_counted(band)),
     }
 }
 
@@ -95,7 +96,7 @@ impl Run<'_> {
             self.fail_work(work, PictureError::Changed);
             return None;
         };
-        let is_last = page.stack.note_used_bits(bits);
+        let is_last = page.note_used_bits(bits);
         page.stack.note_prepared();
         self.tell_part(&work.job, &page, decoded.layout.pixels());
         if is_last {
@@ -124,8 +125,9 @@ impl Run<'_> {
         let Processed { slot, picture, .. } = finished;
         let layout = picture.decoded.layout;
         let pixels = &slot.bytes()[..layout.bytes() as usize];
-        let is_last = tiles.look(page.index as u32, layout.pixel, pixels);
+        tiles.look(page.band(), layout.pixel, pixels);
         drop(slot);
+        let is_last = page.stack.note_surveyed();
         page.stack.note_prepared();
         self.tell_part(&picture.work.job, page, layout.pixels());
         if is_last {
@@ -139,7 +141,7 @@ impl Run<'_> {
         let Processed { slot, picture, .. } = finished;
         let layout = picture.decoded.layout;
         let pixels = &slot.bytes()[..layout.bytes() as usize];
-        tiles.count(page.index as u32, layout.pixel, pixels);
+        tiles.count(page.band(), layout.pixel, pixels);
         page.stack.note_prepared();
         self.tell_part(&picture.work.job, page, layout.pixels());
         let (work, parked) = park(self, slot, *picture);
@@ -153,7 +155,7 @@ impl Run<'_> {
         let Picture { decoded, work, .. } = &*finished.picture;
         if let (Pass::Apply(Tables::Bands(tiles), _), Some(page)) = (&work.pass, &work.page) {
             let (pixel, bytes) = (decoded.layout.pixel, decoded.layout.bytes() as usize);
-            tiles.equalize(page.index as u32, pixel, &mut finished.slot.bytes_mut()[..bytes]);
+            tiles.equalize(page.band(), pixel, &mut finished.slot.bytes_mut()[..bytes]);
             self.go_on_with_bands(&page.stack);
         }
     }
@@ -163,9 +165,9 @@ impl Run<'_> {
 fn tiles_of(picture: &Picture) -> Option<Arc<BandTiles>> {
     let Picture { decoded, work, .. } = picture;
     let (layout, levels) = (decoded.layout, decoded.levels());
-    let stack = &work.page.as_ref()?.stack;
-    let bands = Bands::of(&stack.pages)?;
+    let page = work.page.as_ref()?;
+    let bands = Bands::of(&page.stack.pages)?;
     let operation = &work.job.settings.operation;
-    let tiles = stack.tiles_or(|| BandTiles::new(&layout, levels, bands, operation))?;
+    let tiles = page.tiles_or(|| BandTiles::new(&layout, levels, bands, operation))?;
     tiles.is_of(&layout, levels).then_some(tiles)
 }

@@ -31,8 +31,7 @@ impl Covered {
         let rows = layout.height / opened.frames() as u32;
         let height = page.and_then(|(pages, _)| pages.height_of_bands());
         let (page, first_row) = match page {
-            Some((pages, index)) if height.is_some() => (0, pages.first_row(index)),
-            Some((_, index)) => (index, 0),
+            Some((pages, index)) => (pages.picture_of(index), pages.first_row(index)),
             None => (0, 0),
         };
         Self { page, size: (layout.width, height.unwrap_or(rows)), first_row, rows }
@@ -59,13 +58,13 @@ pub(super) fn mask_of(
     let opened = codec::open_within(reading.held, &mut file, &mut buffer, limits, &GRAY);
     let mut opened = opened.map_err(|error| reading.of_codec(error))?;
     match opened.take_pages() {
+        Some(pages) if pages.pictures() > 1 && covered.page >= pages.pictures() => {
+            let (pages, page, path) = (pages.pictures(), covered.page + 1, reading.path);
+            Err(MaskError::Pages { path, pages, page }.into())
+        }
         Some(pages) if pages.are_bands() => {
             drop(opened);
             reading.bands(&pages, limits)
-        }
-        Some(pages) if covered.page >= pages.len() => {
-            let (pages, page, path) = (pages.len(), covered.page + 1, reading.path);
-            Err(MaskError::Pages { path, pages, page }.into())
         }
         Some(pages) if covered.page > 0 => {
             drop(opened);
@@ -115,9 +114,12 @@ impl Reading<'_> {
         let (wanted, mut found) = (self.covered.rows(), None::<Mask>);
         self.held.hold(u64::from(self.covered.size.0).saturating_mul(self.covered.rows.into()))?;
         let height = pages.height_of_bands().unwrap_or_default();
-        let first_of = |index| if index < pages.len() { pages.first_row(index) } else { height };
-        for index in 0..pages.len() {
-            let (first, end) = (first_of(index), first_of(index + 1));
+        // One that has one page is that of all.
+        let picture = if pages.pictures() == 1 { 0 } else { self.covered.page };
+        let each = pages.len() / pages.pictures();
+        for index in picture * each..(picture + 1) * each {
+            let first = pages.first_row(index);
+            let end = if (index + 1) % each == 0 { height } else { pages.first_row(index + 1) };
             let rows = wanted.start.max(first)..wanted.end.min(end);
             if rows.is_empty() {
                 continue;

@@ -177,8 +177,10 @@ fn note_of(part: usize) -> String {
 
 /// Returns whether a picture is a band of one that has nothing in common with others, so that all bands have one range.
 fn is_alone_in_bands(picture: &Picture) -> bool {
-    let work = &picture.work;
-    together::is_alone(&work.job) && work.page.as_ref().is_some_and(|page| page.stack.pages.are_bands())
+    let job = &picture.work.job;
+    let Some(pages) = picture.work.page.as_ref().map(|page| &page.stack.pages) else { return false };
+    let is_by_itself = pages.pictures() == 1 || job.settings.together == Together::PAGE;
+    together::is_alone(job) && pages.are_bands() && is_by_itself
 }
 
 /// Adds a slice to the counts of the boxes that it is a part of.

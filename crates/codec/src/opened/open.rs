@@ -168,7 +168,7 @@ impl<'a> Header<'a> {
         let mut opened = self.opened(format, target, of.is_some())?;
         opened.is_band = of.or(opened.pages.as_ref()).is_some_and(Pages::are_bands);
         // The pages of a file are read one by one.
-        let are_pages = of.is_some() || opened.pages.as_ref().is_some_and(|pages| !pages.are_bands());
+        let are_pages = of.is_some() || opened.pages.as_ref().is_some_and(Pages::are_numbered);
         opened.check(limits, if are_pages { 0 } else { length }, target)?;
         Ok(opened)
     }

@@ -1,9 +1,10 @@
-//! A TIFF's picture that is too large to be in memory as a whole: it is read in bands of rows, which are written like the pages of a stack, but
-//! make one picture again.
+//! A TIFF's pictures that are too large to be in memory as a whole: each is read in bands of rows, which are written like the pages of a stack, but
+//! make one picture again. If there are several, all are cut in the same way.
 
 use std::sync::Arc;
 
 use super::channels::Channels;
+use super::dimensions::Order;
 use super::header::Header;
 use super::method::Method;
 use super::pyramid::Pyramid;
@@ -11,28 +12,73 @@ use super::stack::{Part, Place};
 use super::strips::{STRIP, Shape};
 use super::values::FirstPage;
 use super::writer::Writer;
+use super::{malformed, tags};
+use crate::CodecError;
 use crate::bands::{BandRows, Cut};
+use crate::ifd::{self, Form};
 use crate::mapped::SharedSpread;
+use crate::reader::Reader;
 use equalize::Layout;
 
-/// The bands of a picture, from top to bottom.
+/// What pictures have in common that are cut in the same way, with others of their own.
+const SHAPE: [u16; 10] = [
+    tags::WIDTH,
+    tags::HEIGHT,
+    tags::BITS_PER_SAMPLE,
+    tags::SAMPLE_FORMAT,
+    tags::COMPRESSION,
+    tags::PHOTOMETRIC,
+    tags::SAMPLES_PER_PIXEL,
+    tags::ROWS_PER_STRIP,
+    tags::TILE_WIDTH,
+    tags::TILE_LENGTH,
+];
+
+/// The bands of the pictures of a file, of each from top to bottom.
 #[derive(Debug)]
 pub(crate) struct Bands {
-    directory: u64,
+    pictures: Vec<Picture>,
+    /// Of which channel the pictures are, if there are several.
+    order: Option<Order>,
     first_page: FirstPage,
     big: bool,
+    shape: CutShape,
+    /// How each picture is cut.
     pub(crate) rows: BandRows,
     pyramid: Pyramid,
-    /// How levels are spread over all of them, if samples are no levels.
+}
+
+/// What decides on how a picture is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CutShape {
+    width: u32,
+    height: u32,
+    /// The rows that no band may divide.
+    together: u32,
+}
+
+impl CutShape {
+    pub(super) fn of(header: &Header) -> Self {
+        let (width, height) = (header.layout.width, header.file_rows);
+        Self { width, height, together: rows_that_stay_together(header) }
+    }
+}
+
+/// A picture that is cut.
+#[derive(Debug)]
+struct Picture {
+    /// The offset of its directory.
+    directory: u64,
+    /// How levels are spread over all of its bands, if samples are no levels.
     spread: Arc<SharedSpread>,
 }
 
 impl Bands {
-    /// Returns the bands of a picture, whose directory is at an offset, if it is large enough for that and can
-    /// be cut: a strip or tile that is compressed is decoded as a whole.
+    /// Returns the bands of pictures like this one, whose directories are at these offsets, if it is large enough for that and can be cut: a strip or
+    /// tile that is compressed is decoded as a whole.
     pub(super) fn of(
         (header, pyramid): (&Header, &Pyramid),
-        directory: u64,
+        (directories, order): (&[u64], Option<Order>),
         first_page: FirstPage,
         cut: Cut,
     ) -> Option<Self> {
@@ -41,25 +87,55 @@ impl Bands {
         if header.is_one_stream {
             return None;
         }
-        let sides = (header.layout.width, header.file_rows);
-        let rows = cut.rows(sides, bytes, rows_that_stay_together(header))?;
-        let (pyramid, spread) = (pyramid.clone(), Arc::default());
-        Some(Self { directory, first_page, big: header.form.big, rows, pyramid, spread })
+        let shape = CutShape::of(header);
+        let rows = cut.rows((shape.width, shape.height), bytes, shape.together)?;
+        let pictures =
+            directories.iter().map(|&directory| Picture { directory, spread: Arc::default() }).collect();
+        let (pyramid, big) = (pyramid.clone(), header.form.big);
+        Some(Self { pictures, order, first_page, big, shape, rows, pyramid })
+    }
+
+    /// Returns whether all pictures have the shape of the first.
+    pub(super) fn are_alike(&self, file: &mut Reader<'_>, form: Form) -> Result<bool, CodecError> {
+        let mut first = None;
+        for picture in &self.pictures {
+            let place = usize::try_from(picture.directory).map_err(|_| malformed(OUTSIDE))?;
+            let (shape, _) = ifd::glance(file, form, place, SHAPE)?;
+            if *first.get_or_insert(shape) != shape {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns how many pictures there are.
+    pub(crate) fn pictures(&self) -> usize {
+        self.pictures.len()
+    }
+
+    /// Returns of which channel a band is; `None` if that is not told.
+    pub(crate) fn channel(&self, index: usize) -> Option<usize> {
+        let picture = index / self.rows.count();
+        self.order.as_ref().map_or(Some(0), |order| order.channel(picture).map(|channel| channel as usize))
     }
 
     /// Returns where a band is.
     pub(crate) fn place(&self, index: usize) -> Place {
-        let (first, count) = (self.rows.first_row(index), self.rows.rows(index));
-        let part = Part::Rows { first, count, spread: Arc::clone(&self.spread) };
-        let &Self { directory, first_page, .. } = self;
+        let (picture, band) = (&self.pictures[index / self.rows.count()], index % self.rows.count());
+        let (first, count) = (self.rows.first_row(band), self.rows.rows(band));
+        let part = Part::Rows { shape: self.shape, first, count, spread: Arc::clone(&picture.spread) };
+        let (directory, first_page) = (picture.directory, self.first_page);
         Place { directory, part, channel: 0, channels: Channels::ONE, first_page }
     }
 
-    /// Returns what makes one picture of the bands.
+    /// Returns what makes pictures of the bands.
     pub(crate) fn writer(&self) -> Writer {
-        Writer::of_bands(self.rows, &self.pyramid, self.big)
+        Writer::of_bands(self.rows, self.pictures(), &self.pyramid, self.big)
     }
 }
+
+/// What is wrong with a directory that is not where it should be.
+const OUTSIDE: &str = "the directory of a page lies outside the file, or is none; it may be truncated";
 
 /// Returns the rows that no band may divide: of whole tiles, or whole strips of the file and of the output.
 fn rows_that_stay_together(header: &Header) -> u32 {

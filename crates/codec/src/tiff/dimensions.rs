@@ -6,7 +6,7 @@ use super::arrangement::{self, attribute, elements, is_of};
 use super::imagej;
 
 /// Where each page lies.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// All are slices of one channel and time.
     One,

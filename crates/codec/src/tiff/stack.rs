@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::super::CodecError;
 use super::super::foreign::EACH_CHANNEL;
 use super::super::ifd::{self, Directory, Form, Value};
+use super::bands::CutShape;
 use super::channels::Channels;
 use super::dimensions::{Coordinates, Order};
 use super::header::Header;
@@ -41,8 +42,8 @@ pub(super) enum Part {
     Page,
     /// One of those that lie behind each other: how many lie before it, of which the first has the directory.
     Behind(u64),
-    /// These rows of the page. How levels are spread over all of its rows is found out once.
-    Rows { first: u32, count: u32, spread: Arc<SharedSpread> },
+    /// These rows of the page, which has this shape. How levels are spread over all of its rows is found out once.
+    Rows { shape: CutShape, first: u32, count: u32, spread: Arc<SharedSpread> },
 }
 
 impl Place {
@@ -51,8 +52,14 @@ impl Place {
         matches!(self.part, Part::Behind(_))
     }
 
-    /// Refuses a page that has other channels than the first one, which decide about the number of pages.
+    /// Refuses a page that has other channels than the first one, which decide about the number of pages, or another shape than its bands were made for.
     pub(super) fn check(&self, header: &Header) -> Result<(), CodecError> {
+        if let Part::Rows { shape, .. } = &self.part
+            && *shape != CutShape::of(header)
+        {
+            let what = "a TIFF whose pages differ, and are too large to be done as a whole";
+            return Err(CodecError::unsupported(what, "raise --memory"));
+        }
         if header.channels == self.channels {
             return Ok(());
         }
@@ -169,6 +176,12 @@ impl Stack {
             _ => (self.directories[0], Part::Behind(page as u64)),
         };
         Place { directory, part, channel, channels, first_page: self.first_page }
+    }
+
+    /// Returns where the directories of the pages are, and of which channel each is, if these may be cut into bands.
+    pub(super) fn directories(&self) -> Option<(&[u64], Option<Order>)> {
+        let may_be_cut = self.joined == 1 && self.channels == Channels::ONE;
+        may_be_cut.then(|| (&*self.directories, Some(self.order.clone())))
     }
 
     /// Returns what writes the pages back.

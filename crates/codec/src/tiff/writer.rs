@@ -6,7 +6,7 @@
 //! Channels that are no colours are pages too, whether they lie in planes or are interleaved. If they are, each goes to the spill as it is, and
 //! whoever brings the last one of a directory interleaves them.
 //!
-//! The bands of one picture are written like pages, and are put together in the end.
+//! The bands of pictures are written like pages, and those of each are put together in the end.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -32,8 +32,10 @@ pub(crate) struct Writer {
     big: bool,
     /// Whether only the first page has a directory.
     joined: bool,
-    /// The overviews that are made of all pages, if these are bands of one picture.
-    of_bands: Option<OfBands>,
+    /// Of each picture the overviews that are made of its bands, if the pages are bands.
+    of_bands: Vec<OfBands>,
+    /// How many pages make a picture.
+    each: usize,
     /// Whether all pages wait in the spill until overviews lie before them.
     are_last: bool,
     /// How many pages are written one by one: those whose channels are interleaved are one.
@@ -89,7 +91,8 @@ impl Writer {
             waiting: HashMap::new(),
         };
         let state = Mutex::new(state);
-        Self { big: false, joined: false, of_bands: None, are_last: false, count, channels, state }
+        let (of_bands, each) = (Vec::new(), 1);
+        Self { big: false, joined: false, of_bands, each, are_last: false, count, channels, state }
     }
 
     /// Returns what writes pages of which only the first has a directory, for which there is so much room before them if it has to lie there.
@@ -100,15 +103,18 @@ impl Writer {
 
     /// Returns what writes the bands of a picture that did not come from a TIFF.
     pub(crate) fn of_plain_bands(rows: BandRows) -> Self {
-        Self::of_bands(rows, &Pyramid::default(), false)
+        Self::of_bands(rows, 1, &Pyramid::default(), false)
     }
 
-    /// Returns what writes the bands of a picture with this pyramid.
-    pub(super) fn of_bands(rows: BandRows, pyramid: &Pyramid, big: bool) -> Self {
-        let first = HEADER + pyramid.room.map_or(0, |room| room.next_multiple_of(16));
-        let are_last = pyramid.room.is_some() && !pyramid.overviews.is_empty();
-        let of_bands = Some(OfBands::new(rows.height(), rows.rows(0)));
-        Self { big, of_bands, are_last, ..Self::behind(first, rows.count(), Channels::ONE) }
+    /// Returns what writes the bands of so many pictures, of which the first has this pyramid.
+    pub(super) fn of_bands(rows: BandRows, pictures: usize, pyramid: &Pyramid, big: bool) -> Self {
+        // The directories of several pictures do not lie before all pixels.
+        let room = pyramid.room.filter(|_| pictures == 1);
+        let first = HEADER + room.map_or(0, |room| room.next_multiple_of(16));
+        let are_last = room.is_some() && !pyramid.overviews.is_empty();
+        let of_bands = (0..pictures).map(|_| OfBands::new(rows.height(), rows.rows(0))).collect();
+        let each = rows.count();
+        Self { big, of_bands, each, are_last, ..Self::behind(first, pictures * each, Channels::ONE) }
     }
 
     /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
@@ -163,8 +169,10 @@ impl Writer {
         (out, spill): (&File, &File),
     ) -> Result<Option<u64>, CodecError> {
         let pyramid = samples.pyramid();
-        if let Some(of_bands) = &self.of_bands.as_ref().filter(|_| !pyramid.overviews.is_empty()) {
-            of_bands.add(index, pyramid, samples, help, (spill, &mut |bytes| self.put(spill, bytes)))?;
+        let of_bands = self.of_bands.get(index / self.each);
+        if let Some(of_bands) = of_bands.filter(|_| !pyramid.overviews.is_empty()) {
+            let band = index % self.each;
+            of_bands.add(band, pyramid, samples, help, (spill, &mut |bytes| self.put(spill, bytes)))?;
         }
         let place = {
             let state = self.lock();
@@ -193,7 +201,7 @@ impl Writer {
     ) -> Result<Written, CodecError> {
         let strips = samples.write(help, put)?;
         let written = samples.written(decoded, strips);
-        if self.of_bands.is_some() {
+        if !self.of_bands.is_empty() {
             return Ok(written);
         }
         let overviews = overviews::make(samples.pyramid(), samples, help, put)?;
@@ -210,9 +218,11 @@ impl Writer {
     fn finish(&self, state: &mut State, out: &File, spill: &File) -> Result<u64, CodecError> {
         let mut end = state.end;
         let mut pages: Vec<_> = state.pages.drain(..).flatten().map(|page| page.written).collect();
-        if let Some(of_bands) = &self.of_bands {
-            pages = Written::joined(pages).into_iter().collect();
-            for whole in &mut pages {
+        if !self.of_bands.is_empty() {
+            let mut bands = pages.into_iter();
+            let pictures = iter::from_fn(|| Written::joined(bands.by_ref().take(self.each).collect()));
+            pages = pictures.collect();
+            for (whole, of_bands) in pages.iter_mut().zip(&self.of_bands) {
                 let strips = of_bands.take(&whole.pyramid);
                 end = whole.place_overviews(strips, (self.are_last, end), &mut |from, to, length| {
                     copy(spill, from, out, to, length)
