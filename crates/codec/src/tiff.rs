@@ -33,6 +33,7 @@ mod bands;
 mod channels;
 mod colours;
 mod compress;
+mod cut;
 mod deflate;
 mod deflated;
 mod dimensions;
@@ -68,8 +69,9 @@ mod written;
 mod zstd;
 
 use arrangement::Change;
-pub(super) use bands::{Bands, rows_of_strip};
+pub(super) use bands::Bands;
 pub(super) use colours::divide_alpha_out;
+pub(super) use cut::rows_of_strip;
 use header::Header;
 use method::Method;
 use pages::{Company, Pictures, Smaller};

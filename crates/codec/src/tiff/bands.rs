@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use super::channels::Channels;
+use super::cut::CutShape;
 use super::dimensions::Order;
 use super::header::Header;
-use super::method::Method;
 use super::pyramid::Pyramid;
 use super::stack::{Part, Place};
-use super::strips::{STRIP, Shape};
 use super::values::FirstPage;
 use super::writer::Writer;
 use super::{malformed, tags};
@@ -18,7 +17,6 @@ use crate::bands::{BandRows, Cut};
 use crate::ifd::{self, Form};
 use crate::mapped::SharedSpread;
 use crate::reader::Reader;
-use equalize::Layout;
 
 /// What pictures have in common that are cut in the same way, with others of their own.
 const SHAPE: [u16; 10] = [
@@ -46,22 +44,6 @@ pub(crate) struct Bands {
     /// How each picture is cut.
     pub(crate) rows: BandRows,
     pyramid: Pyramid,
-}
-
-/// What decides on how a picture is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CutShape {
-    width: u32,
-    height: u32,
-    /// The rows that no band may divide.
-    together: u32,
-}
-
-impl CutShape {
-    pub(super) fn of(header: &Header) -> Self {
-        let (width, height) = (header.layout.width, header.file_rows);
-        Self { width, height, together: rows_that_stay_together(header) }
-    }
 }
 
 /// A picture that is cut.
@@ -136,26 +118,3 @@ impl Bands {
 
 /// What is wrong with a directory that is not where it should be.
 const OUTSIDE: &str = "the directory of a page lies outside the file, or is none; it may be truncated";
-
-/// Returns the rows that no band may divide: of whole tiles, or whole strips of the file and of the output.
-fn rows_that_stay_together(header: &Header) -> u32 {
-    match shape(header) {
-        Shape::Tiles { height, .. } => height,
-        Shape::Strips { rows } => rows,
-    }
-}
-
-/// Returns how a picture of which bands are read is written: in tiles of the size that it has, or in strips of about the usual size.
-pub(super) fn shape(header: &Header) -> Shape {
-    let row = header.row_bytes(header.layout.width).max(1);
-    let rows = if header.method == Method::Stored && !header.tiled { 1 } else { header.part.1 };
-    match header.tile_to_keep() {
-        Some((width, height)) => Shape::Tiles { width, height },
-        None => Shape::Strips { rows: rows.saturating_mul((STRIP / row / rows as usize).max(1) as u32) },
-    }
-}
-
-/// Returns the rows of a strip of a picture that did not come from a TIFF.
-pub(crate) fn rows_of_strip(layout: &Layout) -> u32 {
-    (STRIP as u64 / (u64::from(layout.width) * layout.pixel_bytes() as u64)).max(1) as u32
-}

@@ -2,7 +2,7 @@
 
 use super::strips::{Raster, Shape};
 use super::write::bytes_of_rows;
-use super::{Colours, Method, Source, bands, method, row_bytes, tags};
+use super::{Colours, Method, Source, cut, method, row_bytes, tags};
 use crate::decode::Describe;
 use crate::metadata::MetadataBytes;
 use crate::stated::Stated;
@@ -19,7 +19,7 @@ impl Source<'_> {
     pub(super) fn shape(&self) -> Option<Shape> {
         let header = &self.header;
         let is_cut = header.is_band() || header.tile_to_keep().is_some();
-        is_cut.then(|| bands::shape(header))
+        is_cut.then(|| cut::shape(header))
     }
 
     /// Returns how the picture is written as pixels of a layout, or as samples that are made again if it `restores` them.

@@ -15,6 +15,9 @@ use equalize::{Layout, planes};
 use lanes::Order;
 use tracing::trace_span;
 
+/// Most pages of a file differ by fewer bytes in what they need: in their tags, and the longest of their compressed strips.
+const DIFFERENCE: u64 = 64 << 10;
+
 /// The slot or slots of a picture, before they are filled.
 pub(super) enum EmptySlots {
     /// For its pixels, which the CPU decodes.
@@ -150,6 +153,7 @@ impl Loader<'_> {
             }
             Some(pages) => {
                 let needed = self.enough_for(pages, &opened.layout(), needed);
+                let needed = if pages.pictures() > 1 { needed.next_multiple_of(DIFFERENCE) } else { needed };
                 SlotError::LargerThanMemory { needed, allowed }.into()
             }
         }
