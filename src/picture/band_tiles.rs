@@ -3,8 +3,9 @@
 //! bounds the memory.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::picture::kind::Kind;
 use codec::Pages;
@@ -105,9 +106,11 @@ pub struct BandTiles {
     /// The layout of the first band that came, and its levels.
     layout: Layout,
     levels: Levels,
-    /// Which levels occur in the bands that have been looked at.
-    seen: Mutex<Vec<bool>>,
-    clippings: OnceLock<Clippings>,
+    /// Which levels occur in the bands that have been looked at, a bit for each, until it is known how they are clipped: other pictures of the file may
+    /// be looked at before.
+    seen: Mutex<Vec<u8>>,
+    /// How they are clipped, until all bands are equalized.
+    clippings: Mutex<Option<Arc<Clippings>>>,
     rows: Vec<Mutex<Row>>,
     progress: Mutex<Progress>,
 }
@@ -141,7 +144,7 @@ impl BandTiles {
             layout: *layout,
             levels,
             seen: Mutex::default(),
-            clippings: OnceLock::new(),
+            clippings: Mutex::default(),
             rows: (0..rows).map(|_| Mutex::new(Row::Uncounted)).collect(),
             progress: Mutex::new(progress),
         })
@@ -158,10 +161,9 @@ impl BandTiles {
         let Window { tiles, bands } = &self.window;
         let occurs = tiles.with_pixel(pixel).levels_in(pixels, bands.rows(band));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.is_empty() {
-            *seen = occurs;
-        } else {
-            seen.iter_mut().zip(occurs).for_each(|(all, occurs)| *all |= occurs);
+        seen.resize(occurs.len().div_ceil(8), 0);
+        for (bits, occurs) in seen.iter_mut().zip(occurs.chunks(8)) {
+            *bits |= occurs.iter().rev().fold(0, |bits, &occurs| bits << 1 | u8::from(occurs));
         }
     }
 
@@ -179,23 +181,26 @@ impl BandTiles {
     fn count_in(&self, number: usize, rows: Range<u32>, pixel: Pixel, pixels: &[u8]) -> bool {
         let tiles = self.window.tiles.with_pixel(pixel);
         let mut row = self.row(number);
-        let mut counts = match std::mem::replace(&mut *row, Row::Uncounted) {
+        let mut counts = match mem::replace(&mut *row, Row::Uncounted) {
             Row::Counted(counts) => counts,
             Row::Uncounted | Row::Tables(_) => tiles.no_counts(),
         };
         let is_complete = tiles.count(pixels, rows, number, &mut counts);
         *row = match is_complete {
-            true => Row::Tables(Arc::new(tiles.tables(counts, self.clippings()))),
+            true => Row::Tables(Arc::new(tiles.tables(counts, &self.clippings()))),
             false => Row::Counted(counts),
         };
         is_complete
     }
 
-    fn clippings(&self) -> &Clippings {
-        self.clippings.get_or_init(|| {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            self.window.tiles.clippings(&seen)
-        })
+    fn clippings(&self) -> Arc<Clippings> {
+        let mut clippings = self.clippings.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let seen = mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+            let bits = seen.into_iter().flat_map(|bits| (0..8).map(move |bit| bits >> bit & 1 == 1));
+            Arc::new(self.window.tiles.clippings(&bits.collect::<Vec<_>>()))
+        };
+        Arc::clone(clippings.get_or_insert_with(make))
     }
 
     /// Returns whether a band may be counted yet.
@@ -250,6 +255,9 @@ impl BandTiles {
             && progress.equalized.remove(&uppermost)
         {
             progress.uppermost += 1;
+        }
+        if progress.uppermost == bands.count() {
+            *self.clippings.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         before..first_used(progress.uppermost)
     }

@@ -17,6 +17,7 @@ mod second_pass;
 mod stacks;
 
 use std::iter;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
@@ -327,7 +328,9 @@ impl<'a> Run<'a> {
         taken: Result<Taken<'p>, PictureError>,
     ) -> Option<EncodedPicture<'p>> {
         let remarks = match &taken {
-            Ok(Taken::Whole(Some(_)) | Taken::Page) => finished.picture.remarks(remark),
+            Ok(Taken::Whole(Some(_)) | Taken::Page) if self.purpose == Purpose::Equalize => {
+                finished.picture.remarks(remark)
+            }
             _ => Vec::new(),
         };
         let inner_range = finished.picture.decoded.inner_range();
@@ -341,7 +344,10 @@ impl<'a> Run<'a> {
         drop(slot);
         let mut done = Done { pixels, devices, remarks, inner_range, times: clock.times() };
         if let Some(page) = &work.page {
-            done = page.stack.add(done);
+            page.stack.add(mem::take(&mut done));
+            if matches!(taken, Ok(Taken::Whole(_))) {
+                done = page.stack.all();
+            }
             if page.stack.is_over() {
                 self.outlet.give_up(&page.stack);
             }

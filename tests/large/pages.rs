@@ -156,4 +156,28 @@ fn what_fails_is_told_by_its_page_and_what_needs_whole_pages_is_refused() {
     place.file("in/a.tif", file);
     place.run(&format!("in --out out {LITTLE}")).exits(1).says("raise --memory to ");
     come_out_as_a_whole(&place, "--memory 3MiB --devices cpu", "");
+    // So are those of several depths, of which one is read in bands if it is alone.
+    let file = [Depth::Eight, Depth::Sixteen].into_iter().fold(header(), |file, depth| {
+        let layout = Layout { depth, pixel: Pixel::Rgb, ..layout };
+        page(file, &layout, &samples(&layout, Data::Natural, &mut random), Cut::Strips(9))
+    });
+    place.file("in/a.tif", file);
+    for settings in ["", "--levels auto"] {
+        come_out_as_a_whole(&place, "--memory 10MiB --devices cpu", settings);
+    }
+}
+
+#[test]
+fn the_summary_counts_the_pixels_of_all_pages_whoever_writes_the_last() {
+    let (place, mut random) = (Place::new(), Random(76));
+    let layout = Layout { width: 200, height: 90, pixel: Pixel::Gray, depth: Depth::Eight };
+    let file = (0..6).fold(header(), |file, _| {
+        page(file, &layout, &samples(&layout, Data::Natural, &mut random), Cut::Strips(90))
+    });
+    place.file("in/a.tif", file);
+    for _ in 0..30 {
+        let ran = place.run("in --out out --devices cpu --threads 6 --json --overwrite");
+        ran.exits(0);
+        assert!(ran.stdout().contains("\"pixels\":108000"), "{ran}");
+    }
 }

@@ -239,6 +239,19 @@ mod tests {
     }
 
     #[test]
+    fn a_glance_sees_what_lies_in_entries_alone_even_if_values_lie_where_such_begin() {
+        // II: three samples of 8 bits each, which lie behind the header; then a width.
+        let bits = [8, 0, 8, 0, 8, 0, 0, 0];
+        let entries = b"\x02\0\x00\x01\x04\0\x01\0\0\0\x05\0\0\0\x02\x01\x03\0\x03\0\0\0\x08\0\0\0\0\0\0\0";
+        let file = [&b"II*\0\x10\0\0\0"[..], &bits, entries].concat();
+        let (form, offset) = header(&file).unwrap();
+        let (numbers, next) = glance(&mut &file[..], form, offset, [256, 257, 258]).unwrap();
+        assert_eq!((numbers, next), ([Some(5), None, None], 0));
+        let (directory, _) = read(&file, form, offset).unwrap();
+        assert_eq!(directory.numbers(258).unwrap().iter().collect::<Vec<_>>(), [8, 8, 8]);
+    }
+
+    #[test]
     fn iptc_is_bytes_whatever_a_writer_calls_it() {
         // MM, one entry: IPTC-NAA, LONG, 1, the bytes 1c 02 00 00.
         let file = b"MM\0*\0\0\0\x08\0\x01\x83\xbb\0\x04\0\0\0\x01\x1c\x02\0\0\0\0\0\0";

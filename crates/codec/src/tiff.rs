@@ -255,7 +255,7 @@ impl<'a> Source<'a> {
         };
         let bands = directories.and_then(|all| Bands::of((&header, &pyramid), all, first_page, cut));
         let bands = match bands {
-            Some(bands) if bands.are_alike(&mut file, form)? => Some(bands),
+            Some(bands) if bands.are_alike(&mut file, &header, no_data)? => Some(bands),
             _ => None,
         };
         let stack = stack.filter(|_| bands.is_none());

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::picture::band_tiles::BandTiles;
 use crate::picture::boxes::{BoxPart, CountedBoxes, Divided};
@@ -29,8 +29,11 @@ impl Page {
         let boxes = (0..count).map(|_| CountedBoxes::default()).collect();
         let pictures = if pages.are_bands() { pages.pictures() } else { 0 };
         let tiles = (0..pictures).map(|_| OnceLock::new()).collect();
-        let (levels, state) = (OnceLock::new(), Mutex::default());
-        Self { stack: Arc::new(Stack { pages, writer, volumes, boxes, levels, tiles, state }), index: 0 }
+        let (levels, state, added) = (OnceLock::new(), Mutex::default(), Condvar::new());
+        Self {
+            stack: Arc::new(Stack { pages, writer, volumes, boxes, levels, tiles, state, added }),
+            index: 0,
+        }
     }
 
     /// Returns the number of the picture that it is, or a band of.
@@ -122,6 +125,8 @@ pub struct Stack {
     /// The tiles of each picture in bands, once one has come; none if it has none.
     tiles: Vec<OnceLock<Option<Arc<BandTiles>>>>,
     state: Mutex<StackState>,
+    /// Told when something is to be told of one more page, or the file is given up.
+    added: Condvar,
 }
 
 /// What tells one stack from another as long as both are under way: where it is in memory.
@@ -175,6 +180,7 @@ impl Stack {
         let mut state = self.lock();
         let is_news = !state.is_over;
         state.is_over = true;
+        self.added.notify_all();
         is_news
     }
 
@@ -217,8 +223,8 @@ impl Stack {
         (state.prepared + state.written, state.passes.max(1) * self.pages.len())
     }
 
-    /// Adds what is to be told of a page that is written; returns all of it so far.
-    pub(crate) fn add(&self, page: Done) -> Done {
+    /// Adds what is to be told of a page that is written.
+    pub(crate) fn add(&self, page: Done) {
         let mut state = self.lock();
         state.written += 1;
         let done = &mut state.done;
@@ -231,7 +237,14 @@ impl Stack {
         done.remarks.sort_unstable();
         done.remarks.dedup();
         done.inner_range = Range::of_all([done.inner_range, page.inner_range]);
-        done.clone()
+        self.added.notify_all();
+    }
+
+    /// Returns what is to be told of all pages, once that is added of those that others have written just now, or the file is given up.
+    pub(crate) fn all(&self) -> Done {
+        let is_short = |state: &mut StackState| state.written < self.pages.len() && !state.is_over;
+        let state = self.added.wait_while(self.lock(), is_short).unwrap_or_else(PoisonError::into_inner);
+        state.done.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, StackState> {

@@ -163,8 +163,7 @@ pub(crate) fn glance<const N: usize>(
     let numbers = tags.map(|wanted| {
         let mut entries = table.entries(form).map(|(_, entry)| entry);
         let entry = entries.find(|entry| form.number(&entry[..2]) == u64::from(wanted))?;
-        let place = place_of(entry, 0, form)
-            .filter(|place| place.end() == Some(place.length + 4 + form.offset_bytes()))?;
+        let place = place_of(entry, 0, form).filter(|place| place.length <= form.offset_bytes())?;
         Some(form.number(&entry[place.offset..][..place.length]))
     });
     Ok((numbers, table.next))

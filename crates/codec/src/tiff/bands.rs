@@ -9,28 +9,15 @@ use super::dimensions::Order;
 use super::header::Header;
 use super::pyramid::Pyramid;
 use super::stack::{Part, Place};
+use super::tags;
 use super::values::FirstPage;
 use super::writer::Writer;
-use super::{malformed, tags};
 use crate::CodecError;
 use crate::bands::{BandRows, Cut};
-use crate::ifd::{self, Form};
+use crate::budget::SMALL_CHANGE;
+use crate::ifd::Outline;
 use crate::mapped::SharedSpread;
 use crate::reader::Reader;
-
-/// What pictures have in common that are cut in the same way, with others of their own.
-const SHAPE: [u16; 10] = [
-    tags::WIDTH,
-    tags::HEIGHT,
-    tags::BITS_PER_SAMPLE,
-    tags::SAMPLE_FORMAT,
-    tags::COMPRESSION,
-    tags::PHOTOMETRIC,
-    tags::SAMPLES_PER_PIXEL,
-    tags::ROWS_PER_STRIP,
-    tags::TILE_WIDTH,
-    tags::TILE_LENGTH,
-];
 
 /// The bands of the pictures of a file, of each from top to bottom.
 #[derive(Debug)]
@@ -77,13 +64,34 @@ impl Bands {
         Some(Self { pictures, order, first_page, big, shape, rows, pyramid })
     }
 
-    /// Returns whether all pictures have the shape of the first.
-    pub(super) fn are_alike(&self, file: &mut Reader<'_>, form: Form) -> Result<bool, CodecError> {
-        let mut first = None;
-        for picture in &self.pictures {
-            let place = usize::try_from(picture.directory).map_err(|_| malformed(OUTSIDE))?;
-            let (shape, _) = ifd::glance(file, form, place, SHAPE)?;
-            if *first.get_or_insert(shape) != shape {
+    /// Returns whether all pictures are of the kind of the first, which has this header, so that they are cut in the same way.
+    pub(super) fn are_alike(
+        &self,
+        file: &mut Reader<'_>,
+        header: &Header,
+        no_data: Option<f64>,
+    ) -> Result<bool, CodecError> {
+        for picture in self.pictures.iter().skip(1) {
+            let outline = match usize::try_from(picture.directory) {
+                Ok(place) => Outline::read(file, header.form, place),
+                Err(_) => return Ok(false),
+            };
+            let outline = match outline {
+                Ok(outline) => outline.without(&tags::PLACES).without(&[tags::ICC]),
+                Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
+                Err(_) => return Ok(false),
+            };
+            if outline.bytes() > SMALL_CHANGE {
+                return Ok(false);
+            }
+            let directory = outline.fill(file)?;
+            let own = Header::new(&directory, header.form, &self.first_page, 0, no_data);
+            let is_alike = |own: Header| {
+                let is_whole = own.is_one_stream == header.is_one_stream;
+                let are_alike = own.has_samples_of(header) && own.stated == header.stated;
+                is_whole && are_alike && CutShape::of(&own) == self.shape
+            };
+            if !own.is_ok_and(is_alike) {
                 return Ok(false);
             }
         }
@@ -115,6 +123,3 @@ impl Bands {
         Writer::of_bands(self.rows, self.pictures(), &self.pyramid, self.big)
     }
 }
-
-/// What is wrong with a directory that is not where it should be.
-const OUTSIDE: &str = "the directory of a page lies outside the file, or is none; it may be truncated";

@@ -228,7 +228,13 @@ impl OfBands {
                 };
                 state.next += band.rows;
                 let maker = state.maker.get_or_insert_with(|| Maker::new(pyramid, &raster, pixels));
-                if band.is_made_smaller { maker.add_made(&band.bytes) } else { maker.add(&band.bytes) }
+                let pieces =
+                    if band.is_made_smaller { maker.add_made(&band.bytes) } else { maker.add(&band.bytes) };
+                if state.next == self.height {
+                    // Other pictures of the file may be under way for long.
+                    state.maker = None;
+                }
+                pieces
             };
             for piece in pieces {
                 let strips = piece.write(help, put)?;

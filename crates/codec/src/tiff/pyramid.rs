@@ -21,10 +21,6 @@ use crate::reader::Reader;
 /// Room in a directory for the tags that are written besides those that it had.
 pub(super) const DESCRIBED: u64 = 4 << 10;
 
-/// Tags of how pixels lie, which may be long.
-const PLACES: [u16; 4] =
-    [tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS, tags::TILE_OFFSETS, tags::TILE_BYTE_COUNTS];
-
 /// A smaller version of a picture, as it is made again.
 #[derive(Clone, Debug)]
 pub(super) struct Overview {
@@ -147,7 +143,7 @@ impl Overview {
         let place =
             usize::try_from(version.place).map_err(|_| malformed("an overview lies outside the file"))?;
         let outline = match Outline::read(file, header.form, place) {
-            Ok(outline) => outline.without(&PLACES),
+            Ok(outline) => outline.without(&tags::PLACES),
             Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
             Err(_) => return Ok(None),
         };

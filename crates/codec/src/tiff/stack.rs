@@ -57,8 +57,7 @@ impl Place {
         if let Part::Rows { shape, .. } = &self.part
             && *shape != CutShape::of(header)
         {
-            let what = "a TIFF whose pages differ, and are too large to be done as a whole";
-            return Err(CodecError::unsupported(what, "raise --memory"));
+            return Err(malformed("a page has another shape than when the file was opened"));
         }
         if header.channels == self.channels {
             return Ok(());

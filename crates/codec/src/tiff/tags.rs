@@ -92,6 +92,9 @@ pub(super) const UNSPECIFIED: u64 = 0;
 pub(super) const ASSOCIATED: u64 = 1;
 pub(super) const UNASSOCIATED: u64 = 2;
 
+/// Tags of where pixels lie, which may be long.
+pub(super) const PLACES: [u16; 4] = [STRIP_OFFSETS, STRIP_BYTE_COUNTS, TILE_OFFSETS, TILE_BYTE_COUNTS];
+
 /// Tags that describe how the pixels are stored, or their contrast: they are written anew or have become false.
 const STORAGE: [u16; 48] = [
     KIND,
