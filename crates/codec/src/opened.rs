@@ -264,7 +264,7 @@ impl<'a> Opened<'a> {
             no_data: self.no_data,
             mask: self.mask.as_ref(),
             gray,
-            is_band,
+            are_looked_at: self.looks_for_levels(),
         };
         let (byte_order, output, leaves, decoder) =
             (byte_orders.from, self.output, self.leaves, self.decoder);

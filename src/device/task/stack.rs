@@ -1,7 +1,6 @@
 //! A file of several pages, each of which goes through the pipeline like a picture. All of them make one output, or none does.
 
 use std::collections::HashMap;
-use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::picture::band_tiles::BandTiles;
@@ -29,11 +28,8 @@ impl Page {
         let boxes = (0..count).map(|_| CountedBoxes::default()).collect();
         let pictures = if pages.are_bands() { pages.pictures() } else { 0 };
         let tiles = (0..pictures).map(|_| OnceLock::new()).collect();
-        let (levels, state, added) = (OnceLock::new(), Mutex::default(), Condvar::new());
-        Self {
-            stack: Arc::new(Stack { pages, writer, volumes, boxes, levels, tiles, state, added }),
-            index: 0,
-        }
+        let (state, added) = (Mutex::default(), Condvar::new());
+        Self { stack: Arc::new(Stack { pages, writer, volumes, boxes, tiles, state, added }), index: 0 }
     }
 
     /// Returns the number of the picture that it is, or a band of.
@@ -61,24 +57,15 @@ impl Page {
         self.stack.tiles.get(self.picture().checked_sub(1)?)?.get()?.as_ref()
     }
 
-    /// Notes the bits that are not 0 in all samples of a band. Returns whether it was the last, so that it is known how many levels there are.
-    pub(crate) fn note_used_bits(&self, bits: u16) -> bool {
-        let mut state = self.stack.lock();
-        state.looked_at += 1;
-        *state.used_bits.entry(self.picture()).or_default() |= bits;
-        let is_last = state.looked_at == self.stack.pages.len();
-        if is_last {
-            let levels = mem::take(&mut state.used_bits).into_iter();
-            let levels = levels.map(|(picture, used)| (picture, LevelCount::of_used_bits(used))).collect();
-            self.stack.levels.get_or_init(|| levels);
-        }
-        is_last
+    /// Notes the bits that are not 0 in all samples of a band.
+    pub(crate) fn note_used_bits(&self, bits: u16) {
+        *self.stack.lock().used_bits.entry(self.picture()).or_default() |= bits;
     }
 
-    /// Returns the target with which it is opened.
+    /// Returns the target with which it is opened after all bands have told which bits they use, if they had to.
     pub(crate) fn target(&self, target: &Target) -> Target {
-        let found = self.stack.levels.get().and_then(|levels| levels.get(&self.picture()));
-        Target { levels: found.copied().unwrap_or(target.levels), ..*target }
+        let found = self.stack.lock().used_bits.get(&self.picture()).copied();
+        Target { levels: found.map_or(target.levels, LevelCount::of_used_bits), ..*target }
     }
 
     /// Returns which part it is of what boxes divide.
@@ -120,8 +107,6 @@ pub struct Stack {
     volumes: Option<Volumes>,
     /// The boxes of each volume.
     boxes: Vec<CountedBoxes>,
-    /// How many levels the samples of each picture in bands have, once that is found out.
-    levels: OnceLock<HashMap<usize, LevelCount>>,
     /// The tiles of each picture in bands, once one has come; none if it has none.
     tiles: Vec<OnceLock<Option<Arc<BandTiles>>>>,
     state: Mutex<StackState>,
@@ -142,12 +127,9 @@ struct StackState {
     passes: usize,
     /// How many pages are through a pass before the last one, each in each.
     prepared: usize,
-    /// How many have been looked at for how many levels there are, and the bits that are not 0 in all of those of each picture.
-    looked_at: usize,
-    used_bits: HashMap<usize, u16>,
-    /// How many have been looked at for which levels occur.
-    surveyed: usize,
     written: usize,
+    /// The bits that are not 0 in all samples of each picture in bands, as far as bands have told.
+    used_bits: HashMap<usize, u16>,
     /// Whether a page has failed, or all of them are given up.
     is_over: bool,
     done: Done,
@@ -205,16 +187,11 @@ impl Stack {
         self.lock().passes = passes;
     }
 
-    /// Notes that a band was looked at for which levels occur. Returns whether it was the last.
-    pub(crate) fn note_surveyed(&self) -> bool {
+    /// Notes that a page is through a pass, and will be opened again or written later. Returns whether all are, if no page goes through two at once.
+    pub(crate) fn note_prepared(&self) -> bool {
         let mut state = self.lock();
-        state.surveyed += 1;
-        state.surveyed == self.pages.len()
-    }
-
-    /// Notes that a page is through a pass, and will be opened again or written later.
-    pub(crate) fn note_prepared(&self) {
-        self.lock().prepared += 1;
+        state.prepared += 1;
+        state.prepared.is_multiple_of(self.pages.len())
     }
 
     /// Returns how many pages are through, of how many, in all passes.

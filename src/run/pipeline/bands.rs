@@ -96,8 +96,8 @@ impl Run<'_> {
             self.fail_work(work, PictureError::Changed);
             return None;
         };
-        let is_last = page.note_used_bits(bits);
-        page.stack.note_prepared();
+        page.note_used_bits(bits);
+        let is_last = page.stack.note_prepared();
         self.tell_part(&work.job, &page, decoded.layout.pixels());
         if is_last {
             work.other(page.stack.begin_again(), next).queue_again();
@@ -127,8 +127,7 @@ impl Run<'_> {
         let pixels = &slot.bytes()[..layout.bytes() as usize];
         tiles.look(page.band(), layout.pixel, pixels);
         drop(slot);
-        let is_last = page.stack.note_surveyed();
-        page.stack.note_prepared();
+        let is_last = page.stack.note_prepared();
         self.tell_part(&picture.work.job, page, layout.pixels());
         if is_last {
             let first = page.stack.begin_again();

@@ -272,7 +272,8 @@ impl Loader<'_> {
             Ok::<_, PictureError>((medium, InputFile { bytes, has_holes }))
         })?;
         let page = work.page.as_ref().map(|Page { stack, index }| (&stack.pages, *index));
-        let target = work.page.as_ref().map(|page| page.target(&self.settings.target));
+        let is_found = !matches!(work.pass, Pass::FindLevels(_));
+        let target = work.page.as_ref().filter(|_| is_found).map(|page| page.target(&self.settings.target));
         let target = target.as_ref().unwrap_or(&self.settings.target);
         let opened = open_picture(held, &mut medium, buffer, limits, target, page);
         let mut opened = opened.map_err(|why| self.with_memory(why))?;

@@ -17,8 +17,8 @@ pub(super) struct DecodedSamples<'o> {
     pub(super) no_data: Option<f64>,
     pub(super) mask: Option<&'o Mask>,
     pub(super) gray: bool,
-    /// Whether they are those of a band, which cannot tell what all bands of its picture have.
-    pub(super) is_band: bool,
+    /// Whether they are looked at for how many levels those of all bands have.
+    pub(super) are_looked_at: bool,
 }
 
 /// What is known of the levels at the front of a slot.
@@ -38,14 +38,12 @@ pub(super) struct SlotLevels {
 impl DecodedSamples<'_> {
     /// Makes levels of the samples at the front of `slot`, which may be levels already.
     pub(super) fn into_levels(self, payload: &Payload, slot: &mut [u8]) -> Result<SlotLevels, CodecError> {
-        let Self { stated, mask, is_band, .. } = self;
+        let Self { stated, mask, are_looked_at, .. } = self;
         let (pixels, depth) = (pixels_of(&payload.layout, slot), payload.layout.depth);
         let no_data = self.no_data.and_then(|value| uncounted::sample_of(value, depth, stated));
         let fates = uncounted::fates(pixels, &payload.layout, mask, no_data)?;
-        let is_looked_at =
-            is_band && payload.mapped.is_none() && levels::are_looked_for(self.count, stated, depth);
-        let used_bits = if is_looked_at { levels::used_bits(pixels, &payload.layout) } else { None };
-        let count = if is_looked_at { LevelCount::Full } else { self.count };
+        let used_bits = if are_looked_at { levels::used_bits(pixels, &payload.layout) } else { None };
+        let count = if are_looked_at { LevelCount::Full } else { self.count };
         let scale = match &payload.mapped {
             Some(mapped) => Scale::of_mapped(mapped.form().levels, depth, mapped.restores),
             None => Scale::take(count, stated, pixels, &payload.layout, fates.as_deref())?,

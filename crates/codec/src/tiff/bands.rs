@@ -7,15 +7,13 @@ use super::channels::Channels;
 use super::cut::CutShape;
 use super::dimensions::Order;
 use super::header::Header;
+use super::pages;
 use super::pyramid::Pyramid;
 use super::stack::{Part, Place};
-use super::tags;
 use super::values::FirstPage;
 use super::writer::Writer;
 use crate::CodecError;
 use crate::bands::{BandRows, Cut};
-use crate::budget::SMALL_CHANGE;
-use crate::ifd::Outline;
 use crate::mapped::SharedSpread;
 use crate::reader::Reader;
 
@@ -72,19 +70,8 @@ impl Bands {
         no_data: Option<f64>,
     ) -> Result<bool, CodecError> {
         for picture in self.pictures.iter().skip(1) {
-            let outline = match usize::try_from(picture.directory) {
-                Ok(place) => Outline::read(file, header.form, place),
-                Err(_) => return Ok(false),
-            };
-            let outline = match outline {
-                Ok(outline) => outline.without(&tags::PLACES).without(&[tags::ICC]),
-                Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
-                Err(_) => return Ok(false),
-            };
-            if outline.bytes() > SMALL_CHANGE {
-                return Ok(false);
-            }
-            let directory = outline.fill(file)?;
+            let directory = pages::directory_of_other(file, header.form, picture.directory)?;
+            let Some(directory) = directory else { return Ok(false) };
             let own = Header::new(&directory, header.form, &self.first_page, 0, no_data);
             let is_alike = |own: Header| {
                 let is_whole = own.is_one_stream == header.is_one_stream;

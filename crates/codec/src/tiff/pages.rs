@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::super::CodecError;
-use super::super::ifd::{self, Directory, Form, Numbers};
+use super::super::budget::SMALL_CHANGE;
+use super::super::ifd::{self, Directory, Form, Numbers, Outline};
 use super::{malformed, slide, tags};
 use crate::reader::Reader;
 
@@ -188,6 +189,24 @@ pub(super) fn beside(
         next = further;
     }
     if is_slide && next > 0 { Err(slide::refused()) } else { Ok(beside) }
+}
+
+/// Reads the directory of another picture at an offset, without where its pixels lie. Returns nothing if there is none, or if it is long.
+pub(super) fn directory_of_other(
+    bytes: &mut Reader<'_>,
+    form: Form,
+    offset: u64,
+) -> Result<Option<Directory>, CodecError> {
+    let Ok(offset) = usize::try_from(offset) else { return Ok(None) };
+    let outline = match Outline::read(bytes, form, offset) {
+        Ok(outline) => outline.without(&tags::PLACES),
+        Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
+        Err(_) => return Ok(None),
+    };
+    if outline.bytes() > SMALL_CHANGE {
+        return Ok(None);
+    }
+    Ok(Some(outline.fill(bytes)?))
 }
 
 /// Returns the role of the page at an offset, and the offset of the next one.

@@ -7,14 +7,13 @@
 use std::sync::Arc;
 
 use super::super::CodecError;
-use super::super::budget::SMALL_CHANGE;
-use super::super::ifd::{Directory, Numbers, Outline};
+use super::super::ifd::{Directory, Numbers};
 use super::header::Header;
 use super::method::Compression;
-use super::pages::Smaller;
+use super::pages::{self, Smaller};
 use super::strips::{Raster, Shape};
 use super::values::FirstPage;
-use super::{malformed, slide, tags};
+use super::{slide, tags};
 use crate::mapped::{Boxes, Cut};
 use crate::reader::Reader;
 
@@ -140,17 +139,9 @@ impl Overview {
         header: &Header,
         first_page: &FirstPage,
     ) -> Result<Option<Self>, CodecError> {
-        let place =
-            usize::try_from(version.place).map_err(|_| malformed("an overview lies outside the file"))?;
-        let outline = match Outline::read(file, header.form, place) {
-            Ok(outline) => outline.without(&tags::PLACES),
-            Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
-            Err(_) => return Ok(None),
-        };
-        if outline.bytes() > SMALL_CHANGE {
+        let Some(directory) = pages::directory_of_other(file, header.form, version.place)? else {
             return Ok(None);
-        }
-        let directory = outline.fill(file)?;
+        };
         let Ok(own) = Header::new(&directory, header.form, first_page, header.channel, None) else {
             return Ok(None);
         };
