@@ -338,6 +338,12 @@ impl Groups {
         Self::leave(state, job, None)
     }
 
+    /// Forgets the pages of a file that is given up.
+    pub fn forget(&self, page: &Page) {
+        let pages = self.lock().files.remove(&page.stack.id());
+        drop(pages);
+    }
+
     /// Leaves out all that have been counted and wait for other files, now and later. A file that is a group by itself and was begun is
     /// finished.
     pub fn abandon(&self) -> Complete {

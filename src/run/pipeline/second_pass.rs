@@ -87,6 +87,9 @@ impl Run<'_> {
     pub(super) fn go_on_without(&self, work: &QueuedJob, breaks: bool) {
         if matches!(work.pass, Pass::Count) {
             self.go_on(self.groups.go_on_without(&work.job, work.page.as_ref(), breaks));
+        } else if let Some(page) = &work.page {
+            // Others of its pages or bands may be counted and wait, each with a sender of the decoders' queue.
+            self.groups.forget(page);
         }
     }
 
