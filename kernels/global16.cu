@@ -132,6 +132,33 @@ extern "C" __global__ void __launch_bounds__(256) total(const u32* histograms, u
     total[i] = sum;
 }
 
+// Makes the counts that LUTs follow from: the sum of `added` planes that follow one another, cut to a `share` of their samples in millionths
+// (ALL cuts no count), for each of `copies` planes. Grid: x = planes that are made. Block: 1024.
+template <typename C> __device__ __forceinline__ void prepare(const C* histograms, u32 added, u32 copies, u32 levels, u32 share, u64* prepared) {
+    constexpr u64 ALL = Curve::ALL;
+    __shared__ u64 scratch[WARP];
+    const C* counts = histograms + u64(blockIdx.x / copies) * added * levels;
+    auto sum = [=](u32 i) {
+        u64 sum = 0;
+        for (u32 plane = 0; plane < added; ++plane) sum += counts[u64(plane) * levels + i];
+        return sum;
+    };
+    u64 own = 0;
+    for (u32 i = threadIdx.x; i < levels; i += blockDim.x) own += sum(i);
+    const u64 total = block_sum(own, scratch);
+    // The floor of total * share / ALL, without overflow.
+    const u64 most = share >= ALL ? ~u64(0) : max(total / ALL * share + total % ALL * share / ALL, u64(1));
+    for (u32 i = threadIdx.x; i < levels; i += blockDim.x) prepared[u64(blockIdx.x) * levels + i] = min(sum(i), most);
+}
+extern "C" __global__ void __launch_bounds__(1024) prepare_counts(
+    const u32* histograms, u32 added, u32 copies, u32 levels, u32 share, u64* prepared) {
+    prepare(histograms, added, copies, levels, share, prepared);
+}
+extern "C" __global__ void __launch_bounds__(1024) prepare_sums(
+    const u64* histograms, u32 added, u32 copies, u32 levels, u32 share, u64* prepared) {
+    prepare(histograms, added, copies, levels, share, prepared);
+}
+
 // Shares the `levels` levels of each plane among `bins` bins. Grid: y = planes.
 extern "C" __global__ void __launch_bounds__(256) bins(const u32* histograms, u32 levels, u32 bins, u64* binned) {
     const u32 bin = blockIdx.x * blockDim.x + threadIdx.x;

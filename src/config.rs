@@ -21,6 +21,7 @@ mod local;
 mod machine;
 mod method;
 pub(crate) mod outputs;
+mod parameters;
 mod picture;
 mod preset;
 mod quantity;
@@ -37,9 +38,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use choice::{
-    ClipLimit, Color, DeflateChoice, DepthChoice, Durability, FormatName, FramesChoice, Grid, InputFile,
-    JpegChoice, LinksChoice, MethodName, OverviewsChoice, Percent, Permissions, PngLevelName, Preset,
-    TileSize, Times, TogetherChoice,
+    Color, DeflateChoice, DepthChoice, Durability, FormatName, FramesChoice, InputFile, JpegChoice,
+    LinksChoice, MethodName, OverviewsChoice, Permissions, PngLevelName, Preset, Times, TogetherChoice,
 };
 pub use devices::{DeviceChoice, DeviceName};
 pub use effects::RunKind;
@@ -49,6 +49,7 @@ pub use folder_file::FolderError;
 pub use group_pattern::GroupPattern;
 pub use levels::{LevelsChoice, NoData, Shift};
 pub(crate) use local::refuse_url;
+pub use parameters::{ClipLimit, Grid, Percent, Plateau, TileSize};
 pub use picture::PictureSettings;
 pub(crate) use preset::PRESETS;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};

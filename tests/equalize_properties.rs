@@ -1,11 +1,11 @@
 //! Properties that equalization must have for every picture.
 
 use equalize::clahe::Geometry;
-use equalize::colour::{Plane, to_gray};
+use equalize::colour::{Gray, Plane, to_gray};
 use equalize::histogram::{Counted, of_plane};
 use equalize::{
-    Clahe, ClipLimit, Colour, Depth, Layout, Levels, Method, Operation, Pixel, Sample, Scratch, Strength,
-    Stretch, Tiles, apply, equalize, equalize_gray8, equalize_like, lut,
+    Clahe, ClipLimit, Colour, Depth, Layout, Levels, Method, Operation, Pixel, Plateau, Sample, Scratch,
+    Strength, Stretch, Tiles, apply, equalize, equalize_gray8, equalize_like, lut,
 };
 use proptest::prelude::*;
 
@@ -53,6 +53,7 @@ fn colours() -> impl Strategy<Value = [u16; 4]> {
 fn any_method() -> impl Strategy<Value = Method> {
     prop_oneof![
         Just(Method::Global),
+        (1..400_000_u32).prop_map(|share| Method::Plateau(Plateau { share })),
         Just(CLAHE.method),
         (0..200_000_u32, 0..200_000_u32).prop_map(|(low, high)| Method::Stretch(Stretch { low, high })),
     ]
@@ -162,7 +163,7 @@ proptest! {
         for number in 0..3 {
             prop_assert_eq!(&channel(&result, 3, number), &gray);
         }
-        let layout = to_gray(&mut result, &row(samples.len(), Pixel::Rgb, Depth::Eight));
+        let layout = to_gray(&mut result, &row(samples.len(), Pixel::Rgb, Depth::Eight), Gray::Luma);
         prop_assert_eq!(&result[..layout.bytes() as usize], gray);
     }
 
@@ -241,7 +242,7 @@ proptest! {
         let operation = Operation { strength, ..if adaptive { CLAHE } else { GLOBAL } };
         let layout = row(pixels.len(), Pixel::Rgb, Depth::Eight);
         let mut luma = pixels.as_flattened().to_vec();
-        let gray = to_gray(&mut luma, &layout);
+        let gray = to_gray(&mut luma, &layout, Gray::Luma);
         luma.truncate(gray.bytes() as usize);
         let new_luma = equalized(&luma, gray, operation);
         let result = equalized(pixels.as_flattened(), layout, operation);
@@ -322,9 +323,11 @@ fn tiles_by_pixels_are_as_near_as_whole_numbers_allow() {
 #[test]
 fn a_constant_picture_is_unchanged() {
     for pixel in [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba] {
-        for colour in [Colour::Luma, Colour::Hue, Colour::PerChannel] {
+        for colour in [Colour::Luma, Colour::Hue, Colour::PerChannel, Colour::Linked] {
             let operation = Operation { colour, ..Operation::new(Method::Global) };
-            let samples = [40_u16, 5000, 300, 65535][..pixel.channels()].repeat(50);
+            let one: [u16; 4] =
+                if colour == Colour::Linked { [40, 40, 40, 65535] } else { [40, 5000, 300, 65535] };
+            let samples = one[..pixel.channels()].repeat(50);
             assert_eq!(equalized(&samples, row(50, pixel, Depth::Sixteen), operation), samples);
             let samples = [40_u8, 50, 60, 0][..pixel.channels()].repeat(50);
             assert_eq!(equalized(&samples, row(50, pixel, Depth::Eight), operation), samples);
@@ -444,7 +447,8 @@ fn sparse_counts() -> impl Strategy<Value = Vec<u64>> {
 fn by_lut() -> impl Strategy<Value = Method> {
     let stretch =
         (0..400_000_u32, 0..400_000_u32).prop_map(|(low, high)| Method::Stretch(Stretch { low, high }));
-    prop_oneof![Just(Method::Global), Just(Method::Match), stretch]
+    let plateau = (1..400_000_u32).prop_map(|share| Method::Plateau(Plateau { share }));
+    prop_oneof![Just(Method::Global), plateau, Just(Method::Match), stretch]
 }
 
 proptest! {
@@ -458,6 +462,45 @@ proptest! {
     }
 
     #[test]
+    fn a_plateau_is_global_equalization_of_cut_counts(counts in sparse_counts(), share in 1..=1_000_000_u32) {
+        let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
+        let most = (total * u128::from(share) / 1_000_000).max(1) as u64;
+        let cut: Vec<u64> = counts.iter().map(|&count| count.min(most)).collect();
+        let expected = match cut.iter().filter(|&&count| count > 0).count() {
+            0 | 1 => (0..256).collect(),
+            _ => wide_lut(&cut),
+        };
+        let mut lut = [7_u8; 256];
+        lut::Rule::Plateau(Plateau { share }).fill(&counts, &mut lut);
+        prop_assert_eq!(lut.map(u128::from).to_vec(), expected);
+    }
+
+    #[test]
+    fn linked_colours_go_through_one_table_of_all_their_samples(
+        pixels in prop::collection::vec(colours(), 1..300), method in by_lut(), with_alpha: bool,
+    ) {
+        let visible = |pixel: &&[u16; 4]| !with_alpha || pixel[3] > 0;
+        let channels = if with_alpha { 4 } else { 3 };
+        let samples: Vec<u16> = pixels.iter().flat_map(|pixel| &pixel[..channels]).copied().collect();
+        let seen: Vec<u16> = pixels.iter().filter(visible).flat_map(|pixel| &pixel[..3]).copied().collect();
+        let reference: Vec<u64> = (0..65_536_u64).map(|at| ((at * 40_503) >> 3) % 5).collect();
+        let operation = Operation { colour: Colour::Linked, ..Operation::new(method) };
+        let layout = row(pixels.len(), if with_alpha { Pixel::Rgba } else { Pixel::Rgb }, Depth::Sixteen);
+        let reference = &reference[..operation.reference_length(&layout)];
+        let mut found = samples.clone();
+        equalize_like(bytemuck::cast_slice_mut(&mut found), &layout, &operation, reference, &mut Scratch::default());
+        // As gray, the samples that count get the table of their own counts.
+        let mut counts = vec![0_u64; 65_536];
+        seen.iter().for_each(|&sample| counts[usize::from(sample)] += 1);
+        let mut lut = vec![0_u16; 65_536];
+        method.rule(reference).unwrap().fill(&counts, &mut lut);
+        for (before, after) in samples.chunks(channels).zip(found.chunks(channels)) {
+            let expected = before[..3].iter().map(|&sample| lut[usize::from(sample)]).chain(before[3..].iter().copied());
+            prop_assert!(after.iter().copied().eq(expected));
+        }
+    }
+
+    #[test]
     fn specification_is_as_defined(counts in sparse_counts(), reference in sparse_counts()) {
         let mut lut = [7_u8; 256];
         lut::Rule::Match(&reference).fill(&counts, &mut lut);
@@ -467,7 +510,7 @@ proptest! {
     #[test]
     fn luts_made_of_the_counts_of_a_picture_make_of_it_what_the_method_does(
         samples in prop::collection::vec(any::<u16>(), 12..400), method in by_lut(), strength in 0..=1000_u16,
-        colour in prop::sample::select(vec![Colour::Luma, Colour::Hue, Colour::PerChannel]),
+        colour in prop::sample::select(vec![Colour::Luma, Colour::Hue, Colour::PerChannel, Colour::Linked]),
         pixel in prop::sample::select(vec![Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba]),
     ) {
         let strength = Strength::thousandths(strength).unwrap();
@@ -476,7 +519,7 @@ proptest! {
             let pixels = samples.len() / 4;
             let layout = row(pixels, pixel, depth);
             let bytes = layout.bytes() as usize;
-            let planes = Plane::to_equalize(pixel, operation.is_per_channel());
+            let planes = operation.to_equalize(pixel);
             let reference: Vec<u64> =
                 (0..operation.reference_length(&layout) as u64).map(|at| ((at * 40_503) >> 3) % 5).collect();
             let (mut by_method, mut by_luts) = (samples.clone(), samples.clone());

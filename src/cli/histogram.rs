@@ -67,7 +67,7 @@ pub struct HistogramCommand {
 
     /// Write the sums of all pictures to this file, for `histeqd --lut FILE`
     ///
-    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is hue or per-channel. There is
+    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is hue, per-channel, linked or a channel. There is
     /// a table too only with --out.
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
@@ -153,9 +153,7 @@ impl HistogramCommand {
         // What folders say is about outputs.
         settings.folder_settings = false;
         if settings.picture.operation.colour == Colour::Lab {
-            return Err(Error::Usage(
-                "--color lab is not counted; luma, hue, per-channel and gray are".to_owned(),
-            ));
+            return Err(Error::Usage("--color lab is not counted; all others are".to_owned()));
         }
         if self.split_channels && self.equalized && !settings.picture.operation.is_per_channel() {
             return Err(Error::Usage(
@@ -220,7 +218,7 @@ impl Choice for Counting {
             "levels" => flag.help("How many levels samples have: full, auto (what the file says), or a number [default: full]"),
             "no-data" => flag.help("The level of pixels that are none: they do not count [default: none]"),
             "color" => flag.help(
-                "What is equalized in a colour picture: luma, hue, per-channel [default: luma]; \"gray\" converts to gray first",
+                "What is equalized in a colour picture: luma, hue, per-channel, linked [default: luma]; \"gray\", \"red\", \"green\" and \"blue\" make gray of it first",
             ),
             "devices" => flag.help("Which devices count: auto, cpu, all, or GPUs by number or UUID [default: auto]"),
             _ => flag,
@@ -234,12 +232,13 @@ impl Choice for Counting {
 }
 
 /// The keys that say how pictures are equalized before they are counted again.
-const OF_METHODS: [&str; 9] = [
+const OF_METHODS: [&str; 10] = [
     "preset",
     "method",
     "strength",
     "clip-low",
     "clip-high",
+    "plateau",
     "reference",
     "clip-limit",
     "tiles",

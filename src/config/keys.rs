@@ -87,12 +87,13 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 57] = [
+pub(super) const KEYS: [Key; 58] = [
     key("preset", Role::Preset),
     output("method").told(),
     output("strength").told(),
     output("clip-low").told().needs(Method(MethodName::Stretch)),
     output("clip-high").told().needs(Method(MethodName::Stretch)),
+    output("plateau").needs(Method(MethodName::Global)),
     output("reference").told().elsewhere().needs(Method(MethodName::Match)),
     output("clip-limit").told().needs(Method(MethodName::Clahe)),
     output("tiles").told().needs(Method(MethodName::Clahe)),

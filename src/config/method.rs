@@ -1,10 +1,10 @@
 //! The method that the keys describe.
 
 use super::layers::key;
-use super::{ClipLimit, Color, Grid, MethodName, OrAuto, Percent, TileSize, Written};
+use super::{ClipLimit, Grid, MethodName, OrAuto, Percent, Plateau, TileSize, Written};
 use crate::picture::record::Digest;
 use codec::Derivation;
-use equalize::{Clahe, Colour, Method, Stretch, Tiles};
+use equalize::{Clahe, Method, Stretch, Tiles};
 
 /// Returns the method.
 ///
@@ -12,7 +12,10 @@ use equalize::{Clahe, Colour, Method, Stretch, Tiles};
 /// A sentence for the user, about choices that exclude each other.
 pub(super) fn method(resolved: &Written) -> Result<Method, String> {
     Ok(match key(resolved.method) {
-        MethodName::Global => Method::Global,
+        MethodName::Global => match key(resolved.plateau) {
+            Plateau::Off => Method::Global,
+            Plateau::Share(share) => Method::Plateau(equalize::Plateau { share: share.0 }),
+        },
         MethodName::Stretch => Method::Stretch(stretch(resolved)?),
         MethodName::Match => Method::Match,
         MethodName::Clahe => {
@@ -28,6 +31,7 @@ pub(super) fn derivation(method: &Method, settings: Digest) -> Derivation {
         Method::Stretch(_) => ("stretched", 2),
         Method::Match => ("matched", 3),
         Method::Clahe(_) => ("CLAHE", 4),
+        Method::Plateau(_) => ("plateau-equalized", 5),
     };
     Derivation { what, number, settings: settings.number().cast_unsigned() }
 }
@@ -40,16 +44,6 @@ fn stretch(resolved: &Written) -> Result<Stretch, String> {
         ));
     }
     Ok(Stretch { low: low.0, high: high.0 })
-}
-
-/// Returns what is equalized in a colour picture; one that is to be gray has no colour by then.
-pub(super) const fn colour(color: Color) -> Colour {
-    match color {
-        Color::Luma | Color::Gray => Colour::Luma,
-        Color::Hue => Colour::Hue,
-        Color::Lab => Colour::Lab,
-        Color::PerChannel => Colour::PerChannel,
-    }
 }
 
 fn clip_limit(resolved: &Written) -> equalize::ClipLimit {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::layers::key;
 use super::{
-    Color, DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, OverviewsChoice,
+    DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, OverviewsChoice,
     Together, TogetherChoice, Written, levels, method,
 };
 use crate::fs::input::InputRoots;
@@ -62,15 +62,15 @@ impl PictureSettings {
         roots: &InputRoots,
     ) -> Result<Self, String> {
         let (color, together) = (key(resolved.color), Together::resolve(resolved)?);
-        let colour = method::colour(color);
+        let colour = color.equalized();
         let is_by_itself = together == Together::PAGE && key(resolved.tiles).z.is_none();
         let target = Target {
             format: key(resolved.format).into(),
             jpeg_quality: key(resolved.quality),
             png_level: key(resolved.png_level).into(),
             eight_bit: key(resolved.depth) == DepthChoice::Eight,
-            gray: color == Color::Gray,
-            needs_rgb: colour != Colour::Luma,
+            gray: color.gray(),
+            needs_rgb: colour != Colour::Luma || color.gray().is_some_and(|gray| gray.channel().is_some()),
             range: match key(resolved.range) {
                 OrAuto::Auto => None,
                 OrAuto::Fixed(range) => Some(range),
@@ -95,6 +95,11 @@ impl PictureSettings {
             strength: key(resolved.strength),
             levels: Levels::All,
         };
+        if operation.colour == Colour::Linked && matches!(operation.method, Method::Clahe(_)) {
+            return Err("--color linked is one table of levels for red, green and blue, and --method clahe makes one for \
+                        each tile; --color hue goes with it"
+                .to_owned());
+        }
         let reference = reference(resolved, &target, limits, memory, roots)?.map(Arc::new);
         let counts = counts(resolved, roots)?;
         let is_by_itself = together == Together::PAGE && reference.is_none() && counts.is_none();

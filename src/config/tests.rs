@@ -2,6 +2,7 @@
 
 use super::*;
 use codec::PngLevel;
+use equalize::colour::Gray;
 use equalize::{Clahe, Colour, Method, Tiles};
 
 const COMMITTED: &str = include_str!("../../config.toml");
@@ -40,7 +41,7 @@ fn flags_go_over_the_file_and_the_file_over_defaults() {
 
 #[test]
 fn what_is_printed_is_read_back_the_same() {
-    let text = "preset = 'scan'\nmethod = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nshift = 4\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+    let text = "preset = 'scan'\nmethod = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nplateau = 1.5\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nshift = 4\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                 overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                 links = 'inside'\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                 devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndeflate = 'cpu'\ndevice-timeout = '1500ms'\n\
@@ -182,11 +183,15 @@ fn the_brief_names_the_method_and_what_has_an_effect() {
 #[test]
 fn colour_decides_what_is_decoded_and_what_is_equalized() {
     for (color, gray, needs_rgb, colour) in [
-        ("luma", false, false, Colour::Luma),
-        ("hue", false, true, Colour::Hue),
-        ("lab", false, true, Colour::Lab),
-        ("gray", true, false, Colour::Luma),
-        ("per-channel", false, true, Colour::PerChannel),
+        ("luma", None, false, Colour::Luma),
+        ("hue", None, true, Colour::Hue),
+        ("lab", None, true, Colour::Lab),
+        ("gray", Some(Gray::Luma), false, Colour::Luma),
+        ("red", Some(Gray::Red), true, Colour::Luma),
+        ("green", Some(Gray::Green), true, Colour::Luma),
+        ("blue", Some(Gray::Blue), true, Colour::Luma),
+        ("per-channel", None, true, Colour::PerChannel),
+        ("linked", None, true, Colour::Linked),
     ] {
         let settings = Settings::resolve(parse(&format!("color = '{color}'")), Request::default()).unwrap();
         assert_eq!((settings.picture.target.gray, settings.picture.target.needs_rgb), (gray, needs_rgb));

@@ -14,7 +14,7 @@ use super::text::{as_name, as_text};
 use super::{
     ClipLimit, Color, DeflateChoice, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid,
     InputFile, JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, OverviewsChoice, Percent,
-    Permissions, PngLevelName, Preset, Shift, TileSize, Times, TogetherChoice,
+    Permissions, Plateau, PngLevelName, Preset, Shift, TileSize, Times, TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
@@ -67,6 +67,14 @@ pub struct Written {
     #[serde(with = "as_text")]
     pub clip_high: Option<Percent>,
 
+    /// With global: percent of the samples above which the count of a level is cut; or off [default: off]
+    ///
+    /// Above 0 and below 100, with at most four decimals. Large flat areas then take no more of the range than small ones that use as
+    /// many levels: a hot object keeps its detail beside a cold scene, and so does the ground of a page or of nuclei.
+    #[arg(long, value_name = "PERCENT", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text")]
+    pub plateau: Option<Plateau>,
+
     /// With match: the picture whose levels the others get, or a file of counts [default: none]
     ///
     /// In any format that is read. All of its pages and frames are counted. A file that `histeqd histogram --counts FILE` wrote has the levels of
@@ -101,11 +109,12 @@ pub struct Written {
     #[serde(with = "as_text")]
     pub tile_size: Option<TileSize>,
 
-    /// What is equalized in a colour picture: luma, hue, lab, per-channel, gray [default: luma]
+    /// What is equalized in a colour picture: luma, hue, lab, per-channel, linked, gray, red, green, blue [default: luma]
     ///
     /// "luma" equalizes the brightness, with which red, green and blue change by as much. "hue" does so and keeps the hues: colours
     /// grow with the brightness, and none clips. "lab" equalizes L of L*a*b*, as OpenCV converts 8 bits. "per-channel" equalizes red, green and blue independently,
-    /// which shifts colours. "gray" writes only the equalized brightness.
+    /// which shifts colours. "linked" sends all three through one table, made of the sum of their counts, which keeps their balance.
+    /// "gray" writes only the equalized brightness; "red", "green" and "blue" only that channel, as for pictures of the fundus.
     #[arg(long, value_name = "WHAT", help_heading = "Picture")]
     #[serde(with = "as_name")]
     pub color: Option<Color>,

@@ -1,5 +1,7 @@
 //! What pictures must have in common to be counted together.
 
+use std::borrow::Cow;
+
 use equalize::{Depth, Layout, Levels, Operation, Pixel, count};
 
 /// What pictures must have in common to be counted together, and to have the same LUTs.
@@ -76,8 +78,8 @@ impl Kind {
     }
 
     /// Returns the counts of those planes that an operation changes.
-    pub(crate) fn equalized<'c>(self, counts: &'c [u64], operation: &Operation) -> &'c [u64] {
-        count::of_equalized(counts, &self.layout(), operation.is_per_channel())
+    pub(crate) fn equalized<'c>(self, counts: &'c [u64], operation: &Operation) -> Cow<'c, [u64]> {
+        count::of_equalized(counts, &self.layout(), operation.colour)
     }
 }
 

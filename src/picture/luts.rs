@@ -1,5 +1,6 @@
 //! LUTs that pictures are given, because they are made of the histograms of several.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::picture::counts::Counts;
@@ -19,12 +20,10 @@ impl Luts {
             let operation = &Operation { levels: kind.levels(), ..*operation };
             let counts = kind.equalized(sums, operation);
             let reference = match reference {
-                Some(reference) => {
-                    reference.counts(&kind.layout(), kind.levels(), operation.is_per_channel()).ok()?
-                }
-                None => &[],
+                Some(reference) => reference.counts(&kind.layout(), kind.levels(), operation.colour).ok()?,
+                None => Cow::default(),
             };
-            Some((kind, luts(kind.depth(), counts, operation, reference)))
+            Some((kind, luts(kind.depth(), &counts, operation, &reference)))
         });
         Self(made.collect())
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use codec::{Budget, CodecError, Cores, Limits, Target};
-use equalize::{Depth, Layout, Pixel, Scratch, count};
+use equalize::{Colour, Depth, Layout, Pixel, Scratch, count};
 use serde::Serialize;
 
 /// The bins of a histogram.
@@ -152,7 +152,7 @@ fn histogram(pixels: &[u8], layout: &Layout) -> [u64; BINS] {
     let mut counts = vec![0; count::length(layout)];
     count::count(pixels, layout, &mut counts, &mut Scratch::default());
     let levels = layout.depth.levels();
-    let brightness = count::of_equalized(&counts, layout, false);
+    let brightness = count::of_equalized(&counts, layout, Colour::Luma);
     let mut bins = [0; BINS];
     brightness.iter().enumerate().for_each(|(level, count)| bins[level * BINS / levels] += count);
     bins

@@ -1,5 +1,6 @@
 //! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept, or a file of counts.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
@@ -12,7 +13,7 @@ use crate::picture::counts::{Counts, CountsError};
 use crate::picture::kind::kind_of;
 use crate::picture::record::Digest;
 use codec::{CodecError, Cores, Limits, Opened, Target};
-use equalize::{Layout, Levels, Scratch, count};
+use equalize::{Colour, Layout, Levels, Scratch, count};
 
 /// Why a reference cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -142,7 +143,7 @@ impl Reference {
         let content = Content::read(path, &target, limits, memory, roots).map_err(wrong)?;
         let counts_any = match &content {
             Content::Picture { layout, counts, .. } => {
-                count::of_equalized(counts, layout, false).iter().any(|&count| count > 0)
+                count::of_equalized(counts, layout, Colour::Luma).iter().any(|&count| count > 0)
             }
             Content::Counts(sums) => sums.kinds().any(|(_, counts)| counts.iter().any(|&count| count > 0)),
         };
@@ -153,8 +154,8 @@ impl Reference {
     ///
     /// # Errors
     /// If the picture has another depth or other channels than the reference.
-    pub fn check(&self, layout: &Layout, per_channel: bool) -> Result<(), Unlike> {
-        let by_channel = per_channel && layout.pixel.colour_channels() > 1;
+    pub fn check(&self, layout: &Layout, colour: Colour) -> Result<(), Unlike> {
+        let by_channel = colour == Colour::PerChannel && layout.pixel.colour_channels() > 1;
         match &self.content {
             Content::Picture { layout: own, .. } if own.depth != layout.depth => {
                 Err(self.has_others_than(layout, Levels::All))
@@ -178,27 +179,28 @@ impl Reference {
     ///
     /// # Errors
     /// If the picture has other levels or other channels than the reference.
-    pub fn counts(&self, layout: &Layout, levels: Levels, per_channel: bool) -> Result<&[u64], Unlike> {
-        self.check(layout, per_channel)?;
+    pub fn counts(&self, layout: &Layout, levels: Levels, colour: Colour) -> Result<Cow<'_, [u64]>, Unlike> {
+        self.check(layout, colour)?;
         let has_colour = layout.pixel.colour_channels() > 1;
-        let by_channel = per_channel && has_colour;
+        // Gray is like luma where each channel would have a table of its own.
+        let colour = if colour == Colour::PerChannel && !has_colour { Colour::Luma } else { colour };
         match &self.content {
             Content::Picture { layout: own, levels: of_own, counts } => {
                 if levels.number(layout.depth) != of_own.number(own.depth) {
                     return Err(self.has_others_than(layout, levels));
                 }
-                Ok(count::of_equalized(counts, own, by_channel))
+                Ok(count::of_equalized(counts, own, colour))
             }
             Content::Counts(sums) => {
                 let fitting = sums.kinds().filter(|(kind, _)| {
                     (kind.depth(), kind.levels().number(layout.depth))
                         == (layout.depth, levels.number(layout.depth))
-                        && (kind.has_colour() || !by_channel)
+                        && (kind.has_colour() || colour != Colour::PerChannel)
                 });
                 // Those with its own colours come first.
                 let (kind, counts) = (fitting.min_by_key(|(kind, _)| kind.has_colour() != has_colour))
                     .ok_or_else(|| self.has_none_of(layout, levels))?;
-                Ok(count::of_equalized(counts, &kind.layout(), by_channel))
+                Ok(count::of_equalized(counts, &kind.layout(), colour))
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use codec::{CodecError, Cores, Decoded, Format, Target, Unbounded};
+use equalize::colour::Gray;
 use equalize::{Depth, Method, Operation, Pixel, Scratch, equalize};
 
 use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
@@ -172,7 +173,7 @@ fn palettes_become_colours_and_colours_gray() {
         assert_eq!((decoded.layout.pixel, decoded.layout.depth), (Pixel::Rgb, depth));
         assert_eq!(text(&written, 0x0028_0004).unwrap(), "RGB");
         assert!(!elements(&written).contains_key(&0x0028_1201), "{name}");
-        let gray = Target { gray: true, ..TARGET };
+        let gray = Target { gray: Some(Gray::Luma), ..TARGET };
         let (written, decoded) = processed(&read(name), &gray);
         assert_eq!(decoded.layout.pixel, Pixel::Gray);
         assert_eq!(
@@ -517,7 +518,7 @@ fn a_profile_goes_with_the_colours() {
     let pixels = source.len() - 16;
     source.splice(pixels.., [&long[..], b"\xe0\x7f\x10\0OB\0\0\x0c\0\0\0", &[7; 12]].concat());
     let has = |target: &Target| elements(&processed(&source, target).0).contains_key(&0x0028_2000);
-    assert!(has(&TARGET) && !has(&Target { gray: true, ..TARGET }));
+    assert!(has(&TARGET) && !has(&Target { gray: Some(Gray::Luma), ..TARGET }));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io::{Read, Seek, Write};
 use crate::harness::project;
 use codec::{self, BaselineScan, Decoded, Format, JpegQuality, Remark, Target};
 use equalize::Pixel;
+use equalize::colour::Gray;
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
 
@@ -79,7 +80,7 @@ fn luma_is_the_picture_and_chroma_lies_behind_it_for_a_device_that_encodes() {
     let planes = planes(&source);
     assert_eq!(planes.len(), 45 * 31 + 2 * (3 * 2 * 64));
     assert_eq!(planes[..45 * 31], slot);
-    let gray = Target { gray: true, ..TARGET };
+    let gray = Target { gray: Some(Gray::Luma), ..TARGET };
     let (luma, alone) = decode(&source, &gray).unwrap();
     assert_eq!(luma.layout, decoded.layout);
     assert_eq!(alone, pixels(&decoded, &slot));
@@ -233,7 +234,7 @@ fn gray_is_written_from_every_kind_of_jpeg() {
     let (decoded, _) = decode(&rgb, &TARGET).unwrap();
     assert_eq!(decoded.layout.pixel, Pixel::Rgb);
     for kind in [source, rgb, file("weird_sampling_2.jpeg"), file("grayscale_long.jpg")] {
-        let gray = Target { gray: true, ..TARGET };
+        let gray = Target { gray: Some(Gray::Luma), ..TARGET };
         let (decoded, slot) = decode(&kind, &gray).unwrap();
         let written = encode(&decoded, slot, &gray).unwrap();
         assert_eq!(sampling(&written), [0x11]);
@@ -419,7 +420,7 @@ fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
     let source = jpeg(45, 31);
     assert!(passed_through(&source, &TARGET).is_some());
     for target in [
-        Target { gray: true, ..TARGET },
+        Target { gray: Some(Gray::Luma), ..TARGET },
         Target { needs_rgb: true, ..TARGET },
         Target { format: Some(Format::Png), ..TARGET },
     ] {

@@ -6,6 +6,7 @@ mod pfm;
 
 use crate::harness::project;
 use codec::{Decoded, Format, Range, Remark, Target};
+use equalize::colour::Gray;
 use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize};
 
 use super::{TARGET, are_alike, decode, decode_file, encode};
@@ -410,7 +411,7 @@ fn formats_that_have_no_such_samples_get_levels() {
 fn gray_of_colours_keeps_what_is_no_number() {
     let how = How::new((3, 32), 3);
     let picture = picture(how, true);
-    let target = Target { gray: true, ..TARGET };
+    let target = Target { gray: Some(Gray::Luma), ..TARGET };
     let (written, _) = processed(&tiff(how, &picture, PLAIN), &GLOBAL, &target);
     let gray = samples_of(&written, How::new((3, 32), 1));
     for (pixel, gray) in picture.as_chunks::<4>().0.as_chunks::<3>().0.iter().zip(gray.as_chunks::<4>().0) {

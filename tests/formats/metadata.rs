@@ -1,6 +1,7 @@
 //! ICC profile, EXIF, XMP and resolution through every pair of formats that have a place for them.
 
 use codec::{Format, Metadata, Remark, Resolution, Target};
+use equalize::colour::Gray;
 
 use super::{TARGET, decode, encode};
 
@@ -89,7 +90,7 @@ fn the_resolution_travels_between_formats() {
 #[test]
 fn a_bitmap_keeps_its_profile() {
     let rgb = Target { format: Some(Format::Bmp), ..TARGET };
-    let gray = Target { gray: true, ..rgb };
+    let gray = Target { gray: Some(Gray::Luma), ..rgb };
     let rgba = b"P7\nWIDTH 4\nHEIGHT 2\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n";
     let opaque = file(Format::Png);
     let transparent = [&rgba[..], &[90; 32]].concat();
@@ -117,7 +118,7 @@ fn a_bitmap_keeps_its_profile() {
 #[test]
 fn a_colour_profile_does_not_go_with_gray() {
     for format in [Format::Png, Format::Jpeg, Format::Tiff] {
-        let gray = Target { gray: true, ..TARGET };
+        let gray = Target { gray: Some(Gray::Luma), ..TARGET };
         let (decoded, slot) = decode(&file(format), &gray).unwrap();
         assert_eq!(decoded.remarks(&gray), [Remark::WithoutMetadata], "{format}");
         let written = encode(&decoded, slot, &gray).unwrap();

@@ -3,6 +3,7 @@
 use std::io::{Seek, Write};
 
 use codec::{self, Cores, Decoded, Format, Remark, Target};
+use equalize::colour::Gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
@@ -83,14 +84,15 @@ fn samples_keep_the_byte_orders_of_files_if_they_are_to() {
                 (Format::Pnm, true, false),
                 (Format::Pnm, false, true),
             ] {
+                let gray = gray.then_some(Gray::Luma);
                 let target = Target { format: Some(to), gray, eight_bit, ..TARGET };
                 let (mut decoded, mut slot) = decode_keeping(&file, &target);
-                let what = format!("{layout:?} from {from} to {to}, gray {gray}, 8 bits {eight_bit}");
+                let what = format!("{layout:?} from {from} to {to}, gray {gray:?}, 8 bits {eight_bit}");
                 let order = |is_big_endian| {
                     let has_order = layout.depth == Depth::Sixteen && is_big_endian;
                     if has_order { ByteOrder::BIG_ENDIAN } else { ByteOrder::Native }
                 };
-                let is_made_gray = gray && layout.pixel.colour_channels() > 1;
+                let is_made_gray = gray.is_some() && layout.pixel.colour_channels() > 1;
                 let expected = ByteOrders {
                     from: order(BIG_ENDIAN.contains(&from) && !is_made_gray),
                     to: order(BIG_ENDIAN.contains(&to) && !eight_bit),
@@ -118,8 +120,11 @@ fn eight_bit_formats_keep_every_pixel() {
             let (decoded, slot) = decode(&file, &target).unwrap();
             let written = encode(&decoded, slot, &target).unwrap();
             // WebP has no gray, and BMP no gray with alpha: they come back as colour unless gray is asked for.
-            let (again, slot) =
-                decode(&written, &Target { gray: layout.pixel.colour_channels() == 1, ..TARGET }).unwrap();
+            let (again, slot) = decode(
+                &written,
+                &Target { gray: (layout.pixel.colour_channels() == 1).then_some(Gray::Luma), ..TARGET },
+            )
+            .unwrap();
             if format == Format::Bmp && decoded.remarks(&target).contains(&Remark::Invisible) {
                 // A bitmap whose alpha is 0 everywhere is opaque.
                 assert!(!again.layout.pixel.has_alpha(), "{layout:?}");
@@ -151,11 +156,11 @@ fn what_a_format_cannot_hold_is_refused_before_decoding() {
 fn gray_is_luma_in_every_lossless_format() {
     for layout in layouts() {
         let (file, native) = noise(&layout);
-        let (decoded, slot) = decode(&file, &Target { gray: true, ..TARGET }).unwrap();
+        let (decoded, slot) = decode(&file, &Target { gray: Some(Gray::Luma), ..TARGET }).unwrap();
         let expected = if layout.pixel.has_alpha() { Pixel::GrayAlpha } else { Pixel::Gray };
         assert_eq!(decoded.layout, Layout { pixel: expected, ..layout });
         let mut whole = native.clone();
-        equalize::colour::to_gray(&mut whole, &layout);
+        equalize::colour::to_gray(&mut whole, &layout, Gray::Luma);
         let length = pixels(&decoded, &slot).len();
         assert!(pixels(&decoded, &slot) == &whole[..length], "{layout:?}");
     }

@@ -35,7 +35,7 @@ impl Relight {
     pub fn new(operation: &Operation, layout: &Layout, tables: Address) -> Option<Self> {
         match operation.colour {
             _ if layout.pixel.colour_channels() == 1 => None,
-            Colour::Luma | Colour::PerChannel => None,
+            Colour::Luma | Colour::PerChannel | Colour::Linked => None,
             Colour::Hue => Some(Self::Hue { highest: operation.levels.number(layout.depth) as u32 - 1 }),
             Colour::Lab => Some(Self::Lab { tables }),
         }

@@ -2,14 +2,14 @@
 #![allow(unsafe_code)]
 
 use cuda::{Address, Launch, Result, arguments};
-use equalize::{Colour, Depth, Method, Operation};
+use equalize::{Colour, Depth, Method, Operation, Pixel};
 use histeqd_kernels::GLOBAL16;
 
 use crate::batch::{Batch, Mask};
 use crate::colours::{Relight, Relighting};
 use crate::gpu::{Error, Stream};
 use crate::kernels::Kernels;
-use crate::rule::{Rule, colours};
+use crate::rule::{Preparation, Rule, colours};
 use crate::tables::Planes;
 use crate::workspace::{Pieces, Workspace};
 
@@ -47,19 +47,31 @@ impl Stream {
                 return Ok(self.clahe(batch, &clahe, operation)?);
             }
             let relighting = Relighting::new(self, operation, &batch.layout)?;
-            let how = (operation.is_per_channel(), relighting.how);
-            let planes = colours(batch.layout.pixel, operation.is_per_channel());
+            let how = (operation.maps_channels(), relighting.how);
+            let planes = colours(batch.layout.pixel, operation.maps_channels());
+            let preparation = Preparation::of(operation, batch.layout.pixel);
             let (depth, levels) = (batch.layout.depth, batch.layout.depth.levels());
             let mut pieces = Pieces::default();
-            let total = pieces.add((planes * levels * 8) as u64);
+            // A reference may have colours where the pictures have none.
+            let total = pieces.add((3 * levels * 8) as u64);
             let running = pieces.add((planes * levels * 8) as u64);
+            let prepared = pieces.add((planes * levels * 8) as u64);
             let held = match reference {
                 Some(reference) => {
                     let held = Workspace::new(self, &pieces, 0)?;
                     let relighting = Relighting::new(self, operation, &reference.layout)?;
-                    let counted = Planes::equalized((operation.is_per_channel(), relighting.how));
+                    let counted = Planes::equalized((operation.maps_channels(), relighting.how));
                     self.total(reference, counted, held.at(total))?;
-                    self.run_up(held.at(total), planes, depth, held.at(running))?;
+                    let own = counted.number(reference.layout.pixel);
+                    let counts = match Preparation::of_reference(operation, own, planes) {
+                        Some(preparation) => {
+                            let (from, to) = ((held.at(total), true), held.at(prepared));
+                            self.gpu.kernels.prepare(self, from, planes, levels as u32, preparation, to)?;
+                            to
+                        }
+                        None => held.at(total),
+                    };
+                    self.run_up(counts, planes, depth, held.at(running))?;
                     Some(held)
                 }
                 None => None,
@@ -67,17 +79,17 @@ impl Stream {
             let reference = held.as_ref().map_or(0, |held| held.at(running));
             let rule = Rule::new(operation.method, operation.strength, reference);
             let is_relit = relighting.how.is_some();
-            if depth == Depth::Eight && mask.is_none() && !is_relit {
+            let is_plain = mask.is_none() && !is_relit && preparation.is_none();
+            if depth == Depth::Eight && is_plain {
                 return Ok(self.equalize_at_once(batch, operation.is_per_channel(), rule)?);
             }
             if operation.method == Method::Global
-                && mask.is_none()
-                && !is_relit
+                && is_plain
                 && self.gpu.kernels.are_made_by_blocks(batch, operation.is_per_channel())
             {
                 return Ok(self.equalize_by_blocks(batch, operation)?);
             }
-            Ok(self.equalize_in_steps(batch, how, rule, mask)?)
+            Ok(self.equalize_in_steps(batch, how, (rule, preparation), mask)?)
         }
     }
 
@@ -122,32 +134,32 @@ impl Stream {
         &self,
         batch: &Batch,
         how: (bool, Option<Relight>),
-        rule: Rule,
+        (rule, preparation): (Rule, Option<Preparation>),
         mask: Option<Mask>,
     ) -> Result<()> {
         let planes = colours(batch.layout.pixel, how.0);
         let depth = batch.layout.depth;
         let entries = (planes * depth.levels()) as u64;
-        let each = entries * (4 + 2 + if depth == Depth::Sixteen { 8 } else { 0 });
+        let each = entries * (4 + 2 + if depth == Depth::Sixteen || preparation.is_some() { 8 } else { 0 });
         for (first, batch) in batch.parts((MOST / each).min(MOST_PICTURES)) {
             let number = u64::from(batch.number);
             let mut pieces = Pieces::default();
             let counts = pieces.add(number * entries * 4);
             let luts = pieces.add(number * entries * depth.bytes() as u64);
+            let prepared = pieces.add(if preparation.is_some() { number * entries * 8 } else { 0 });
             let held = Workspace::new(self, &pieces, number * entries * 4)?;
             let mask = mask.map(|mask| mask.skip(first));
             // SAFETY: guaranteed by the caller; the workspace has room for what is made.
             unsafe {
                 self.gpu.kernels.count(self, &batch, Planes::equalized(how), mask, held.at(counts))?;
                 let all = planes * batch.number as usize;
-                self.gpu.kernels.make_luts(
-                    self,
-                    (held.at(counts), false),
-                    (all, planes),
-                    depth,
-                    rule,
-                    held.at(luts),
-                )?;
+                let mut counted = (held.at(counts), false);
+                if let Some(preparation) = preparation {
+                    let to = held.at(prepared);
+                    self.gpu.kernels.prepare(self, counted, all, depth.levels() as u32, preparation, to)?;
+                    counted = (to, true);
+                }
+                self.gpu.kernels.make_luts(self, counted, (all, planes), depth, rule, held.at(luts))?;
                 self.gpu.kernels.map(self, &batch, how, held.at(luts), entries as u32)?;
             }
         }
@@ -172,24 +184,33 @@ impl Stream {
     ) -> std::result::Result<(), Error> {
         let operation = Operation { colour: colour.unwrap_or_default(), ..Operation::new(Method::Global) };
         let relighting = Relighting::new(self, &operation, &batch.layout)?;
-        let how = (operation.is_per_channel(), relighting.how);
+        let how = (operation.maps_channels(), relighting.how);
         let planes = colour.map_or(Planes::Channels, |_| Planes::equalized(how));
+        let linked = Preparation::sum_of_linked(&operation, batch.layout.pixel);
         let levels = batch.layout.depth.levels() as u32;
         let number_of_planes = planes.number(batch.layout.pixel) as u64;
         let each = number_of_planes * u64::from(levels) * 4;
         for (first, batch) in batch.parts((MOST / each).min(MOST_PICTURES / 2)) {
             let mut pieces = Pieces::default();
             let counts = pieces.add(u64::from(batch.number) * each);
+            let of_planes = u64::from(batch.number) * number_of_planes * u64::from(bins) * 8;
+            let binned = pieces.add(if linked.is_some() { of_planes } else { 0 });
             let held = Workspace::new(self, &pieces, u64::from(batch.number) * each)?;
-            let to = to + u64::from(first) * number_of_planes * u64::from(bins) * 8;
+            let planes_of_result = linked.map_or(number_of_planes, |linked| u64::from(linked.copies));
+            let to = to + u64::from(first) * planes_of_result * u64::from(bins) * 8;
+            let binned = if linked.is_some() { held.at(binned) } else { to };
             let grid = (bins.div_ceil(256), batch.number * number_of_planes as u32, 1);
             let launch = Launch { grid, block: (256, 1, 1), shared: 0 };
             let (counts, name) = (held.at(counts), ("bins", ""));
             // SAFETY: the arguments match the parameters of bins; the rest is guaranteed by the caller.
             unsafe {
                 self.gpu.kernels.count(self, &batch, planes, mask.map(|mask| mask.skip(first)), counts)?;
-                let arguments = arguments![counts, levels, bins, to];
+                let arguments = arguments![counts, levels, bins, binned];
                 self.gpu.kernels.loaded.launch(self, (&GLOBAL16, name), launch, arguments)?;
+                if let Some(linked) = linked {
+                    let all = batch.number as usize;
+                    self.gpu.kernels.prepare(self, (binned, true), all, bins, linked, to)?;
+                }
             }
         }
         Ok(())
@@ -218,6 +239,8 @@ impl Stream {
             let skipped = first as u64 * entries;
             let mut pieces = Pieces::default();
             let running = pieces.add(number as u64 * entries * 8);
+            let preparation = Preparation::of(operation, Pixel::Gray);
+            let prepared = pieces.add(if preparation.is_some() { number as u64 * entries * 8 } else { 0 });
             let held = Workspace::new(self, &pieces, 0)?;
             // SAFETY: guaranteed by the caller; the workspace has room for what is made.
             unsafe {
@@ -226,14 +249,13 @@ impl Stream {
                 }
                 let rule = Rule::new(operation.method, operation.strength, held.at(running));
                 let to = to + skipped * depth.bytes() as u64;
-                self.gpu.kernels.make_luts(
-                    self,
-                    (counts + skipped * 8, true),
-                    (number, number),
-                    depth,
-                    rule,
-                    to,
-                )?;
+                let mut counts = counts + skipped * 8;
+                if let Some(preparation) = preparation {
+                    let (kernels, to) = (&self.gpu.kernels, held.at(prepared));
+                    kernels.prepare(self, (counts, true), number, depth.levels() as u32, preparation, to)?;
+                    counts = to;
+                }
+                self.gpu.kernels.make_luts(self, (counts, true), (number, number), depth, rule, to)?;
             }
         }
         Ok(())
@@ -255,8 +277,9 @@ impl Stream {
     ) -> std::result::Result<(), Error> {
         let bytes = (batch.layout.depth.levels() * batch.layout.depth.bytes()) as u64;
         let relighting = Relighting::new(self, operation, &batch.layout)?;
-        let how = (operation.is_per_channel(), relighting.how);
+        let how = (operation.maps_channels(), relighting.how);
         let planes = colours(batch.layout.pixel, how.0) as u64;
+        let is_one = is_one || operation.colour == Colour::Linked;
         let mut pieces = Pieces::default();
         let copies = pieces.add(planes * bytes);
         let held = if is_one && planes > 1 { Some(Workspace::new(self, &pieces, 0)?) } else { None };

@@ -1,11 +1,50 @@
-//! How LUTs follow from counts, as kernels are told, and of how many planes.
+//! How LUTs follow from counts, as kernels take it, and of how many planes.
 
 use cuda::Address;
-use equalize::{Method, Pixel, Strength};
+use equalize::{Colour, Method, Operation, Pixel, Strength};
 
 /// Returns the planes that are equalized.
 pub(crate) const fn colours(pixel: Pixel, per_channel: bool) -> usize {
     if per_channel && matches!(pixel, Pixel::Rgb | Pixel::Rgba) { 3 } else { 1 }
+}
+
+/// What counts go through before LUTs follow from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Preparation {
+    /// How many planes that follow one another are added up.
+    pub(crate) added: u32,
+    /// How many planes that follow one another get the sum.
+    pub(crate) copies: u32,
+    /// The share of the samples, in parts per million, to which the count of a level is cut; [`Preparation::ALL`] cuts no count.
+    pub(crate) share: u32,
+}
+
+impl Preparation {
+    /// The share that cuts no count.
+    const ALL: u32 = 1_000_000;
+
+    /// Returns that of the counts of pictures; `None` if LUTs follow from the counts as they are.
+    pub(crate) fn of(operation: &Operation, pixel: Pixel) -> Option<Self> {
+        let is_linked = operation.colour == Colour::Linked && pixel.colour_channels() > 1;
+        let share = match operation.method {
+            Method::Plateau(plateau) => plateau.share,
+            _ => Self::ALL,
+        };
+        let planes = if is_linked { 3 } else { 1 };
+        (is_linked || share != Self::ALL).then_some(Self { added: planes, copies: planes, share })
+    }
+
+    /// Returns that of a reference's counts of so many planes, for pictures of so many planes.
+    pub(crate) fn of_reference(operation: &Operation, own: usize, planes: usize) -> Option<Self> {
+        let preparation = Self { added: own as u32, copies: planes as u32, share: Self::ALL };
+        (operation.colour == Colour::Linked && (own, planes) != (1, 1)).then_some(preparation)
+    }
+
+    /// Returns that which only adds up the counts of linked planes.
+    pub(crate) fn sum_of_linked(operation: &Operation, pixel: Pixel) -> Option<Self> {
+        let is_linked = operation.colour == Colour::Linked && pixel.colour_channels() > 1;
+        is_linked.then_some(Self { added: 3, copies: 1, share: Self::ALL })
+    }
 }
 
 /// How LUTs follow from counts. Mirrors `Rule` in `kernels/batch.cuh`.
@@ -25,7 +64,7 @@ impl Rule {
         let (method, low, high) = match method {
             Method::Stretch(stretch) => (1, stretch.low, stretch.high),
             Method::Match => (2, 0, 0),
-            Method::Global | Method::Clahe(_) => (0, 0, 0),
+            Method::Global | Method::Plateau(_) | Method::Clahe(_) => (0, 0, 0),
         };
         Self { method, strength: strength.in_thousandths(), low, high, reference }
     }

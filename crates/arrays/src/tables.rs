@@ -8,7 +8,7 @@ use histeqd_kernels::{GLOBAL8, GLOBAL16};
 use crate::batch::{Batch, Mask};
 use crate::colours::Relight;
 use crate::kernels::{Kernels, blocks, kind, threads};
-use crate::rule::{Rule, colours};
+use crate::rule::{Preparation, Rule, colours};
 
 /// The size of 65536 16-bit LUT entries or counters, in bytes.
 const LEVELS16_BYTES: u32 = 128 << 10;
@@ -149,6 +149,27 @@ impl Kernels {
         unsafe {
             self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments![pictures, strength, spill])
         }
+    }
+
+    /// Makes the counts of `all` planes that LUTs follow from, 64 bits each. `counts`: and whether they have 64 bits.
+    ///
+    /// # Safety
+    /// The memory must be as described, and for this stream alone until it is done.
+    pub(crate) unsafe fn prepare(
+        &self,
+        stream: &Stream,
+        (counts, wide): (Address, bool),
+        all: usize,
+        levels: u32,
+        preparation: Preparation,
+        to: Address,
+    ) -> Result<()> {
+        let launch = Launch { grid: (all as u32, 1, 1), block: (1024, 1, 1), shared: 0 };
+        let name = (if wide { "prepare_sums" } else { "prepare_counts" }, "");
+        let Preparation { added, copies, share } = preparation;
+        let arguments = arguments![counts, added, copies, levels, share, to];
+        // SAFETY: the arguments match the parameters of prepare_*; the rest is guaranteed by the caller.
+        unsafe { self.loaded.launch(stream, (&GLOBAL16, name), launch, arguments) }
     }
 
     /// Makes the LUTs of `all` planes, of which `planes` follow one another in a picture. `counts`: and whether they have 64 bits.

@@ -15,6 +15,7 @@ use super::decode::{Decode, Describe};
 use super::foreign::TO_RGB;
 use super::metadata::{MetadataBytes, Resolution, icc_fits};
 use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
+use equalize::colour::Gray;
 use equalize::{Depth, Layout, Pixel};
 
 mod cmyk;
@@ -188,13 +189,13 @@ impl<'a> Source<'a> {
         let to_jpeg = target.format_for(Format::Jpeg) == Format::Jpeg;
         let form = match space {
             Space::Gray => Form::Gray,
-            Space::YCbCr if target.gray && markers.is_usual() => Form::Gray,
+            Space::YCbCr if target.gray == Some(Gray::Luma) && markers.is_usual() => Form::Gray,
             Space::YCbCr if to_jpeg && !target.needs_rgb && markers.is_usual() => {
                 Form::Planes(markers.chroma_size())
             }
             Space::YCbCr | Space::Rgb => Form::Rgb,
         };
-        let gray = target.gray || space == Space::Gray;
+        let gray = target.gray.is_some() || space == Space::Gray;
         Ok(Self { bytes, markers, reader, space, form, gray, quality: target.jpeg_quality })
     }
 

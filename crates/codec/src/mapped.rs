@@ -13,6 +13,7 @@ use super::range::Range;
 use super::reader::resize;
 use super::samples::drop_last;
 use super::{CodecError, LevelCount, pixels_of};
+use equalize::colour::Gray;
 use equalize::{Layout, Pixel};
 
 mod average;
@@ -75,8 +76,8 @@ pub(super) struct Purpose {
     pub(super) range: Option<Range>,
     /// How levels are spread over a picture of which these are only some rows.
     pub(super) of_all: Option<Spread>,
-    /// Whether one gray sample is made of all colours.
-    pub(super) gray: bool,
+    /// The gray that is made of colours, if one is.
+    pub(super) gray: Option<Gray>,
     /// Whether samples are made again of the new levels.
     pub(super) restores: bool,
     /// How many levels samples are taken to have.

@@ -21,6 +21,7 @@ use super::{
     BlockCoder, CodecError, CodestreamDecoder, CompressedJpeg, Decoded, Format, Help, LevelCount, Limits,
     MemoryNeeds, Payload, Range, Target, WorkspaceNeeds, encoder_bytes, tiff,
 };
+use equalize::colour::Gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout};
 
 /// A picture whose header has been read and accepted.
@@ -31,7 +32,7 @@ pub struct Opened<'a> {
     output: Format,
     /// The layout of the output.
     written: Layout,
-    gray: bool,
+    gray: Option<Gray>,
     /// Whether samples stay in the byte orders of the files.
     keeps_byte_orders: bool,
     /// The values between which levels are spread, if they are not the picture's own.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use equalize::Layout;
+use equalize::colour::Gray;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CodecError, Limit, MemoryNeeds};
@@ -156,8 +157,8 @@ pub struct Target {
     pub png_level: PngLevel,
     /// Whether 16-bit pictures are written with 8 bits.
     pub eight_bit: bool,
-    /// Whether the picture is reduced to gray, its luma.
-    pub gray: bool,
+    /// The gray that colours are reduced to, if they are.
+    pub gray: Option<Gray>,
     /// Whether colours are needed as RGB, so that a JPEG cannot stay in its own planes.
     pub needs_rgb: bool,
     /// The values between which the levels of floats and of integers of more than 16 bits are spread; `None` for the least and the greatest of each
@@ -190,7 +191,7 @@ impl Target {
         jpeg_quality: JpegQuality::Keep,
         png_level: PngLevel::Balanced,
         eight_bit: false,
-        gray: false,
+        gray: None,
         needs_rgb: false,
         range: None,
         window: None,

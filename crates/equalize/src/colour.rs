@@ -20,14 +20,19 @@ pub enum Colour {
     Lab,
     /// Each channel by itself.
     PerChannel,
+    /// Red, green and blue through one LUT, which follows from the sum of their counts, so that their balance stays. Not for CLAHE.
+    Linked,
 }
 
 impl Colour {
     /// Returns the planes that are equalized, each separately, to equalize a picture.
     pub const fn to_equalize(self, pixel: Pixel) -> &'static [Plane] {
         match (self, pixel) {
-            (Self::Lab, Pixel::Rgb | Pixel::Rgba) => &[Plane::Lightness],
-            _ => Plane::to_equalize(pixel, matches!(self, Self::PerChannel)),
+            (_, Pixel::Gray | Pixel::GrayAlpha) => &[Plane::Channel(0)],
+            (Self::Luma | Self::Hue, _) => &[Plane::Luma],
+            (Self::Lab, _) => &[Plane::Lightness],
+            (Self::PerChannel, _) => &COLOURS,
+            (Self::Linked, _) => &[Plane::Colours],
         }
     }
 }
@@ -41,7 +46,7 @@ pub(super) enum Relight {
     KeepHue { highest: u16 },
 }
 
-/// A plane of a picture: one value per pixel.
+/// A plane of a picture: one value per pixel, but for [`Plane::Colours`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Plane {
@@ -51,16 +56,25 @@ pub enum Plane {
     Luma,
     /// The L of CIE L\*a\*b\*, of RGB or RGBA of 8 bits.
     Lightness,
+    /// The red, green and blue of RGB or RGBA: three values per pixel.
+    Colours,
 }
 
+/// The channels of colours.
+const COLOURS: [Plane; 3] = [Plane::Channel(0), Plane::Channel(1), Plane::Channel(2)];
+
 impl Plane {
-    /// Returns those of the planes of a colour histogram that are equalized, to equalize luma or each channel.
-    pub const fn to_equalize(pixel: Pixel, per_channel: bool) -> &'static [Self] {
-        match (pixel, per_channel) {
-            (Pixel::Gray | Pixel::GrayAlpha, _) => &[Self::Channel(0)],
-            (Pixel::Rgb | Pixel::Rgba, false) => &[Self::Luma],
-            (Pixel::Rgb | Pixel::Rgba, true) => &[Self::Channel(0), Self::Channel(1), Self::Channel(2)],
+    /// Returns the planes of one value per pixel that make it up.
+    pub const fn parts(&self) -> &[Self] {
+        match self {
+            Self::Colours => &COLOURS,
+            Self::Channel(_) | Self::Luma | Self::Lightness => std::slice::from_ref(self),
         }
+    }
+
+    /// Returns whether it is all samples of such pixels, in the order in which they lie.
+    pub(super) fn is_of_all_samples(self, pixel: Pixel) -> bool {
+        pixel == Pixel::Gray || (pixel == Pixel::Rgb && self == Self::Colours)
     }
 }
 
@@ -74,7 +88,7 @@ impl Relight {
     }
 }
 
-/// Extracts one plane from interleaved samples; `values` has one entry per pixel.
+/// Extracts one of the [`Plane::parts`] from interleaved samples; `values` has one entry per pixel.
 pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values: &mut [S]) {
     #[inline(always)]
     fn strided<S: Sample, const C: usize>(samples: &[S], channel: usize, values: &mut [S]) {
@@ -88,6 +102,7 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
         Plane::Luma => simd::vectorized!(luma_portable::<S, 3>(samples, values)),
         Plane::Lightness if pixel.has_alpha() => S::lightness::<4>(samples, values),
         Plane::Lightness => S::lightness::<3>(samples, values),
+        Plane::Colours => unreachable!("its channels are read one by one"),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => values.copy_from_slice(samples),
             Pixel::GrayAlpha => simd::vectorized!(strided::<S, 2>(samples, channel, values)),
@@ -118,6 +133,7 @@ pub(super) fn write<S: Sample>(
         Plane::Luma => relight.apply::<S, 3>(samples, before, values),
         Plane::Lightness if pixel.has_alpha() => S::change_lightness::<4>(samples, values),
         Plane::Lightness => S::change_lightness::<3>(samples, values),
+        Plane::Colours => unreachable!("its channels are written one by one"),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => samples.copy_from_slice(values),
             Pixel::GrayAlpha => simd::vectorized!(strided::<S, 2>(samples, channel, values)),
@@ -127,23 +143,48 @@ pub(super) fn write<S: Sample>(
     }
 }
 
-/// Replaces colour with its luma, in place: packs the gray pixels (with their alpha, if any) at the front of `pixels`, and returns
+/// The gray of a colour picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gray {
+    /// Its luma.
+    Luma,
+    /// Its red samples.
+    Red,
+    /// Its green samples.
+    Green,
+    /// Its blue samples.
+    Blue,
+}
+
+impl Gray {
+    /// Returns the number of the channel that it is, unless it is made of all.
+    pub const fn channel(self) -> Option<usize> {
+        match self {
+            Self::Luma => None,
+            Self::Red => Some(0),
+            Self::Green => Some(1),
+            Self::Blue => Some(2),
+        }
+    }
+}
+
+/// Replaces colour with gray, in place: packs the gray pixels (with their alpha, if any) at the front of `pixels`, and returns
 /// their layout. A gray picture stays as it is.
 ///
 /// # Panics
 /// If `pixels` is shorter than [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
-pub fn to_gray(pixels: &mut [u8], layout: &Layout) -> Layout {
+pub fn to_gray(pixels: &mut [u8], layout: &Layout, gray: Gray) -> Layout {
     let bytes = usize::try_from(layout.bytes()).expect("pixels in memory have an address");
     let pixels = &mut pixels[..bytes];
     match layout.depth {
-        Depth::Eight => compact(pixels, layout.pixel),
-        Depth::Sixteen => compact::<u16>(bytemuck::cast_slice_mut(pixels), layout.pixel),
+        Depth::Eight => compact(pixels, layout.pixel, gray),
+        Depth::Sixteen => compact::<u16>(bytemuck::cast_slice_mut(pixels), layout.pixel, gray),
     }
     let pixel = if layout.pixel.has_alpha() { Pixel::GrayAlpha } else { Pixel::Gray };
     Layout { pixel, ..*layout }
 }
 
-fn compact<S: Sample>(samples: &mut [S], pixel: Pixel) {
+fn compact<S: Sample>(samples: &mut [S], pixel: Pixel, gray: Gray) {
     let channels = pixel.channels();
     if pixel.colour_channels() == 1 {
         return;
@@ -151,9 +192,12 @@ fn compact<S: Sample>(samples: &mut [S], pixel: Pixel) {
     let gray_channels = channels - 2; // three colour channels become one
     for at in 0..samples.len() / channels {
         let from = at * channels;
-        let gray = luma(samples[from], samples[from + 1], samples[from + 2]);
+        let value = match gray.channel() {
+            Some(channel) => samples[from + channel],
+            None => luma(samples[from], samples[from + 1], samples[from + 2]),
+        };
         // The target never lies beyond the source, so whatever it overwrites has been read.
-        samples[at * gray_channels] = gray;
+        samples[at * gray_channels] = value;
         if pixel.has_alpha() {
             samples[at * gray_channels + 1] = samples[from + 3];
         }
@@ -193,23 +237,38 @@ mod tests {
     #[test]
     fn gray_lies_packed_at_the_front() {
         let mut rgb = [10, 20, 30, 255, 255, 255, 0, 0, 255];
-        assert_eq!(to_gray(&mut rgb, &layout(3, Pixel::Rgb, Depth::Eight)).pixel, Pixel::Gray);
+        assert_eq!(to_gray(&mut rgb, &layout(3, Pixel::Rgb, Depth::Eight), Gray::Luma).pixel, Pixel::Gray);
         assert_eq!(rgb[..3], [18, 255, 29]);
 
         let mut rgba = [10, 20, 30, 7, 255, 255, 255, 8];
-        assert_eq!(to_gray(&mut rgba, &layout(2, Pixel::Rgba, Depth::Eight)).pixel, Pixel::GrayAlpha);
+        assert_eq!(
+            to_gray(&mut rgba, &layout(2, Pixel::Rgba, Depth::Eight), Gray::Luma).pixel,
+            Pixel::GrayAlpha
+        );
         assert_eq!(rgba[..4], [18, 7, 255, 8]);
 
         let mut wide = [65535_u16, 0, 0, 0, 65535, 0];
-        to_gray(bytemuck::cast_slice_mut(&mut wide), &layout(2, Pixel::Rgb, Depth::Sixteen));
+        to_gray(bytemuck::cast_slice_mut(&mut wide), &layout(2, Pixel::Rgb, Depth::Sixteen), Gray::Luma);
         assert_eq!(wide[..2], [19595, 38469]);
+    }
+
+    #[test]
+    fn gray_is_one_channel_if_asked() {
+        for (gray, expected) in [(Gray::Red, [10, 40]), (Gray::Green, [20, 50]), (Gray::Blue, [30, 60])] {
+            let mut rgb = [10, 20, 30, 40, 50, 60];
+            to_gray(&mut rgb, &layout(2, Pixel::Rgb, Depth::Eight), gray);
+            assert_eq!(rgb[..2], expected);
+            let mut rgba = [10_u16, 20, 30, 7, 40, 50, 60, 8];
+            to_gray(bytemuck::cast_slice_mut(&mut rgba), &layout(2, Pixel::Rgba, Depth::Sixteen), gray);
+            assert_eq!(rgba[..4], [expected[0].into(), 7, expected[1].into(), 8]);
+        }
     }
 
     #[test]
     fn gray_stays() {
         let mut gray = [1, 2, 3, 4];
         let layout = layout(2, Pixel::GrayAlpha, Depth::Eight);
-        assert_eq!(to_gray(&mut gray, &layout), layout);
+        assert_eq!(to_gray(&mut gray, &layout, Gray::Luma), layout);
         assert_eq!(gray, [1, 2, 3, 4]);
     }
 }

@@ -1,10 +1,12 @@
 //! Colour histograms: how often every level occurs, channel by channel.
 
+use std::borrow::Cow;
+
 use super::colour::Plane;
 use super::executor::{Executor, Sequential, Team};
 use super::histogram::{Counted, count_plane, of_plane};
 use super::{Buffers, Sample, Scratch};
-use crate::{Depth, Layout, Operation, Pixel};
+use crate::{Colour, Depth, Layout, Operation, Pixel};
 
 /// Returns the planes that are counted, in the order of their counts: all channels and, for colour, luma.
 pub const fn planes(pixel: Pixel) -> &'static [Plane] {
@@ -28,17 +30,39 @@ pub fn length(layout: &Layout) -> usize {
     planes(layout.pixel).len() * layout.depth.levels()
 }
 
-/// Returns those counts of a colour histogram that belong to the planes that are equalized ([`Plane::to_equalize`]), in the same order, given all
-/// counts of a picture of this layout.
+/// Returns the counts of the planes that are equalized ([`Colour::to_equalize`]), in the same order, given all counts of a picture of this
+/// layout.
 ///
 /// # Panics
 /// If the length of `counts` is not [`length`].
-pub fn of_equalized<'c>(counts: &'c [u64], layout: &Layout, per_channel: bool) -> &'c [u64] {
+pub fn of_equalized<'c>(counts: &'c [u64], layout: &Layout, colour: Colour) -> Cow<'c, [u64]> {
     assert_eq!(counts.len(), length(layout), "a count a level and plane");
-    let (levels, equalized) = (layout.depth.levels(), Plane::to_equalize(layout.pixel, per_channel));
+    let (levels, equalized) = (layout.depth.levels(), colour.to_equalize(layout.pixel));
     // They follow each other here too.
-    let first = planes(layout.pixel).iter().position(|&plane| plane == equalized[0]);
-    &counts[first.expect("all planes are counted") * levels..][..equalized.len() * levels]
+    let first = planes(layout.pixel).iter().position(|&plane| plane == place(equalized[0].parts()[0]));
+    let counts = &counts[first.expect("all planes are counted") * levels..];
+    match equalized {
+        [plane] => sum_of_planes(&counts[..plane.parts().len() * levels], levels),
+        several => Cow::Borrowed(&counts[..several.len() * levels]),
+    }
+}
+
+/// Returns the sum of the counts of some planes, each with so many levels.
+fn sum_of_planes(counts: &[u64], levels: usize) -> Cow<'_, [u64]> {
+    let (first, others) = counts.split_at(levels);
+    if others.is_empty() {
+        return Cow::Borrowed(first);
+    }
+    let mut sums = first.to_vec();
+    for counts in others.chunks_exact(levels) {
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    Cow::Owned(sums)
+}
+
+/// Returns the plane of a colour histogram in whose place the counts of a plane are: those of the L of L\*a\*b\* are in that of luma.
+fn place(plane: Plane) -> Plane {
+    if plane == Plane::Lightness { Plane::Luma } else { plane }
 }
 
 /// Counts the planes of a picture that are equalized, and returns their counts in the places of luma and of the channels among those of a colour
@@ -49,10 +73,9 @@ pub fn of_equalized<'c>(counts: &'c [u64], layout: &Layout, per_channel: bool) -
 pub fn equalized_planes(pixels: &[u8], layout: &Layout, operation: &Operation) -> Vec<u64> {
     let mut counts = vec![0; length(layout)];
     let levels = layout.depth.levels();
-    for &plane in operation.to_equalize(layout.pixel) {
-        let place = if plane == Plane::Lightness { Plane::Luma } else { plane };
+    for &plane in operation.to_equalize(layout.pixel).iter().flat_map(Plane::parts) {
         let places = planes(layout.pixel).iter().zip(counts.chunks_exact_mut(levels));
-        for (_, counts) in places.filter(|(other, _)| **other == place) {
+        for (_, counts) in places.filter(|(other, _)| **other == place(plane)) {
             counts.copy_from_slice(&of_plane(pixels, layout, plane, Counted::Visible));
         }
     }
@@ -111,18 +134,32 @@ mod tests {
 
     #[test]
     fn the_counts_of_what_is_equalized_are_among_all() {
-        for (pixel, per_channel, which) in [
-            (Pixel::Gray, false, 0..1),
-            (Pixel::GrayAlpha, true, 0..1),
-            (Pixel::Rgb, false, 3..4),
-            (Pixel::Rgb, true, 0..3),
-            (Pixel::Rgba, false, 4..5),
-            (Pixel::Rgba, true, 0..3),
+        for (pixel, colour, which) in [
+            (Pixel::Gray, Colour::Luma, 0..1),
+            (Pixel::Gray, Colour::Linked, 0..1),
+            (Pixel::GrayAlpha, Colour::PerChannel, 0..1),
+            (Pixel::Rgb, Colour::Luma, 3..4),
+            (Pixel::Rgb, Colour::Lab, 3..4),
+            (Pixel::Rgb, Colour::PerChannel, 0..3),
+            (Pixel::Rgba, Colour::Hue, 4..5),
+            (Pixel::Rgba, Colour::PerChannel, 0..3),
         ] {
             let layout = Layout { width: 3, height: 1, pixel, depth: Depth::Eight };
             let counts: Vec<u64> = (0..length(&layout) as u64).collect();
-            let found = of_equalized(&counts, &layout, per_channel);
-            assert_eq!(found, &counts[which.start * 256..which.end * 256], "{pixel:?}");
+            let found = of_equalized(&counts, &layout, colour);
+            assert_eq!(*found, counts[which.start * 256..which.end * 256], "{pixel:?} {colour:?}");
+        }
+    }
+
+    #[test]
+    fn linked_colours_have_the_sum_of_their_counts() {
+        for (pixel, levels) in [(Pixel::Rgb, 256), (Pixel::Rgba, 65_536)] {
+            let depth = if levels == 256 { Depth::Eight } else { Depth::Sixteen };
+            let layout = Layout { width: 3, height: 1, pixel, depth };
+            let counts: Vec<u64> = (0..length(&layout) as u64).collect();
+            let found = of_equalized(&counts, &layout, Colour::Linked);
+            assert!(found.iter().enumerate().all(|(level, &sum)| sum as usize == 3 * (level + levels)));
+            assert_eq!(found.len(), levels);
         }
     }
 

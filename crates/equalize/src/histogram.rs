@@ -146,16 +146,18 @@ pub fn add_plane<S: Sample>(
     counted: Counted,
     tally: &mut Tally,
 ) {
-    if pixel == Pixel::Gray {
-        return tally.add_rows(samples, width);
+    if plane.is_of_all_samples(pixel) {
+        return tally.add_rows(samples, width * pixel.channels());
     }
     let skip = counted == Counted::Visible && pixel.has_alpha();
     let mut buffer = [S::zeroed(); BLOCK];
     for block in samples.chunks(BLOCK * pixel.channels()) {
         let values = &mut buffer[..block.len() / pixel.channels()];
-        colour::read(block, pixel, plane, values);
-        let kept = if skip { keep_visible(block, pixel, values) } else { values.len() };
-        tally.add(&values[..kept]);
+        for &part in plane.parts() {
+            colour::read(block, pixel, part, values);
+            let kept = if skip { keep_visible(block, pixel, values) } else { values.len() };
+            tally.add(&values[..kept]);
+        }
     }
 }
 

@@ -57,7 +57,7 @@ pub use layout::{Depth, Layout, Pixel};
 pub use level::Level;
 pub use levels::Levels;
 use lut::Rule;
-pub use lut::Stretch;
+pub use lut::{Plateau, Stretch};
 pub use sample::Sample;
 pub use strength::Strength;
 
@@ -67,6 +67,8 @@ pub use strength::Strength;
 pub enum Method {
     /// One LUT for the whole picture, from the histogram of the whole picture.
     Global,
+    /// The same with counts that are cut to a share of the samples, so that large flat areas take no more of the range than they need.
+    Plateau(Plateau),
     /// One LUT for the whole picture, which spreads the levels between two percentiles over the whole range.
     Stretch(Stretch),
     /// One LUT for the whole picture, which makes its histogram like that of a reference.
@@ -81,6 +83,7 @@ impl Method {
     pub const fn rule(self, reference: &[u64]) -> Option<Rule<'_>> {
         match self {
             Self::Global => Some(Rule::Equalize),
+            Self::Plateau(plateau) => Some(Rule::Plateau(plateau)),
             Self::Stretch(stretch) => Some(Rule::Stretch(stretch)),
             Self::Match => Some(Rule::Match(reference)),
             Self::Clahe(_) => None,
@@ -130,6 +133,11 @@ impl Operation {
         matches!(self.colour, Colour::PerChannel)
     }
 
+    /// Returns whether red, green and blue go through LUTs, instead of following a new luma.
+    pub const fn maps_channels(&self) -> bool {
+        matches!(self.colour, Colour::PerChannel | Colour::Linked)
+    }
+
     /// Returns the planes that are equalized, each separately.
     pub const fn to_equalize(&self, pixel: Pixel) -> &'static [Plane] {
         self.colour.to_equalize(pixel)
@@ -140,11 +148,16 @@ impl Operation {
         self.to_equalize(pixel).len()
     }
 
-    /// Returns whether a picture can be equalized so: not so are colours of 16 bits, or of fewer levels than 256, in L*a*b*.
+    /// Returns whether a picture can be equalized so: not so are colours of 16 bits, or of fewer levels than 256, in L*a*b*, and linked
+    /// colours tile by tile.
     pub const fn can_equalize(&self, layout: &Layout) -> bool {
         let is_gray = layout.pixel.colour_channels() == 1;
         let has_bytes = matches!(layout.depth, Depth::Eight) && !self.levels.are_fewer(layout.depth);
-        is_gray || has_bytes || !matches!(self.colour, Colour::Lab)
+        match self.colour {
+            Colour::Lab => is_gray || has_bytes,
+            Colour::Linked => is_gray || !matches!(self.method, Method::Clahe(_)),
+            Colour::Luma | Colour::Hue | Colour::PerChannel => true,
+        }
     }
 
     /// Returns the number of counts of the reference that a picture needs: one per level for each plane that is equalized, if the method has
@@ -157,7 +170,7 @@ impl Operation {
     /// Returns how a new luma changes the colours of pictures of this depth.
     const fn relight(&self, depth: Depth) -> Relight {
         match self.colour {
-            Colour::Luma | Colour::Lab | Colour::PerChannel => Relight::Shift,
+            Colour::Luma | Colour::Lab | Colour::PerChannel | Colour::Linked => Relight::Shift,
             Colour::Hue => Relight::KeepHue { highest: (self.levels.number(depth) - 1) as u16 },
         }
     }
@@ -227,7 +240,7 @@ pub fn equalize_on(
     assert_eq!(reference.len(), operation.reference_length(layout), "the counts of a reference");
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     assert!(source.is_none_or(|source| source.len() == pixels.len()), "as many pixels from as to");
-    assert!(operation.can_equalize(layout), "colours that have a place in L*a*b*");
+    assert!(operation.can_equalize(layout), "colours that the operation takes");
     match layout.depth {
         Depth::Eight => {
             equalize_samples((source, pixels), layout, operation, reference, &mut scratch.eight, executor);
@@ -240,7 +253,7 @@ pub fn equalize_on(
 }
 
 /// Sends a picture through LUTs that were made for an operation, in place: one for each plane that it equalizes, in the order of
-/// [`Plane::to_equalize`], each with one entry per level, as long as a sample. [`lut::fill`] makes such LUTs. Alpha is left as it is; a new luma
+/// [`Colour::to_equalize`], each with one entry per level, as long as a sample. [`lut::fill`] makes such LUTs. Alpha is left as it is; a new luma
 /// changes colours as in [`equalize`].
 ///
 /// # Panics
@@ -402,16 +415,18 @@ const BAND: usize = 1 << 15;
 
 /// Applies a LUT to one plane of interleaved samples.
 fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, (plane, relight): (Plane, Relight), lut: &[S]) {
-    if pixel == Pixel::Gray {
+    if plane.is_of_all_samples(pixel) {
         return S::map(samples, lut);
     }
     let mut before = [S::zeroed(); BLOCK];
     let mut after = [S::zeroed(); BLOCK];
     for block in samples.chunks_mut(BLOCK * pixel.channels()) {
         let length = block.len() / pixel.channels();
-        colour::read(block, pixel, plane, &mut before[..length]);
-        after[..length].copy_from_slice(&before[..length]);
-        S::map(&mut after[..length], lut);
-        colour::write(block, pixel, (plane, relight), &before[..length], &after[..length]);
+        for &plane in plane.parts() {
+            colour::read(block, pixel, plane, &mut before[..length]);
+            after[..length].copy_from_slice(&before[..length]);
+            S::map(&mut after[..length], lut);
+            colour::write(block, pixel, (plane, relight), &before[..length], &after[..length]);
+        }
     }
 }

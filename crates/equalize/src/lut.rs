@@ -6,6 +6,7 @@ mod equalize;
 mod matching;
 mod stretch;
 
+pub use equalize::Plateau;
 pub use stretch::Stretch;
 
 use super::level::Level;
@@ -16,6 +17,8 @@ use super::{Depth, Operation};
 pub enum Rule<'r> {
     /// All levels are to occur equally often.
     Equalize,
+    /// All levels are to occur equally often, where a level counts at most a share of the samples.
+    Plateau(Plateau),
     /// The levels between two percentiles are spread over the whole range.
     Stretch(Stretch),
     /// The levels are to occur as often as these counts say, one a level: those of a reference.
@@ -31,7 +34,8 @@ impl Rule<'_> {
         assert!((1..=S::LEVELS).contains(&counts.len()), "a histogram has one count a level");
         assert_eq!(lut.len(), counts.len(), "a LUT has one entry a level");
         match self {
-            Self::Equalize => equalize::fill(counts, lut),
+            Self::Equalize => equalize::fill(u64::MAX, counts, lut),
+            Self::Plateau(plateau) => equalize::fill(plateau.most(counts), counts, lut),
             Self::Stretch(stretch) => stretch::fill(stretch, counts, lut),
             Self::Match(reference) => {
                 assert_eq!(reference.len(), counts.len(), "a reference has one count a level");
@@ -57,7 +61,7 @@ impl Rule<'_> {
     }
 }
 
-/// Fills the LUTs of an operation from `counts`: one for each plane that is equalized ([`Plane::to_equalize`](crate::colour::Plane)), each with
+/// Fills the LUTs of an operation from `counts`: one for each plane that is equalized ([`Colour::to_equalize`](crate::Colour::to_equalize)), each with
 /// one entry per level, as [`apply`](crate::apply) takes them. The operation's strength is in them. `reference` has as many counts if the
 /// method is [`Method::Match`](crate::Method::Match).
 ///
@@ -92,6 +96,9 @@ pub(super) fn fill_plane<S: Level>(
     rule.fill_first(operation.levels.number(S::DEPTH), counts, lut);
     operation.strength.weaken_lut(lut);
 }
+
+/// All samples, in the unit of a [`Plateau`] and of a [`Stretch`].
+const ALL: u128 = 1_000_000;
 
 /// Fills the LUT that changes nothing.
 fn fill_identity<S: Level>(lut: &mut [S]) {

@@ -88,7 +88,8 @@ const COLOURS: [(Pixel, Colour); 6] = [
 #[test]
 fn global_equalization() {
     for depth in [Depth::Eight, Depth::Sixteen] {
-        for (pixel, colour) in COLOURS {
+        let linked = [(Pixel::Rgb, Colour::Linked), (Pixel::Rgba, Colour::Linked)];
+        for (pixel, colour) in COLOURS.into_iter().chain(linked) {
             let layout = Layout { width: 811, height: 797, pixel, depth };
             let pieces = assert_same(layout, Operation { colour, ..Operation::new(Method::Global) });
             assert!(pieces > 20, "{pieces}");

@@ -65,7 +65,7 @@ impl Order {
         match self {
             Self::Equalize(operation) | Self::Count { equalize: Some(operation) } => match operation.method {
                 Method::Clahe(clahe) => Geometry::new(layout, &clahe).scratch_bytes(layout),
-                Method::Global | Method::Stretch(_) | Method::Match => 0,
+                Method::Global | Method::Plateau(_) | Method::Stretch(_) | Method::Match => 0,
             },
             Self::EqualizeFrames { operation, frames } => {
                 Self::Equalize(*operation).scratch_bytes(&layout.frame(*frames))

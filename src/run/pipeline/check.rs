@@ -17,7 +17,7 @@ impl Loader<'_> {
             return Err(Refusal::NoGroup { pattern: pattern.to_string() });
         }
         if let (Some(reference), Some(operation)) = (&self.settings.reference, self.order.operation()) {
-            reference.check(&opened.layout(), operation.is_per_channel())?;
+            reference.check(&opened.layout(), operation.colour)?;
         }
         let later = (self.order == Order::Nothing).then_some(self.settings.operation);
         let operation = self.order.operation().or(later);

@@ -2,6 +2,7 @@
 
 mod needs;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::mem;
 use std::sync::Arc;
@@ -174,21 +175,19 @@ impl Loader<'_> {
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
-    fn reference_for(&self, decoded: &Decoded) -> Result<&[u64], Refusal> {
+    fn reference_for(&self, decoded: &Decoded) -> Result<Cow<'_, [u64]>, Refusal> {
         let (layout, levels) = (&decoded.layout, decoded.levels());
         match (&self.settings.reference, self.order.operation()) {
-            (Some(reference), Some(operation)) => {
-                Ok(reference.counts(layout, levels, operation.is_per_channel())?)
-            }
-            _ => Ok(&[]),
+            (Some(reference), Some(operation)) => Ok(reference.counts(layout, levels, operation.colour)?),
+            _ => Ok(Cow::default()),
         }
     }
 
     /// Fills in what the devices are given beside the pixels of a picture.
     fn give(&self, slot: &mut [u8], decoded: &Decoded) -> Result<(), Refusal> {
         if let Order::Equalize(_) | Order::Count { .. } = self.order {
-            let reference = bytemuck::cast_slice(self.reference_for(decoded)?);
-            self.order.given(slot, &decoded.layout).copy_from_slice(reference);
+            let reference = self.reference_for(decoded)?;
+            self.order.given(slot, &decoded.layout).copy_from_slice(bytemuck::cast_slice(&reference));
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Reads the mask of a picture, within what the picture may hold.
 
+use equalize::colour::Gray;
 use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use crate::slot::Held;
 use codec::{CodecError, Cores, Limits, Mask, Opened, Pages, PngLevel, Target};
 
 /// What masks are decoded as: gray.
-const GRAY: Target = Target { png_level: PngLevel::Fast, gray: true, ..Target::AS_STORED };
+const GRAY: Target = Target { png_level: PngLevel::Fast, gray: Some(Gray::Luma), ..Target::AS_STORED };
 
 /// The part of a picture that a mask is for.
 #[derive(Clone, Copy)]

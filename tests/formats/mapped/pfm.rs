@@ -1,6 +1,7 @@
 //! PFM: rows from bottom to top, in either byte order.
 
 use codec::{CodecError, Cores, Format, Target};
+use equalize::colour::Gray;
 use equalize::{ByteOrder, ByteOrders};
 
 use super::super::{LIMITS, TARGET, decode};
@@ -36,7 +37,7 @@ fn a_pfm_comes_out_as_the_model_says_in_its_own_form() {
 fn gray_of_a_pfm_is_a_pfm_of_gray_and_levels_are_a_pgm() {
     let how = How::new((3, 32), 3);
     let file = pfm(how, &picture(how, false), "-1.0");
-    let (written, _) = processed(&file, &GLOBAL, &Target { gray: true, ..TARGET });
+    let (written, _) = processed(&file, &GLOBAL, &Target { gray: Some(Gray::Luma), ..TARGET });
     let header = format!("Pf\n{WIDTH} {HEIGHT}\n-1.0\n");
     assert!(written.starts_with(header.as_bytes()));
     assert_eq!(written.len(), header.len() + 4 * WIDTH * HEIGHT);

@@ -1,13 +1,14 @@
 //! Descriptions of how the samples are arranged, which may be false in the output.
 
 use codec::{Remark, Target};
+use equalize::colour::Gray;
 
 use super::contrast::{DESCRIPTION, contains, pairs};
 use super::{Form, HEIGHT, LENGTHS, OFFSETS, PLAIN, TARGET, WIDTH, decode, encode};
 
 const PLANAR_CONFIGURATION: u16 = 284;
 
-const GRAY: Target = Target { gray: true, ..TARGET };
+const GRAY: Target = Target { gray: Some(Gray::Luma), ..TARGET };
 
 /// Returns whether the output of a file with this description has it too.
 fn is_kept(form: Form, planes: bool, text: &str, target: &Target) -> bool {

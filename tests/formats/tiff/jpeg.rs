@@ -1,6 +1,7 @@
 //! TIFFs whose strips or tiles are JPEGs, against the same JPEGs decoded by themselves.
 
 use codec::{CodecError, Format, Target};
+use equalize::colour::Gray;
 
 use super::super::{TARGET, decode, encode, pixels};
 use super::{Form, HEIGHT, PLAIN, Tags, WIDTH, compressed, decoded, first, tiled};
@@ -16,6 +17,7 @@ fn jpeg(channels: usize, width: usize, samples: &[u8]) -> Vec<u8> {
 
 /// Decodes a JPEG by itself, to gray if `gray`.
 fn shown(jpeg: &[u8], gray: bool) -> Vec<u8> {
+    let gray = gray.then_some(Gray::Luma);
     let target = Target { format: Some(Format::Png), gray, ..TARGET };
     let (picture, slot) = decode(jpeg, &target).unwrap();
     pixels(&picture, &slot).to_vec()

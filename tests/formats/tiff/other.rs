@@ -1,6 +1,7 @@
 //! A channel besides the colours that is not declared as alpha.
 
 use codec::{Format, Remark, Target};
+use equalize::colour::Gray;
 use equalize::{Layout, Pixel};
 
 use super::{Form, PLAIN, TARGET, Tags, decode, encode, first, pixels};
@@ -58,7 +59,7 @@ fn it_is_no_part_of_the_pixels_and_is_written_back_as_it_was() {
 
 #[test]
 fn it_stays_when_colours_become_gray() {
-    let (form, target) = (Form { channels: 4, ..PLAIN }, Target { gray: true, ..TARGET });
+    let (form, target) = (Form { channels: 4, ..PLAIN }, Target { gray: Some(Gray::Luma), ..TARGET });
     let file = form.file(&form.samples(), first(EXTRA_SAMPLES, |_| 0));
     let (decoded, slot) = decode(&file, &target).unwrap();
     let gray = pixels(&decoded, &slot).to_vec();

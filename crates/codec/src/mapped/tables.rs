@@ -118,7 +118,7 @@ mod tests {
     ) -> (Mapped, Vec<u8>, Vec<u8>) {
         let purpose = Purpose {
             range,
-            gray: false,
+            gray: None,
             restores: true,
             levels: LevelCount::Full,
             reduces: false,

@@ -12,6 +12,7 @@ use super::{Mapped, Rows};
 use crate::CodecError;
 use crate::cores::Cores;
 use crate::reader::resize;
+use equalize::colour::Gray;
 use equalize::{Layout, Level, Pixel};
 
 /// What a thread uses for some rows.
@@ -99,7 +100,7 @@ impl Mapped {
     pub(super) fn fill<R: Rows>(
         &mut self,
         rows: &R,
-        gray: bool,
+        gray: Option<Gray>,
         layout: &Layout,
         slot: &mut [u8],
         cores: &Cores,
@@ -151,8 +152,8 @@ struct ToLevels<'f> {
     table: Option<FoundTable>,
     /// The pixels of the levels.
     pixel: Pixel,
-    /// Whether one gray sample is made of all colours.
-    gray: bool,
+    /// The gray that is made of colours, if one is.
+    gray: Option<Gray>,
     /// The most bytes of hidden pixels that are kept, if samples are made again of the levels.
     most_kept: Option<u64>,
 }
@@ -189,13 +190,14 @@ fn run<V: Value>(
     let opaque = (form.kind.depth().levels() - 1) as u16;
     let mut beyond = None;
     let colour_bytes = form.colours * size_of::<V>();
+    let channel = gray.and_then(Gray::channel).filter(|_| form.colours > 1);
     for (samples, levels) in
         samples.chunks_exact(form.pixel_bytes()).zip(levels.chunks_exact_mut(pixel.channels() * level))
     {
         let (mut stays, share) = (None, form.share_of::<V>(samples));
         for (at, sample) in samples[..colour_bytes].chunks_exact(size_of::<V>()).enumerate() {
             let found = find(sample, share);
-            if stays.is_none() && !found.counts {
+            if stays.is_none() && !found.counts && channel.is_none_or(|channel| channel == at) {
                 stays = Some(at * size_of::<V>());
             }
             if found.is_refused {
@@ -208,14 +210,15 @@ fn run<V: Value>(
         }
         let alpha = match (stays, form.alpha) {
             (Some(at), _) => {
-                let kept = if gray { &samples[at..at + size_of::<V>()] } else { &samples[..colour_bytes] };
+                let kept =
+                    if gray.is_some() { &samples[at..at + size_of::<V>()] } else { &samples[..colour_bytes] };
                 hidden.add_staying(kept);
                 0
             }
             (None, Some(_)) => {
                 let alpha = form.alpha_of::<V>(samples);
                 if alpha == 0.0 {
-                    hidden.add_changing(if gray { size_of::<V>() } else { colour_bytes });
+                    hidden.add_changing(if gray.is_some() { size_of::<V>() } else { colour_bytes });
                 }
                 alpha_level::<V>(alpha, opaque)
             }

@@ -5,7 +5,7 @@ use super::super::stated::Stated;
 use super::super::uncounted::{self, Mask, Uncounted};
 use super::super::{CodecError, LevelCount, Payload, pixels_of};
 use equalize::Layout;
-use equalize::colour::to_gray;
+use equalize::colour::{Gray, to_gray};
 
 /// What is known of decoded samples, and what is to become of them.
 pub(super) struct DecodedSamples<'o> {
@@ -16,7 +16,8 @@ pub(super) struct DecodedSamples<'o> {
     /// The value of samples that are none.
     pub(super) no_data: Option<f64>,
     pub(super) mask: Option<&'o Mask>,
-    pub(super) gray: bool,
+    /// The gray that is made of colours, if one is.
+    pub(super) gray: Option<Gray>,
     /// Whether they are looked at for how many levels those of all bands have.
     pub(super) are_looked_at: bool,
 }
@@ -52,7 +53,10 @@ impl DecodedSamples<'_> {
         if inverted {
             scale.invert(pixels, &payload.layout);
         }
-        let layout = if self.gray { to_gray(slot, &payload.layout) } else { payload.layout };
+        let layout = match self.gray {
+            Some(gray) => to_gray(slot, &payload.layout, gray),
+            None => payload.layout,
+        };
         let was_invisible = is_invisible(pixels_of(&layout, slot), &layout);
         let (layout, uncounted) = match fates {
             Some(fates) => {

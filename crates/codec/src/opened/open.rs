@@ -19,6 +19,7 @@ use super::super::{
 use super::Opened;
 use super::source::{PictureSource, in_gray};
 use equalize::Layout;
+use equalize::colour::Gray;
 use limits::with_all_limits;
 
 /// Opens a picture as [`open_within`] does, whatever it holds.
@@ -180,7 +181,8 @@ impl<'a> Header<'a> {
             let what = format!("--range with a unit for a {format}");
             return Err(CodecError::unsupported(what, "only DICOM states one; give its own values"));
         }
-        let (gray, output) = (target.gray || source.facts().is_gray(), target.format_for(format));
+        let gray = target.gray.or(source.facts().is_gray().then_some(Gray::Luma));
+        let output = target.format_for(format);
         let pages = pages.map(|pages| Pages::new(pages, format, output, target.splits)).transpose()?;
         let no_data = target.no_data.or(source.facts().no_data());
         Ok(Opened {
@@ -287,7 +289,9 @@ fn open_bmp<'a>(
 ) -> Result<Header<'a>, CodecError> {
     let bands = if place.is_none() {
         let cut = cut_of(budget, Format::Bmp, target);
-        let unit = |layout, gray| rows_together(in_gray(layout, target.gray || gray), Format::Bmp, target);
+        let unit = |layout, gray: bool| {
+            rows_together(in_gray(layout, target.gray.or(gray.then_some(Gray::Luma))), Format::Bmp, target)
+        };
         bmp::find((file, buffer), (limits, budget), cut, unit)?
     } else {
         None

@@ -2,6 +2,7 @@
 
 use super::super::decode::{Decode, Describe};
 use super::super::jpeg;
+use equalize::colour::Gray;
 use equalize::{Layout, Pixel};
 
 /// An opened picture, by who may decode it.
@@ -27,12 +28,12 @@ impl<'a> PictureSource<'a> {
     }
 
     /// Returns the layout of the pixels in the slot, which are `gray` or what the decoder delivers.
-    pub(super) fn layout_in(&self, gray: bool) -> Layout {
+    pub(super) fn layout_in(&self, gray: Option<Gray>) -> Layout {
         in_gray(self.facts().layout(), gray)
     }
 
     /// Returns the same without the mask that there may be in the place of alpha.
-    pub(super) fn visible_in(&self, gray: bool) -> Layout {
+    pub(super) fn visible_in(&self, gray: Option<Gray>) -> Layout {
         let (layout, mapped) = (self.facts().layout(), self.facts().mapped());
         let visible = mapped.map_or(layout, |form| form.visible(layout.width, layout.height));
         in_gray(Layout { depth: layout.depth, ..visible }, gray)
@@ -40,8 +41,8 @@ impl<'a> PictureSource<'a> {
 }
 
 /// Returns a layout in which colours are `gray`, or as they are.
-pub(super) fn in_gray(layout: Layout, gray: bool) -> Layout {
-    match (gray, layout.pixel) {
+pub(super) fn in_gray(layout: Layout, gray: Option<Gray>) -> Layout {
+    match (gray.is_some(), layout.pixel) {
         (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
         (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
         _ => layout,

@@ -1,18 +1,35 @@
 //! Histogram equalization, exact in 64-bit integers.
 
-use super::fill_identity;
+use super::{ALL, fill_identity};
 use crate::Level;
 
-/// Fills `lut` so that the levels of a plane with these `counts` occur about equally often.
+/// The share of the samples, in parts per million, above which the count of a level is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Plateau {
+    /// The share: 1,000,000 cuts no count.
+    pub share: u32,
+}
+
+impl Plateau {
+    /// Returns the greatest count of a level that is left as it is: the share of all samples, rounded down, at least 1.
+    pub(super) fn most(self, counts: &[u64]) -> u64 {
+        let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
+        u64::try_from(total * u128::from(self.share) / ALL).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// Fills `lut` so that the levels of a plane with these `counts`, each cut to `most`, occur about equally often.
 ///
-/// With `c` the running sum of `counts`, `m` the first level that occurs and `d` the number of samples above it, level `i`
+/// With `c` the running sum of the cut counts, `m` the first level that occurs and `d` the number of samples above it, level `i`
 /// becomes `round((c[i] - c[m]) / d * (levels - 1))`, halves up; levels below `m` become 0. This is the textbook formula
-/// (Gonzalez and Woods, *Digital Image Processing*, section 3.3, with the darkest level mapped to 0), without floating point.
+/// (Gonzalez and Woods, *Digital Image Processing*, section 3.3, with the darkest level mapped to 0), without floating point. Cut
+/// counts are plateau equalization (Vickers 1996, "Plateau equalization algorithm for real-time display of high-quality infrared imagery").
 /// If there is nothing to spread (a single level, or no samples at all), the LUT is the identity.
-pub(super) fn fill<S: Level>(counts: &[u64], lut: &mut [S]) {
-    let total: u64 = counts.iter().sum();
+pub(super) fn fill<S: Level>(most: u64, counts: &[u64], lut: &mut [S]) {
+    let total: u64 = counts.iter().map(|&count| count.min(most)).sum();
     let darkest = counts.iter().position(|&n| n > 0).unwrap_or(0);
-    let above = total - counts[darkest];
+    let above = total - counts[darkest].min(most);
     if above == 0 {
         return fill_identity(lut);
     }
@@ -23,7 +40,7 @@ pub(super) fn fill<S: Level>(counts: &[u64], lut: &mut [S]) {
     for (slot, &count) in lut.iter_mut().zip(counts).skip(darkest + 1) {
         // A level that does not occur repeats its neighbour's entry, which saves most of 65,536 divisions.
         if count > 0 {
-            running += count;
+            running += count.min(most);
             entry = S::from_level(((2 * running * top + above) / (2 * above)) as u32);
         }
         *slot = entry;
@@ -35,12 +52,16 @@ mod tests {
     use super::*;
 
     fn lut8(occurring: &[(usize, u64)]) -> Vec<u8> {
+        cut_lut8(u64::MAX, occurring)
+    }
+
+    fn cut_lut8(most: u64, occurring: &[(usize, u64)]) -> Vec<u8> {
         let mut counts = vec![0; 256];
         for &(level, count) in occurring {
             counts[level] = count;
         }
         let mut lut = vec![7; 256];
-        fill(&counts, &mut lut);
+        fill(most, &counts, &mut lut);
         lut
     }
 
@@ -79,11 +100,28 @@ mod tests {
     }
 
     #[test]
+    fn cut_counts_share_the_range() {
+        // Cut to 2: 1, 2, 2, 2, so d = 6 and 2*255/6 = 85.
+        let lut = cut_lut8(2, &[(52, 1), (55, 3), (60, 2), (200, 4)]);
+        assert_eq!((lut[52], lut[55], lut[60], lut[200]), (0, 85, 170, 255));
+        // Cut to 1, each level that occurs gets the same room.
+        let lut = cut_lut8(1, &[(7, 1000), (8, 1), (250, 30)]);
+        assert_eq!((lut[7], lut[8], lut[250]), (0, 128, 255));
+    }
+
+    #[test]
+    fn a_plateau_is_a_share_of_all_samples_and_at_least_one() {
+        let most = |share, counts: &[u64]| Plateau { share }.most(counts);
+        assert_eq!((most(10_000, &[150, 50]), most(9_999, &[150, 50]), most(1, &[150, 50])), (2, 1, 1));
+        assert_eq!((most(1_000_000, &[150, 50]), most(500_000, &[u64::MAX, u64::MAX])), (200, u64::MAX));
+    }
+
+    #[test]
     fn counts_beyond_32_bits_do_not_overflow() {
         let mut counts = vec![0; 65536];
         (counts[0], counts[1], counts[65535]) = (1, 1 << 44, 1 << 44);
         let mut lut = vec![0_u16; 65536];
-        fill(&counts, &mut lut);
+        fill(u64::MAX, &counts, &mut lut);
         assert_eq!((lut[0], lut[1], lut[65534], lut[65535]), (0, 32768, 32768, 65535));
     }
 }

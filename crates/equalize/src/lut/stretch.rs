@@ -1,10 +1,7 @@
 //! A stretch of the levels between two percentiles, exact in integers.
 
-use super::fill_identity;
+use super::{ALL, fill_identity};
 use crate::Level;
-
-/// All samples, in the unit of a [`Stretch`].
-const ALL: u128 = 1_000_000;
 
 /// The shares of the samples, in parts per million, that a stretch gives up: they become the darkest and the brightest level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

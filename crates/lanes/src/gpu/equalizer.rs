@@ -6,7 +6,7 @@ use super::driver::{Address, Buffer, CudaError, Event, Result, Stream};
 use super::engine::GpuEngine;
 use super::kernels::{ClaheTask, Kind, Span, Tables};
 use crate::lane::LaneError;
-use equalize::{ByteOrders, Depth, Layout, Method, Operation, lut};
+use equalize::{ByteOrders, Colour, Depth, Layout, Method, Operation, lut};
 
 /// What a lane equalizes with, always on the same stream.
 pub(super) struct Equalizer<'e> {
@@ -39,9 +39,12 @@ pub(super) struct Plan<'r> {
 }
 
 impl Plan<'_> {
-    /// Returns whether kernels make the LUTs. Those of other methods, and of fewer levels, are made here, of counts that kernels make.
+    /// Returns whether kernels make the LUTs. Those of other methods, of fewer levels and of linked colours are made here, of counts that
+    /// kernels make.
     fn is_left_to_kernels(&self) -> bool {
-        self.operation.method == Method::Global && !self.operation.levels.are_fewer(self.layout.depth)
+        self.operation.method == Method::Global
+            && !self.operation.levels.are_fewer(self.layout.depth)
+            && self.operation.colour != Colour::Linked
     }
 
     /// Returns whether each block makes the LUTs, of counts that are zero already.
@@ -97,7 +100,7 @@ impl<'e> Equalizer<'e> {
         }
         let kind = Kind::new(operation, layout, &self.tables);
         let clahe = match operation.method {
-            Method::Global | Method::Stretch(_) | Method::Match => None,
+            Method::Global | Method::Plateau(_) | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
                 let kernels = &self.engine.kernels;
                 let task = kernels.clahe_task(layout, &clahe, (operation, kind.relight));
@@ -183,13 +186,20 @@ impl<'e> Equalizer<'e> {
         unsafe { stream.download(self.tables.counts(0, depth), bytemuck::cast_slice_mut(&mut counted))? };
         self.counted.record(stream)?;
         self.counted.wait()?;
-        let counts: Vec<u64> = counted.into_iter().map(u64::from).collect();
+        let mut counts: Vec<u64> = counted.into_iter().map(u64::from).collect();
+        // Linked colours have one LUT, of the sum of the channels' counts.
+        let of_luts = plan.operation.planes(plan.layout.pixel) * depth.levels();
+        let (sums, others) = counts.split_at_mut(of_luts);
+        for counts in others.chunks_exact(of_luts) {
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        counts.truncate(of_luts);
         let bytes = counts.len() * depth.bytes();
         self.luts.resize(bytes.div_ceil(size_of::<u64>()), 0);
         let luts = &mut bytemuck::cast_slice_mut(&mut self.luts)[..bytes];
         lut::fill(&plan.operation, depth, &counts, plan.reference, luts);
         // SAFETY: the LUTs are not written again before the stream has been waited for; the rest is guaranteed by the caller.
-        unsafe { stream.upload(luts, self.tables.luts) }
+        unsafe { self.engine.kernels.upload_luts(stream, plan.kind, luts, &self.tables) }
     }
 
     /// Sends a span of a picture that has been counted through its LUTs.

@@ -33,7 +33,7 @@ impl Kind {
     /// Returns that of pictures to equalize so. `tables`: the lane's.
     pub fn new(operation: &Operation, layout: &Layout, tables: &Tables) -> Self {
         let relight = Relight::new(operation, layout, tables.lab);
-        Self { relight, ..Self::plain(layout, operation.is_per_channel()) }
+        Self { relight, ..Self::plain(layout, operation.maps_channels()) }
     }
 
     /// Returns that of pictures whose colours follow as they are read.
@@ -228,6 +228,25 @@ impl Kernels {
     pub unsafe fn map(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
         // SAFETY: guaranteed by the caller.
         unsafe { self.0.map(stream, &span.of(kind), (kind.per_channel, kind.relight), tables.luts, 0) }
+    }
+
+    /// Uploads LUTs to [`Tables::luts`]: one for each plane of the kind, or one for all of them.
+    ///
+    /// # Safety
+    /// Only this stream may use LUTs and tables until it is done.
+    pub unsafe fn upload_luts(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        luts: &[u8],
+        tables: &Tables,
+    ) -> Result<()> {
+        let all = (kind.planes() * kind.depth.levels() * kind.depth.bytes()) as u64;
+        for at in (0..all).step_by(luts.len()) {
+            // SAFETY: there is room for three LUTs; the rest is guaranteed by the caller.
+            unsafe { stream.upload(luts, tables.luts + at)? };
+        }
+        Ok(())
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].

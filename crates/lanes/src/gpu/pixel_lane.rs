@@ -113,7 +113,9 @@ impl<'e> GpuLane<'e> {
     ) -> Result<()> {
         must_be_countable(layout)?;
         match what.0.method {
-            Method::Global | Method::Stretch(_) | Method::Match if self.goes_in_chunks(layout) => {
+            Method::Global | Method::Plateau(_) | Method::Stretch(_) | Method::Match
+                if self.goes_in_chunks(layout) =>
+            {
                 self.in_chunks(pixels, layout, byte_orders, what)
             }
             _ => self.whole(pixels, layout, byte_orders, what),
@@ -194,7 +196,7 @@ impl<'e> GpuLane<'e> {
         let kind = Kind::new(operation, layout, &tables);
         // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used again; the events order the streams.
         unsafe {
-            self.work.upload(luts, tables.luts)?;
+            kernels.upload_luts(&self.work, kind, luts, &tables)?;
             if !in_chunks {
                 self.work.upload(pixels, at)?;
                 let span = Span { at, pixels: layout.pixels(), byte_orders };
@@ -284,7 +286,9 @@ impl<'e> GpuLane<'e> {
                             kernels.count(&self.work, gray, alpha, to)?;
                         }
                         colour::Plane::Channel(_) => {}
-                        colour::Plane::Lightness => unreachable!("it is not among what is counted"),
+                        colour::Plane::Lightness | colour::Plane::Colours => {
+                            unreachable!("it is not among what is counted")
+                        }
                         colour::Plane::Luma => {
                             kernels.count(&self.work, Kind::plain(layout, false), span, to)?;
                         }
