@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use equalize::{
     ByteOrder, ByteOrders, Clahe, ClipLimit, Colour, Depth, Layout, Levels, Method, Operation, Pixel,
-    Scratch, Strength, Stretch, Tiles, count, equalize, equalize_like,
+    Plateau, Scratch, Strength, Stretch, Tiles, count, equalize, equalize_like,
 };
 use histeqd::slot::Memory;
 use lanes::{CpuLane, Engine, Lane, LaneError, Order, Unit, open};
@@ -188,11 +188,14 @@ fn globally() -> [Operation; 2] {
 /// Returns the operations whose LUTs are made on the CPU of counts that the GPU made.
 fn by_lut() -> Vec<Operation> {
     let stretch = |low, high| Method::Stretch(Stretch { low, high });
-    let methods = [stretch(0, 0), stretch(3_500, 20_000), Method::Match];
+    let plateau = Method::Plateau(Plateau { share: 3_000 });
+    let methods = [stretch(0, 0), stretch(3_500, 20_000), plateau, Method::Match];
     let each = |method| {
-        [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(method) })
+        let colours = [Colour::Luma, Colour::PerChannel, Colour::Linked];
+        colours.map(|colour| Operation { colour, ..Operation::new(method) })
     };
-    methods.into_iter().flat_map(each).collect()
+    let linked = Operation { colour: Colour::Linked, ..Operation::new(Method::Global) };
+    methods.into_iter().flat_map(each).chain([linked]).collect()
 }
 
 fn automatically(tiles: Tiles) -> [Operation; 2] {

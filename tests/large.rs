@@ -205,6 +205,7 @@ fn every_kind_of_tiff_comes_out_as_it_would_as_a_whole_and_keeps_its_tiles() {
         "",
         "--color per-channel --strength 0.5",
         "--color hue --method stretch",
+        "--color linked --plateau 0.5",
         "--method clahe --tiles 1x3",
         "--method clahe --tiles 2x1 --clip-limit auto --color per-channel",
     ];

@@ -167,7 +167,7 @@ fn every_kind_of_picture_has_a_table_of_its_own() {
         let own = if name.ends_with("pgm") { "gray" } else { "colour" };
         place.file(format!("{own}/{name}"), &picture);
     }
-    for color in ["luma", "per-channel"] {
+    for color in ["luma", "per-channel", "linked"] {
         for folder in ["mixed", "gray", "colour"] {
             let out = format!("{color}-{folder}");
             place.run(&format!("{folder} --out {out} --together all --color {color}")).exits(0);
@@ -179,6 +179,7 @@ fn every_kind_of_picture_has_a_table_of_its_own() {
         }
     }
     assert_ne!(place.read("luma-mixed/c.ppm"), place.read("per-channel-mixed/c.ppm"));
+    assert_ne!(place.read("linked-mixed/c.ppm"), place.read("per-channel-mixed/c.ppm"));
 }
 
 #[test]

@@ -16,7 +16,8 @@ mod volume;
 
 use bytemuck::cast_slice_mut;
 use equalize::{
-    Clahe, ClipLimit, Colour, Depth, Levels, Method, Operation, Sample, Strength, Stretch, Tiles, lut,
+    Clahe, ClipLimit, Colour, Depth, Levels, Method, Operation, Plateau, Sample, Strength, Stretch, Tiles,
+    lut,
 };
 use numpy::ndarray::{Array2, Axis};
 use numpy::{
@@ -37,10 +38,11 @@ struct PyOperation(Operation);
 
 #[pymethods]
 impl PyOperation {
-    /// One LUT for the whole picture, from its histogram.
+    /// One LUT for the whole picture, from its histogram, whose counts a plateau cuts to its share in parts per million.
     #[staticmethod]
-    fn equalize(color: &str, strength: u16, levels: Option<u32>) -> PyResult<Self> {
-        Self::new(Method::Global, color, strength, levels)
+    fn equalize(plateau: Option<u32>, color: &str, strength: u16, levels: Option<u32>) -> PyResult<Self> {
+        let method = plateau.map_or(Method::Global, |share| Method::Plateau(Plateau { share }));
+        Self::new(method, color, strength, levels)
     }
 
     /// A straight line between two percentiles, given in parts per million.
@@ -88,6 +90,7 @@ fn colour_of(name: &str) -> PyResult<Colour> {
         "hue" => Ok(Colour::Hue),
         "lab" => Ok(Colour::Lab),
         "per-channel" => Ok(Colour::PerChannel),
+        "linked" => Ok(Colour::Linked),
         _ => Err(unchecked("color")),
     }
 }

@@ -21,6 +21,11 @@ def table_equalize(counts):
     return table
 
 
+def table_plateau(counts, share):
+    """Equalization of counts that are cut to a share of the samples, in parts per million."""
+    return table_equalize(np.minimum(counts, max(1, int(counts.sum()) * share // 1_000_000)))
+
+
 def table_stretch(counts, low, high):
     total, top = int(counts.sum()), len(counts) - 1
     running = np.cumsum(counts.astype(np.int64))
@@ -64,20 +69,23 @@ def planes(picture, color):
         return [picture]
     if picture.shape[2] < 3:
         return [picture[..., 0]]
-    return [luma(picture)] if color != "per-channel" else [picture[..., c] for c in range(3)]
+    return [picture[..., c] for c in range(3)] if color in ("per-channel", "linked") else [luma(picture)]
 
 
 def counts(picture, color, mask=None, number=None):
     """The counts of each plane, of `number` levels."""
     seen, number = visible(picture, mask), number or levels(picture.dtype)
-    return [np.bincount(plane[seen], minlength=number) for plane in planes(picture, color)]
+    counted = [np.bincount(plane[seen], minlength=number) for plane in planes(picture, color)]
+    return [sum(counted)] if color == "linked" else counted
 
 
 def send(picture, tables, color, number=None):
     """The picture, of `number` levels, through a table for each plane."""
     top = (number or levels(picture.dtype)) - 1
     out = picture.copy()
-    if picture.ndim == 3 and picture.shape[2] >= 3 and color != "per-channel":
+    if color == "linked":
+        tables = list(tables) * len(planes(picture, color))
+    if picture.ndim == 3 and picture.shape[2] >= 3 and color not in ("per-channel", "linked"):
         old = luma(picture)
         if color == "hue":
             out[..., :3] = keep_hue(picture[..., :3].astype(np.int64), old, tables[0][old], top)

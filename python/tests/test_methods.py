@@ -13,7 +13,8 @@ from pictures import DTYPES, noise, pictures
 
 import histeqd
 
-colors = st.sampled_from(["luma", "hue", "per-channel"])
+colors = st.sampled_from(["luma", "hue", "per-channel", "linked"])
+colors_of_tiles = st.sampled_from(["luma", "hue", "per-channel"])
 strengths = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
 
 
@@ -24,6 +25,16 @@ def test_equalize(picture, color, strength):
     np.testing.assert_array_equal(result, model.through(picture, model.table_equalize, color, strength))
     np.testing.assert_array_equal(picture, before)
     assert result.dtype == picture.dtype
+
+
+@given(pictures(), colors, strengths, st.integers(1, 999_999))
+def test_plateau(picture, color, strength, share):
+    result = histeqd.equalize(picture, plateau=share / 10_000, color=color, strength=strength)
+    rule = lambda counts: model.table_plateau(counts, share)
+    np.testing.assert_array_equal(result, model.through(picture, rule, color, strength))
+    counts = histeqd.histogram(picture, color=color)
+    table = histeqd.lut(counts, plateau=share / 10_000, strength=strength)
+    np.testing.assert_array_equal(histeqd.apply(picture, table, color=color), result)
 
 
 @given(pictures(), st.data())

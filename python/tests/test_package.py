@@ -43,6 +43,8 @@ def test_everything_public_says_what_it_does_and_has_types():
         (histeqd.equalize, []),
         (lambda a: histeqd.equalize(a, color="per-channel", strength=0.4), ["--color", "per-channel", "--strength", "0.4"]),
         (lambda a: histeqd.equalize(a, color="hue"), ["--color", "hue"]),
+        (lambda a: histeqd.equalize(a, color="linked", plateau=0.4), ["--color", "linked", "--plateau", "0.4"]),
+        (lambda a: histeqd.stretch(a, color="linked"), ["--method", "stretch", "--color", "linked"]),
         (lambda a: histeqd.clahe(a, color="hue", strength=0.5), ["--preset", "photo"]),
         (histeqd.stretch, ["--method", "stretch"]),
         (histeqd.clahe, ["--method", "clahe"]),

@@ -40,6 +40,8 @@ pub enum Preset {
     Microscopy,
     /// Satellite scenes.
     Satellite,
+    /// Pictures of thermal cameras.
+    Thermal,
     /// Pictures to train on.
     Training,
 }

@@ -28,7 +28,7 @@ use equalize::Strength;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct Written {
-    /// Settings for a kind of picture: photo, scan, xray, microscopy, satellite, training, none [default: none]
+    /// Settings for a kind of picture: photo, scan, xray, microscopy, satellite, thermal, training, none [default: none]
     ///
     /// A set of the keys below for what the pictures are of, printed by `histeqd presets`: photographs, documents and old photographs, x-rays
     /// and slices of CT and MR, microscopes' pictures, satellite scenes, or pictures to train on. They hold where no other flag, no

@@ -1,8 +1,8 @@
 //! The methods as users meet them: flags, references, and the same bytes whoever does it.
 
 use equalize::{
-    Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Scratch, Stretch, Tiles, count,
-    equalize_like,
+    Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Plateau, Scratch, Stretch, Tiles,
+    count, equalize_like,
 };
 
 use crate::harness::{DULL, Place, Ran};
@@ -76,6 +76,61 @@ fn a_stretch_spreads_what_is_left_of_the_levels() {
         .run("in --out done --method stretch --clip-high 1%")
         .exits(2)
         .says("is not a number of percent below 100");
+}
+
+#[test]
+fn a_plateau_leaves_rare_levels_room() {
+    let place = Place::new();
+    // Levels 52, 55, 60 and 200 occur 1, 3, 2 and 4 times; a fifth of ten samples is 2.
+    let samples = |of: [u8; 4]| [[of[0]].as_slice(), &[of[1]; 3], &[of[2]; 2], &[of[3]; 4]].concat();
+    let pgm = |of| [b"P5\n10 1\n255\n".to_vec(), samples(of)].concat();
+    place.file("in/a.pgm", pgm([52, 55, 60, 200]));
+    place.run("in --out done").exits(0);
+    assert_eq!(place.read("done/a.pgm"), pgm([0, 85, 142, 255]));
+    place.run("in --out done --plateau 20").exits(0);
+    assert_eq!(place.read("done/a.pgm"), pgm([0, 85, 170, 255]));
+    place.run("in --out done --plateau 0.0001 --strength 0.5").exits(0);
+    assert_eq!(place.read("done/a.pgm"), pgm([26, 70, 115, 228]));
+    for method in ["stretch", "clahe"] {
+        let ran = place.run(&format!("in --out done --plateau 1 --method {method}"));
+        ran.exits(2).says("--plateau has no effect without --method global");
+    }
+    let wrong = "is neither off nor a number of percent above 0 and below 100";
+    place.run("in --out done --plateau 0").exits(2).says(wrong);
+    place.run("in --out done --plateau 100").exits(2).says(wrong);
+}
+
+#[test]
+fn linked_colours_have_one_table() {
+    let place = Place::new();
+    // Levels 10 and 20 occur twice, 30 and 40 once.
+    let ppm = |samples: [u8; 6]| [b"P6\n2 1\n255\n".as_slice(), &samples].concat();
+    place.file("in/a.ppm", ppm([10, 20, 30, 10, 20, 40]));
+    place.run("in --out done --color linked").exits(0);
+    assert_eq!(place.read("done/a.ppm"), ppm([0, 128, 191, 0, 128, 255]));
+    // With another picture, from which 30 has five more samples and 40 one.
+    place.file("in/b.ppm", ppm([30, 30, 30, 30, 30, 40]));
+    place.run("in --out together --color linked --together all").exits(0);
+    assert_eq!(place.read("together/a.ppm"), ppm([0, 51, 204, 0, 51, 255]));
+    assert_eq!(place.read("together/b.ppm"), ppm([204, 204, 204, 204, 204, 255]));
+    let ran = place.run("in --out done --color linked --method clahe");
+    ran.exits(2).says("--color linked is one table of levels for red, green and blue");
+}
+
+#[test]
+fn one_channel_becomes_gray() {
+    let place = Place::new();
+    place.file("in/a.ppm", b"P6\n4 1\n255\n\x0a\x14\x1e\x0b\x14\x1f\x0c\x16\x1e\x0d\x14\x1e");
+    for (color, samples) in [("red", [0, 85, 170, 255]), ("green", [0, 0, 255, 0]), ("blue", [0, 255, 0, 0])]
+    {
+        place.run(&format!("in --out {color} --color {color}")).exits(0);
+        assert_eq!(place.read(format!("{color}/a.ppm")), [b"P5\n4 1\n255\n".as_slice(), &samples].concat());
+    }
+    // Gray pictures have no channels to choose from.
+    place.file("gray/a.pgm", DULL);
+    place.run("gray --out plain").exits(0);
+    place.run("gray --out green --color green").exits(0);
+    assert_eq!(place.read("green/a.pgm"), place.read("plain/a.pgm"));
 }
 
 #[test]
@@ -214,10 +269,13 @@ fn workers_and_split_channels_make_the_same_bytes() {
         let pixels = &bytemuck::cast_slice(&words)[..of_reference.bytes() as usize];
         count::count(pixels, of_reference, &mut counts, &mut Scratch::default());
         let (channels, luma) = counts.split_at(3 * depth.levels());
+        let pooled = |level| channels.iter().skip(level).step_by(depth.levels()).sum();
+        let pooled: Vec<u64> = (0..depth.levels()).map(pooled).collect();
         let stretch = Method::Stretch(Stretch { low: 20_000, high: 1_750 });
         let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Grid { x: 3, y: 2 } };
         for (flags, method) in [
             ("stretch --clip-low 2", stretch),
+            ("global --plateau 0.4", Method::Plateau(Plateau { share: 4_000 })),
             ("match --reference in/Rgb.pam", Method::Match),
             ("clahe --clip-limit 3 --tiles 3x2", Method::Clahe(clahe)),
         ] {
@@ -226,8 +284,14 @@ fn workers_and_split_channels_make_the_same_bytes() {
                 ("hue", Colour::Hue),
                 ("lab", Colour::Lab),
                 ("per-channel", Colour::PerChannel),
+                ("linked", Colour::Linked),
             ] {
-                if colour == Colour::Lab && (method.has_reference() || depth == Depth::Sixteen) {
+                let cannot = match colour {
+                    Colour::Lab => method.has_reference() || depth == Depth::Sixteen,
+                    Colour::Linked => matches!(method, Method::Clahe(_)),
+                    Colour::Luma | Colour::Hue | Colour::PerChannel => false,
+                };
+                if cannot {
                     continue;
                 }
                 let line = format!("in --method {flags} --color {color} --out");
@@ -244,6 +308,7 @@ fn workers_and_split_channels_make_the_same_bytes() {
                 for (name, layout, samples) in &pictures {
                     let reference = match operation.reference_length(layout) / depth.levels() {
                         0 => &[][..],
+                        1 if colour == Colour::Linked => &pooled,
                         1 => luma,
                         _ => channels,
                     };

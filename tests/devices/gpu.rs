@@ -86,8 +86,22 @@ fn per_channel_has_the_same_bytes() {
 }
 
 #[test]
+fn linked_colours_have_the_same_bytes() {
+    assert_parity(&["--color", "linked"]);
+    assert_parity(&["--color", "linked", "--method", "stretch", "--strength", "0.4"]);
+    assert_parity(&["--color", "linked", "--together", "all"]);
+}
+
+#[test]
 fn gray_has_the_same_bytes() {
     assert_parity(&["--color", "gray"]);
+    assert_parity(&["--color", "green"]);
+}
+
+#[test]
+fn a_plateau_has_the_same_bytes() {
+    assert_parity(&["--plateau", "0.3"]);
+    assert_parity(&["--plateau", "1", "--color", "hue", "--strength", "0.7"]);
 }
 
 #[test]

@@ -87,6 +87,23 @@ fn luma_is_the_picture_and_chroma_lies_behind_it_for_a_device_that_encodes() {
 }
 
 #[test]
+fn a_channel_alone_is_that_of_the_rgb() {
+    for source in [jpeg(45, 31), file("peacock.s1x3.jpeg")] {
+        let (rgb, colours) = decode(&source, &Target { needs_rgb: true, ..TARGET }).unwrap();
+        for (channel, gray) in [Gray::Red, Gray::Green, Gray::Blue].into_iter().enumerate() {
+            let target = Target { gray: Some(gray), needs_rgb: true, ..TARGET };
+            let (decoded, slot) = decode(&source, &target).unwrap();
+            let expected: Vec<u8> = pixels(&rgb, &colours).chunks(3).map(|pixel| pixel[channel]).collect();
+            assert_eq!(decoded.layout, Layout { pixel: Pixel::Gray, ..rgb.layout });
+            assert!(pixels(&decoded, &slot) == expected, "{gray:?}");
+            let written = encode(&decoded, slot, &target).unwrap();
+            assert_eq!(decode(&written, &TARGET).unwrap().0.layout.pixel, Pixel::Gray);
+            assert!(planes(&written).len() < 2 * expected.len(), "no chroma is written");
+        }
+    }
+}
+
+#[test]
 fn untouched_planes_come_back_the_same() {
     // Less than a block, whole blocks, and partial blocks at the edges.
     for (width, height) in [(1, 1), (16, 16), (17, 8), (45, 31), (64, 48)] {

@@ -186,6 +186,7 @@ fn every_kind_of_png_and_bitmap_has_the_bytes_of_the_whole() {
         "--method clahe --tiles 2x3 --png-level balanced",
         "--format bmp --depth 8 --no-data 7",
         "--format png --color gray --strength 0.5",
+        "--format png --color green --plateau 2",
         "--format pnm --method stretch",
     ];
     for (folder, memory) in folders() {

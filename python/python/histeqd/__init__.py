@@ -45,13 +45,14 @@ from ._histeqd import __version__
 
 __all__ = ["apply", "clahe", "equalize", "histogram", "lut", "match", "stretch"]
 
-Color = Literal["luma", "hue", "lab", "per-channel"]
-_COLORS = ("luma", "hue", "lab", "per-channel")
+Color = Literal["luma", "hue", "lab", "per-channel", "linked"]
+_COLORS = ("luma", "hue", "lab", "per-channel", "linked")
 
 
 def equalize(
     array: Lent,
     *,
+    plateau: float | None = None,
     color: Color = "luma",
     strength: float = 1.0,
     levels: int | None = None,
@@ -66,10 +67,13 @@ def equalize(
     ----------
     array : uint8 or uint16, HW, HWC, NHW or NHWC
         The pictures; see the module's documentation for what else is taken.
-    color : "luma", "hue", "lab" or "per-channel"
+    plateau : float, optional
+        Percent of the samples to which the count of a level is cut, above 0 and below 100, so that large flat areas take no more of the range than
+        they need.
+    color : "luma", "hue", "lab", "per-channel" or "linked"
         What is equalized in colour pictures: their brightness, with which red, green and blue change by as much; their brightness, so that hues
-        stay, colours grow with it and nothing clips; the L of L*a*b*, for ``uint8``, to the bytes of OpenCV's ``COLOR_RGB2LAB`` and back; or each
-        channel for itself.
+        stay, colours grow with it and nothing clips; the L of L*a*b*, for ``uint8``, to the bytes of OpenCV's ``COLOR_RGB2LAB`` and back; each
+        channel for itself; or red, green and blue by one table, of the sum of their counts. For one channel alone pass it: ``array[..., 1]``.
     strength : float
         How far levels go from their own to the equalized ones, 0 to 1 with at most three decimals.
     levels : int, optional
@@ -102,7 +106,7 @@ def equalize(
     >>> histeqd.equalize(np.array([[100, 101, 102, 103]], np.uint8))
     array([[  0,  85, 170, 255]], dtype=uint8)
     """
-    operation = _histeqd.Operation.equalize(_color(color), _thousandths(strength), _levels(levels))
+    operation = _histeqd.Operation.equalize(_plateau(plateau), _color(color), _thousandths(strength), _levels(levels))
     return _run(array, operation, None, color, levels, mask, out, threads, batch)
 
 
@@ -213,6 +217,8 @@ def clahe(
     auto = isinstance(clip_limit, str) and clip_limit == "auto"
     limit = None if auto else number(clip_limit, 0, 1e6, "clip_limit", 'or "auto"')
     grid = _grid(tiles)
+    if color == "linked":
+        raise ValueError('color: "linked" is one table for a whole picture, and clahe makes one for each tile; pass "hue", or use equalize()')
     side = None if tile_size is None else number(tile_size, 4, 2**32 - 1, "tile_size", whole=True)
     operation = _histeqd.Operation.clahe(limit, grid, side, _color(color), _thousandths(strength), _levels(levels))
     is_volume = grid[2] is not None and side is None
@@ -236,8 +242,9 @@ def histogram(
     array : uint8 or uint16, HW, HWC, NHW or NHWC
     bins : int, optional
         Share the levels among so many bins, as evenly as integers allow; all levels have their own if it is left out.
-    color : "luma", "hue", "lab" or "per-channel", optional
-        Count only what :func:`equalize` would look at: the luma, for "hue" too, the L of L*a*b*, or the colours without alpha. Otherwise each channel is counted.
+    color : "luma", "hue", "lab", "per-channel" or "linked", optional
+        Count only what :func:`equalize` would look at: the luma, for "hue" too, the L of L*a*b*, the colours without alpha, or their sum. Otherwise each
+        channel is counted.
     levels : int, optional
         As in :func:`equalize`: there are at most so many bins then.
     mask : bool, HW or NHW, optional
@@ -249,7 +256,7 @@ def histogram(
     -------
     numpy.ndarray of uint64
         The shape of `array` without height and width, and the bins last: ``(bins,)`` for HW, ``(C, bins)`` for HWC, with N before them for a
-        batch. With ``color="luma"``, "hue" or "lab" there is no C.
+        batch. With ``color="luma"``, "hue", "lab" or "linked" there is no C.
 
     Notes
     -----
@@ -271,7 +278,7 @@ def histogram(
         counts = counts[..., :most].copy()
     if bins < most:
         counts = _rebin(counts, bins)
-    if color in ("luma", "hue", "lab") or not pictures.has_channels:
+    if color in ("luma", "hue", "lab", "linked") or not pictures.has_channels:
         counts = counts[:, 0]
     return counts if pictures.is_batch else counts[0]
 
@@ -280,6 +287,7 @@ def lut(
     counts: NDArray[np.integer],
     method: Literal["equalize", "stretch", "match"] = "equalize",
     *,
+    plateau: float | None = None,
     low: float = 0.175,
     high: float = 0.175,
     reference: NDArray[np.integer] | None = None,
@@ -293,6 +301,8 @@ def lut(
     counts : integers, (..., 256) or (..., 65536), or (..., levels)
         How often each level occurs, as :func:`histogram` counts.
     method : "equalize", "stretch" or "match"
+    plateau : float, optional
+        For "equalize", as in :func:`equalize`.
     low, high : float
         For "stretch", as in :func:`stretch`.
     reference : integers, of the shape of `counts`
@@ -324,6 +334,8 @@ def lut(
     else:
         counts, planes = as_counts(counts, "counts", levels)
     one_of(method, ("equalize", "stretch", "match"), "method")
+    if plateau is not None and method != "equalize":
+        raise ValueError('plateau: belongs to method="equalize"; leave one of them out')
     if (reference is None) == (method == "match"):
         raise ValueError('reference: belongs to method="match"; pass both, or neither')
     if method == "stretch":
@@ -331,7 +343,7 @@ def lut(
     elif method == "match":
         operation = _histeqd.Operation.match("luma", thousandths, levels)
     else:
-        operation = _histeqd.Operation.equalize("luma", thousandths, levels)
+        operation = _histeqd.Operation.equalize(_plateau(plateau), "luma", thousandths, levels)
     if on_gpu:
         return _gpu.lut(counts, operation, reference)
     if reference is None:
@@ -388,7 +400,7 @@ def apply(
         above = np.arange(entries, pictures.levels, dtype=dtype)
         table = np.concatenate([table, np.broadcast_to(above, (planes, len(above)))], axis=1, dtype=dtype)
     source, target, result = pictures.into(out)
-    operation = _histeqd.Operation.equalize(color, 1000, levels)
+    operation = _histeqd.Operation.equalize(None, color, 1000, levels)
     _histeqd.apply_luts(source, target, np.ascontiguousarray(table), operation, _threads(threads))
     return result
 
@@ -445,6 +457,13 @@ def _millionths(percent, name):
     if scaled >= 1_000_000 or abs(scaled - round(scaled)) > 1e-3:
         raise ValueError(f"{name}: is {percent!r}, not a number of percent below 100 with at most four decimals")
     return round(scaled)
+
+
+def _plateau(percent):
+    share = None if percent is None else _millionths(percent, "plateau")
+    if share == 0:
+        raise ValueError(f"plateau: is {percent!r}, not a number of percent above 0; pass None for no plateau")
+    return share
 
 
 def _threads(threads):

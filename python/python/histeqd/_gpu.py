@@ -196,6 +196,6 @@ def apply(array, table, color, out, batch):
     library = pictures.library
     table = library.borrow(table, "lut")
     target, result = pictures.into(out)
-    operation = _histeqd.Operation.equalize(color, 1000, None)
+    operation = _histeqd.Operation.equalize(None, color, 1000, None)
     _histeqd.gpu_apply(pictures.argument, target, table, operation, library.stream)
     return library.finished(result)
