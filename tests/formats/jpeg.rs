@@ -4,7 +4,7 @@ use std::io::{Read, Seek, Write};
 
 use crate::harness::project;
 use codec::{self, BaselineScan, Decoded, Format, JpegQuality, Remark, Target};
-use equalize::Pixel;
+use equalize::{Layout, Pixel};
 use equalize::colour::Gray;
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
