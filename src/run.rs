@@ -40,7 +40,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         work()
     } else {
         // Below the folder of a single output may be anything.
-        let of_pages = usize::from(settings.picture.target.splits);
+        let of_pages = usize::from(settings.picture.target.splits || settings.picture.split_several());
         let depth = if settings.naming.is_single() { 1 + of_pages } else { usize::MAX };
         publish::with_leftovers_removed(&settings.out, depth, work).map_err(Error::thread)?
     }?;

@@ -12,6 +12,7 @@ mod plan;
 mod prefix;
 pub(crate) mod rounds;
 pub mod scan;
+mod several;
 #[cfg(feature = "queue")]
 mod single;
 pub mod stdin;
@@ -24,6 +25,7 @@ pub use plan::{Plan, Skip};
 pub use prefix::Prefixes;
 pub(crate) use scan::is_folder;
 pub use scan::scan;
+pub(crate) use several::has_several;
 #[cfg(feature = "queue")]
 pub use single::{Objects, single};
 pub use stdin::STANDARD_INPUT;

@@ -382,6 +382,70 @@ fn a_stack_that_does_not_tell_its_channels_is_refused_with_a_remedy() {
 }
 
 #[test]
+fn a_stack_is_done_by_channels_where_these_are_told_and_by_pages_elsewhere() {
+    let place = Place::new();
+    let form = Form { planar: true, bytes: 2, storage: Storage::Deflate };
+    let pages: Vec<_> = (0..4).map(|number| vec![channel(number, 9000)]).collect();
+    let unknown = "<OME><Image><Pixels DimensionOrder=\"XYZCT\" SizeC=\"2\" SizeZ=\"2\" SizeT=\"1\"><TiffData IFD=\"1\"/></Pixels></Image></OME>";
+    place.file("in/told.tif", form.file(&pages, "ImageJ=1.53\nimages=4\nchannels=2\nslices=2\n"));
+    place.file("in/untold.tif", form.file(&pages, unknown));
+    place.file("in/one.tif", form.file(&pages[..1], ""));
+    let floats = |page: usize| (0..20_u16).flat_map(move |at| (f32::from(at) * (1.0 + page as f32)).to_le_bytes());
+    let pfm = |page: usize| b"Pf\n5 4\n-1\n".iter().copied().chain(floats(page)).collect::<Vec<u8>>();
+    place.file("in/float.pfm", pfm(2));
+    place.run("in --out page --method stretch --levels auto --together page").exits(0);
+    place.run("in/told.tif --out channel --method stretch --levels auto --together channel").exits(0);
+    for flags in ["", "--overwrite --threads 1 --memory 1MiB", "--overwrite --dry-run", "--resume"] {
+        place.run(&format!("in --out stack --method stretch --levels auto --together stack {flags}")).exits(0);
+        for name in ["untold.tif", "one.tif", "float.pfm"] {
+            assert!(place.read(format!("stack/{name}")) == place.read(format!("page/{name}")), "{name} {flags}");
+        }
+        assert!(place.read("stack/told.tif") == place.read("channel/told.tif"), "{flags}");
+    }
+    assert!(place.read("page/told.tif") != place.read("channel/told.tif"));
+    // The preset refuses nothing that it did page by page.
+    for flags in ["--method clahe", "--color per-channel", "--frames split", "--method clahe --tiles 2x2x1 --levels full"] {
+        place.run(&format!("in/told.tif --out other --overwrite --preset microscopy {flags}")).exits(0);
+    }
+    place.run("histogram in/told.tif --counts counts.json").exits(0);
+    place.run("in/told.tif --out lut --preset microscopy --levels full --lut counts.json").exits(0);
+}
+
+#[test]
+fn pages_of_floats_have_tables_of_their_own_in_a_stack_of_others() {
+    let place = Place::new();
+    let page = |number: usize| {
+        let samples = (0..PIXELS).map(|at| (at * (number + 1)) as f32 / 7.0);
+        samples.flat_map(f32::to_le_bytes).collect::<Vec<u8>>()
+    };
+    let mut file = b"II*\0\0\0\0\0".to_vec();
+    let mut link = 4;
+    for number in 0..3 {
+        let at = file.len() as u32;
+        file.extend(page(number));
+        let tags = vec![
+            (256, 4, vec![WIDTH as u32]),
+            (257, 4, vec![HEIGHT as u32]),
+            (258, 3, vec![32]),
+            (259, 3, vec![1]),
+            (262, 3, vec![1]),
+            (OFFSETS, 4, vec![at]),
+            (277, 3, vec![1]),
+            (278, 4, vec![HEIGHT as u32]),
+            (LENGTHS, 4, vec![4 * PIXELS as u32]),
+            (339, 3, vec![3]),
+        ];
+        file.resize(file.len().next_multiple_of(2), 0);
+        link = append_directory(&mut file, tags, link);
+    }
+    place.file("in/a.tif", file);
+    place.run("in --out page --method stretch").exits(0);
+    place.run("in --out stack --method stretch --together stack").exits(0);
+    assert!(place.read("stack/a.tif") == place.read("page/a.tif"));
+    place.run("in --out refused --method stretch --together channel").exits(1).says("--range");
+}
+
+#[test]
 fn a_service_and_a_run_that_resumes_take_channels() {
     let place = Place::new();
     let form = Form { planar: false, bytes: 2, storage: Storage::Lzw };

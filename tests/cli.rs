@@ -16,6 +16,7 @@ mod no_data;
 mod outputs;
 mod parts;
 mod prefix;
+mod preset_results;
 mod presets;
 mod record;
 mod report;

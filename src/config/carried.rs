@@ -1,8 +1,8 @@
 //! The keys that travel with a picture to another machine, which has the rest from its own command line and configuration file.
 
 use super::keys::{self, Role};
-use super::together::SPLIT_IN_QUEUE;
-use super::{FramesChoice, JpegChoice, OrNone, PictureSettings, TogetherChoice, Written};
+use super::together::why_not_in_queue;
+use super::{JpegChoice, OrNone, PictureSettings, TogetherChoice, Written};
 
 /// A key that travels beside those that decide what outputs look like.
 const OVERWRITE: &str = "overwrite";
@@ -75,8 +75,8 @@ impl Written {
                         `histeqd histogram --counts FILE`, and give the file to --lut"
                 .to_owned());
         }
-        if self.frames == Some(FramesChoice::Split) {
-            return Err(SPLIT_IN_QUEUE.to_owned());
+        if let Some(why) = self.frames.and_then(why_not_in_queue) {
+            return Err(why);
         }
         if matches!(self.mask, Some(OrNone::Some(_))) {
             return Err("--mask finds the mask of a picture by its path below the input folder, which no worker knows; \
@@ -141,13 +141,14 @@ mod tests {
             "together-by = '_(.)'",
             "mask = '/masks'",
             "frames = 'split'",
+            "frames = 'auto'",
         ] {
             assert!(
                 parse(text).check_carried().is_err() && Written::default().with_carried(text).is_err(),
                 "{text}"
             );
         }
-        for together in ["together = 'file'", "together = 'channel'", "together-by = 'none'"] {
+        for together in ["together = 'file'", "together = 'channel'", "together = 'stack'", "together-by = 'none'"] {
             assert!(parse(&format!("{together}\njpeg = 'cpu'")).check_carried().is_ok(), "{together}");
         }
     }

@@ -36,6 +36,8 @@ pub enum Preset {
     Scan,
     /// X-rays, slices of CT and MR.
     Xray,
+    /// DICOM as pictures to look at.
+    Dicom,
     /// Pictures of microscopes.
     Microscopy,
     /// Satellite scenes.
@@ -57,6 +59,8 @@ pub enum TogetherChoice {
     File,
     /// The pages of each channel of a file.
     Channel,
+    /// The same where each page of a file may have a table with others, and else each page for itself.
+    Stack,
     /// The files of a folder, without those of folders in it.
     Folder,
     /// The DICOM files of a series; each other file for itself.
@@ -70,6 +74,8 @@ pub enum TogetherChoice {
 pub enum FramesChoice {
     /// Into one file.
     Keep,
+    /// Those of a file that has several each into a file of its own.
+    Auto,
     /// Each into a file of its own.
     Split,
 }

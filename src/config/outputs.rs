@@ -10,6 +10,9 @@ use super::written::table;
 /// The default of every key.
 static DEFAULTS: LazyLock<toml::Table> = LazyLock::new(|| table(&Written::defaults()));
 
+/// The comment that tells outputs from those of versions for which `--clip-limit auto` is 2 where files tell their levels.
+pub(super) const AUTO_BY_LEVELS: &str = "# --clip-limit auto by the levels that occur\n";
+
 /// A key that decides what an output looks like, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OutputKey {
@@ -88,6 +91,10 @@ pub(crate) fn difference(before: &str, settings: &str) -> Option<String> {
             (None, now) => now.map(|now| as_flag(name, &now)),
         })
         .collect();
+    let goes_by_levels = |text: &str| text.contains(AUTO_BY_LEVELS);
+    if differences.is_empty() && goes_by_levels(settings) && !goes_by_levels(before) {
+        return Some("--clip-limit auto by the levels that occur".to_owned());
+    }
     if differences.is_empty() {
         // Only the comments tell them apart.
         return Some("another content of --reference, --lut or --mask".to_owned());

@@ -8,6 +8,7 @@ use super::{
     DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, OverviewsChoice,
     Together, TogetherChoice, Written, levels, method,
 };
+use super::outputs::AUTO_BY_LEVELS;
 use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
 use crate::picture::counts::Counts;
@@ -17,7 +18,7 @@ use crate::picture::recipe::Recipe;
 use crate::picture::record::Digest;
 use crate::picture::reference::Reference;
 use codec::{LevelCount, Limits, Target};
-use equalize::{Colour, Levels, Method, Operation};
+use equalize::{Clahe, ClipLimit, Colour, Levels, Method, Operation};
 
 /// What decides what the outputs of pictures look like. Pictures of one run may have different ones.
 #[derive(Clone, Debug)]
@@ -26,8 +27,8 @@ pub struct PictureSettings {
     pub operation: Operation,
     /// What has one histogram.
     pub together: Together,
-    /// Whether nobody said so.
-    is_together_auto: bool,
+    /// Whether the channels of an image that is a folder have one each.
+    joins_channels: bool,
     /// The LUTs of all pictures, if they are not made of the pictures.
     pub luts: Option<Arc<Luts>>,
     /// Which pixels count, if not all do.
@@ -36,6 +37,8 @@ pub struct PictureSettings {
     pub reference: Option<Arc<Reference>>,
     /// What outputs contain: their format, quality and channels.
     pub target: Target,
+    /// Whether pages go into files of their own if there are several.
+    splits_several: bool,
     /// The folder below which `--together all` counts, if that is not all of the run.
     pub together_in: PathBuf,
     /// Whether files of folders say any of it.
@@ -63,7 +66,7 @@ impl PictureSettings {
     ) -> Result<Self, String> {
         let (color, together) = (key(resolved.color), Together::resolve(resolved)?);
         let colour = color.equalized();
-        let is_by_itself = together == Together::PAGE && key(resolved.tiles).z.is_none();
+        let is_by_itself = together.is_optional() && key(resolved.tiles).z.is_none();
         let target = Target {
             format: key(resolved.format).into(),
             jpeg_quality: key(resolved.quality),
@@ -116,11 +119,12 @@ impl PictureSettings {
         let unspelled = Self {
             operation,
             together,
-            is_together_auto: resolved.together == Some(TogetherChoice::Auto),
+            joins_channels: matches!(resolved.together, Some(TogetherChoice::Auto | TogetherChoice::Stack)),
             luts,
             masks,
             reference,
             target,
+            splits_several: key(resolved.frames) == FramesChoice::Auto,
             together_in,
             is_of_folder,
             counts,
@@ -143,15 +147,32 @@ impl PictureSettings {
     pub(crate) fn of_image_folder(&self) -> Self {
         let is_adaptive = matches!(self.operation.method, Method::Clahe(_));
         let has_one = !is_adaptive && self.luts.is_none() && self.operation.colour != Colour::Lab;
-        let of_channels = self.is_together_auto && self.together == Together::PAGE && has_one;
+        let of_channels = self.joins_channels && self.together.is_optional() && has_one;
         let together = if of_channels { Together::CHANNEL } else { self.together.clone() };
         let in_planes = together == Together::PAGE || self.operation.method.has_boxes();
-        let levels = match self.target.levels {
-            // Its pages have one table.
-            LevelCount::Seen if of_channels => LevelCount::Stated,
-            levels => levels,
-        };
+        let levels = self.target.levels;
+        let levels = if of_channels { levels.of_several() } else { levels };
         Self { together, target: Target { in_planes, levels, ..self.target }, ..self.clone() }
+    }
+
+    /// Returns whether what the output of a file is called depends on whether it has several pages.
+    pub(crate) const fn split_several(&self) -> bool {
+        self.splits_several
+    }
+
+    /// Returns the same for a file, of which it is asked only if that matters whether it has several pages or frames.
+    #[must_use]
+    pub(crate) fn of_file(self: Arc<Self>, has_several: impl FnOnce() -> bool) -> Arc<Self> {
+        if !self.splits_several || !has_several() {
+            return self;
+        }
+        Arc::new(self.splitting())
+    }
+
+    /// Returns the same for a file whose pages go into files of their own.
+    #[must_use]
+    pub(crate) fn splitting(&self) -> Self {
+        Self { target: Target { splits: true, ..self.target }, ..self.clone() }
     }
 
     /// Returns the same with the keys spelled as here: paths may have several spellings.
@@ -160,12 +181,20 @@ impl PictureSettings {
         // Its content counts, whatever its name.
         let digests = [self.reference.as_ref().map(|reference| reference.digest()), self.counts];
         let lines = digests.into_iter().flatten().map(|digest| format!("# {digest}\n"));
+        let lines = lines.chain(self.goes_by_levels().then(|| AUTO_BY_LEVELS.to_owned()));
         let keys = written.of_outputs();
         let text = keys.clone() + &lines.collect::<String>();
         let digest = Digest::of(text.as_bytes());
         let derivation = Some(method::derivation(&self.operation.method, digest));
         let target = Target { derivation, ..self.target };
         Self { target, digest, keys, text, ..self }
+    }
+
+    /// Returns whether a clip limit goes by the levels that occur where there are no more than a file or the user says.
+    fn goes_by_levels(&self) -> bool {
+        let is_auto = |clahe: &Clahe| clahe.clip_limit == ClipLimit::Auto;
+        let goes_by = matches!(&self.operation.method, Method::Clahe(clahe) if is_auto(clahe));
+        goes_by && self.target.levels != LevelCount::Full
     }
 
     /// Returns a text of all that decides what the output of a picture with this mask ([`PictureSettings::mask_state`]) looks like and whether

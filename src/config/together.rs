@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::layers::key;
 use super::text::name;
-use super::{FramesChoice, GroupPattern, MethodName, OrNone, Shard, TogetherChoice, Written};
+use super::{Color, FramesChoice, GroupPattern, MethodName, OrNone, Shard, TogetherChoice, Written};
 
 /// What has one histogram.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,9 +20,12 @@ impl Together {
     pub const PAGE: Self = Self::Of(TogetherChoice::Page);
     /// The pages of each channel of a file.
     pub const CHANNEL: Self = Self::Of(TogetherChoice::Channel);
+    /// The pages of each channel of a file, as far as they may have one.
+    pub const STACK: Self = Self::Of(TogetherChoice::Stack);
 
     pub(super) fn resolve(resolved: &Written) -> Result<Self, String> {
         match (key(resolved.together), key(resolved.together_by.clone())) {
+            (TogetherChoice::Stack, OrNone::None) if !may_be_together(resolved) => Ok(Self::PAGE),
             (TogetherChoice::Auto, OrNone::None) => Ok(Self::PAGE),
             (together, OrNone::None) => Ok(Self::Of(together)),
             (TogetherChoice::Auto | TogetherChoice::Page, OrNone::Some(pattern)) => Ok(Self::By(pattern)),
@@ -35,8 +38,25 @@ impl Together {
 
     /// Returns whether no picture has a histogram with those of other files.
     pub const fn is_within_file(&self) -> bool {
-        matches!(self, Self::Of(TogetherChoice::Page | TogetherChoice::File | TogetherChoice::Channel))
+        matches!(
+            self,
+            Self::Of(
+                TogetherChoice::Page | TogetherChoice::File | TogetherChoice::Channel | TogetherChoice::Stack
+            )
+        )
     }
+
+    /// Returns whether nothing that every picture is by itself for is given up for it: a page that has no table with
+    /// others has one of its own.
+    pub const fn is_optional(&self) -> bool {
+        matches!(self, Self::Of(TogetherChoice::Page | TogetherChoice::Stack))
+    }
+}
+
+/// Returns whether pages may have a table with others: where each has one, made of counts, which are not given.
+fn may_be_together(resolved: &Written) -> bool {
+    let has_one = resolved.method != Some(MethodName::Clahe) && resolved.color != Some(Color::Lab);
+    has_one && resolved.lut.as_ref().is_none_or(Vec::is_empty)
 }
 
 impl fmt::Display for Together {
@@ -61,15 +81,26 @@ pub(super) struct Kind {
     pub(super) has_objects: bool,
 }
 
-/// Why no message of a queue has pictures whose pages go into files of their own.
-pub(super) const SPLIT_IN_QUEUE: &str = "--frames split writes several outputs for a picture, and a message of a queue names one; several \
-    machines share pictures by --shard";
+/// Returns why no message of a queue has pictures whose pages go into files of their own, if that is the choice.
+pub(super) fn why_not_in_queue(frames: FramesChoice) -> Option<String> {
+    (frames != FramesChoice::Keep).then(|| {
+        format!(
+            "--frames {} writes several outputs for a picture, and a message of a queue names one; several machines share pictures by --shard",
+            name(&frames)
+        )
+    })
+}
 
-fn check_split(run: &Kind) -> Result<(), String> {
-    if run.is_published {
-        return Err(SPLIT_IN_QUEUE.to_owned());
+/// Refuses pages in files of their own where an output has to be one file, or is called something before its input is there.
+fn check_split(frames: FramesChoice, run: &Kind) -> Result<(), String> {
+    if let Some(why) = why_not_in_queue(frames).filter(|_| run.is_published) {
+        return Err(why);
     }
-    if run.is_streamed {
+    if frames == FramesChoice::Auto && run.has_objects {
+        return Err("--frames auto reads how many frames a file has before it is fetched, so not from object storage; use --frames split, or keep"
+            .to_owned());
+    }
+    if frames == FramesChoice::Split && run.is_streamed {
         return Err("--frames split writes several outputs for a picture, and standard output takes one; name a folder, such as --out done/"
             .to_owned());
     }
@@ -110,10 +141,8 @@ pub(super) fn check(resolved: &Written, run: &Kind) -> Result<(), String> {
     if run.split_channels && key(resolved.tiles).z.is_some() {
         return Err("--tiles with three numbers and --split-channels exclude each other".to_owned());
     }
-    if key(resolved.frames) == FramesChoice::Split {
-        check_split(run)?;
-    }
-    if together == Together::PAGE {
+    check_split(key(resolved.frames), run)?;
+    if together.is_optional() {
         return Ok(());
     }
     let makes_volumes = resolved.method == Some(MethodName::Clahe) && key(resolved.tiles).z.is_some();
@@ -176,12 +205,26 @@ mod tests {
             ("together = 'page'", true),
             ("together = 'file'", true),
             ("together = 'channel'", true),
+            ("together = 'stack'", true),
             ("together = 'folder'", false),
             ("together-by = '_w(.)'", false),
         ] {
             let written: Written = toml::from_str(text).unwrap();
             assert_eq!(check(&written.resolved(), &WATCHING).is_ok(), is_taken, "{text}");
         }
+    }
+
+    #[test]
+    fn a_stack_is_refused_nothing_that_pages_are_done_with() {
+        let resolved = |keys: &str| {
+            let written: Written = toml::from_str(&format!("together = 'stack'\n{keys}")).unwrap();
+            check(&written.resolved(), &Kind { split_channels: true, ..WATCHING }).unwrap();
+            Together::resolve(&written.resolved()).unwrap()
+        };
+        for keys in ["method = 'clahe'", "method = 'clahe'\ntiles = '8x8x4'", "color = 'lab'", "lut = ['a']"] {
+            assert_eq!(resolved(keys), Together::PAGE, "{keys}");
+        }
+        assert_eq!(resolved("method = 'stretch'\ncolor = 'hue'"), Together::STACK);
     }
 
     #[test]

@@ -28,10 +28,10 @@ use equalize::Strength;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct Written {
-    /// Settings for a kind of picture: photo, scan, xray, microscopy, satellite, thermal, training, none [default: none]
+    /// Settings for a kind of picture: photo, scan, xray, dicom, microscopy, satellite, thermal, training, none [default: none]
     ///
     /// A set of the keys below for what the pictures are of, printed by `histeqd presets`: photographs, documents and old photographs, x-rays
-    /// and slices of CT and MR, microscopes' pictures, satellite scenes, or pictures to train on. They hold where no other flag, no
+    /// and slices of CT and MR, DICOM as pictures to look at, microscopes' pictures, satellite scenes, or pictures to train on. They hold where no other flag, no
     /// histeqd.toml and no configuration file says otherwise.
     #[arg(long, value_name = "NAME", help_heading = "Picture")]
     #[serde(with = "as_name")]
@@ -88,7 +88,7 @@ pub struct Written {
     ///
     /// The height that a peak of a tile's histogram may have, as a multiple of the mean: 0 to 1000000. A number is OpenCV's
     /// clipLimit, which counts in 65536 levels for 16-bit pictures, so that those of few levels stay dark. "auto" is 2 for
-    /// 8-bit pictures, and the same for the levels that occur in a 16-bit picture.
+    /// up to 256 levels, and of more the same for those that occur, whatever --levels says.
     #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text")]
     pub clip_limit: Option<OrAuto<ClipLimit>>,
@@ -119,9 +119,9 @@ pub struct Written {
     #[serde(with = "as_name")]
     pub color: Option<Color>,
 
-    /// What has one histogram and one table of levels: auto, page, file, channel, folder, series, all [default: auto]
+    /// What has one histogram and one table of levels: auto, page, file, channel, stack, folder, series, all [default: auto]
     ///
-    /// "auto" is each page for itself, and of an OME-Zarr image each channel. "file" keeps the brightness of a stack's pages comparable, "channel" that of the pages of each channel of a stack, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
+    /// "auto" is each page for itself, and of an OME-Zarr image each channel. "file" keeps the brightness of a stack's pages comparable, "channel" that of the pages of each channel of a stack, "stack" the same where nothing has to be refused for it, "folder" that of the pictures in each folder, "series" that of the files of a DICOM series, "all" that of
     /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
     /// into --memory. Not with clahe, but for --tiles of three numbers, where "folder" and "series" make volumes whose slices are files.
     #[arg(long, value_name = "WHAT", help_heading = "Picture")]
@@ -225,10 +225,10 @@ pub struct Written {
     #[serde(with = "as_name")]
     pub format: Option<FormatName>,
 
-    /// What becomes of the frames of a DICOM or an animation and the pages of a TIFF: keep, split [default: keep]
+    /// What becomes of the frames of a DICOM or an animation and the pages of a TIFF: keep, auto, split [default: keep]
     ///
     /// "split" writes each into a file of its own, in a folder that has the name of the output without its extension: scan/scan-00001.png. So it
-    /// does with a picture that has one. In any format but DICOM, as training sets need it. Not through a queue.
+    /// does with a picture that has one, which "auto" writes as scan.png. In any format but DICOM, as training sets need it. Not through a queue.
     #[arg(long, value_name = "WHAT", help_heading = "Output")]
     #[serde(with = "as_name")]
     pub frames: Option<FramesChoice>,

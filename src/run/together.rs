@@ -138,7 +138,8 @@ impl GroupKey {
                 TogetherChoice::Auto
                 | TogetherChoice::Page
                 | TogetherChoice::File
-                | TogetherChoice::Channel => return None,
+                | TogetherChoice::Channel
+                | TogetherChoice::Stack => return None,
                 TogetherChoice::Folder => Common::Folder(folder.to_owned()),
                 TogetherChoice::Series => Common::Series(Arc::clone(job.group.as_ref()?)),
                 TogetherChoice::All => Common::Folder(job.settings.together_in.clone()),
@@ -165,6 +166,8 @@ pub struct PictureCounts<'c> {
     pub counts: &'c [u64],
     /// How its stored values are rescaled, if they are.
     pub rescale: Option<[f64; 2]>,
+    /// Whether its levels mean something else than those of others, so that it has a table of its own.
+    pub has_own_range: bool,
 }
 
 /// The pictures of a group, and the sums of their counts so far.
@@ -190,6 +193,15 @@ impl Group {
         file.rescales.iter().for_each(|rescale| self.note_rescale(*rescale));
         self.counts.merge(&file.counts);
         self.counted.extend(file.counted);
+    }
+
+    /// Adds a picture and its counts.
+    fn add(&mut self, work: QueuedJob, parked: Option<ParkedId>, counted: &PictureCounts<'_>) {
+        self.note_rescale(counted.rescale);
+        if !counted.counts.is_empty() {
+            self.counts.add(&counted.layout, counted.levels, counted.counts);
+        }
+        self.counted.push(Counted { work, parked });
     }
 
     /// Notes how stored values of one of its pictures are rescaled.
@@ -315,11 +327,14 @@ impl Groups {
             (None, Some(key)) => state.group(key),
             (None, None) => unreachable!("a file of one page that is for itself is not counted"),
         };
-        group.note_rescale(counted.rescale);
-        if !counted.counts.is_empty() {
-            group.counts.add(&counted.layout, counted.levels, counted.counts);
+        if counted.has_own_range {
+            let mut alone = Group::default();
+            alone.add(work, parked, counted);
+            let mut complete = Self::leave(state, &job, page.as_ref());
+            complete.go_on.extend(alone.complete().go_on);
+            return complete;
         }
-        group.counted.push(Counted { work, parked });
+        group.add(work, parked, counted);
         Self::leave(state, &job, page.as_ref())
     }
 
@@ -434,6 +449,8 @@ pub(crate) fn part_of(job: &Job, page: &Page, index: usize) -> usize {
         (None, &Together::CHANNEL) => page.stack.pages.channel(index).unwrap_or_default(),
         // Its bands.
         (None, &Together::PAGE) => page.stack.pages.picture_of(index),
+        (None, &Together::STACK) if !page.stack.joins_channels => page.stack.pages.picture_of(index),
+        (None, &Together::STACK) => page.stack.pages.channel(index).unwrap_or_default(),
         (None, _) => 0,
     }
 }

@@ -17,7 +17,7 @@ use crate::fs::stamp::Stamp;
 use crate::ledger::{self, Assigned, Entry, Ledger, LedgerError, Standing};
 use crate::picture::record::Digest;
 use crate::selection::output_below;
-use crate::source::Prefixes;
+use crate::source::{Prefixes, has_several};
 use crate::source::folder_settings::{FolderNote, FolderSettings};
 
 /// The configuration keys that a reload applies to the running service.
@@ -204,14 +204,35 @@ impl<'a> Rules<'a> {
         stamp: Stamp,
         settings: Arc<PictureSettings>,
     ) -> Result<Candidate, LedgerError> {
+        let assigned = ledger.assigned(input)?;
+        let settings = settings.clone().of_file(|| {
+            let same = assigned.as_ref().filter(|assigned| assigned.stamp == stamp);
+            self.has_several(input, below, &settings, same)
+        });
         let usual = self.usual_output(input, below, &settings);
-        let assigned = ledger.assigned(input)?.filter(|assigned| {
+        let assigned = assigned.filter(|assigned| {
             (assigned.stamp == stamp || self.inputs_stay()) && is_numbered(&assigned.output, &usual)
         });
         let mask = settings.mask_state(&self.settings.inputs, input);
         let fingerprint = settings.fingerprint(mask, &self.settings.limits);
         let output = assigned.map_or(usual, |assigned| assigned.output);
         Ok(Candidate { input: input.to_owned(), stamp, settings, mask, fingerprint, output })
+    }
+
+    /// Returns whether an input has several pages: the output that it was assigned `same` in this state tells without a
+    /// look at it.
+    fn has_several(
+        &self,
+        input: &Path,
+        below: &Path,
+        settings: &PictureSettings,
+        same: Option<&Assigned>,
+    ) -> bool {
+        let is_of = |settings: &PictureSettings| {
+            same.is_some_and(|same| is_numbered(&same.output, &self.usual_output(input, below, settings)))
+        };
+        is_of(&settings.splitting())
+            || !is_of(settings) && has_several(input, &self.settings.limits, &self.settings.roots)
     }
 
     /// Returns an input whose folder has settings that cannot be used. Nothing is done with no settings, so it is never taken for done.

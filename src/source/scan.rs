@@ -21,6 +21,7 @@ use super::folder_settings::{FolderNote, FolderSettings};
 use super::list;
 use super::plan::{Plan, Skip};
 use super::prefix::Prefixes;
+use super::several::has_several;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
 use crate::config::{Naming, Settings, Style};
 use crate::error::{Error, PictureError, Refusal};
@@ -329,6 +330,12 @@ impl Search<'_> {
             true => Ok(Arc::clone(&self.settings.picture)),
             false => self.folders.of(self.settings, input, below),
         };
+        let settings = settings.map(|settings| match self.settings.naming {
+            Naming::Mirror | Naming::File(_) => {
+                settings.of_file(|| has_several(input, &self.settings.limits, &self.settings.roots))
+            }
+            Naming::Pattern(_) | Naming::StandardOutput | Naming::Nothing => settings,
+        });
         self.found.push(Found {
             input: input.to_owned(),
             below: below.to_owned(),

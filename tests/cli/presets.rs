@@ -46,7 +46,7 @@ fn what_is_printed_is_a_file_that_sets_the_same() {
     let printed = place.run("presets").exits(0).is_silent().stdout();
     let tables: Vec<_> = printed.split("\n[").skip(1).map(|table| table.split_once("]\n").unwrap()).collect();
     let mut names: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["photo", "scan", "xray", "microscopy", "satellite", "thermal", "training"]);
+    assert_eq!(names, ["photo", "scan", "xray", "dicom", "microscopy", "satellite", "thermal", "training"]);
     names.sort_unstable();
     assert_eq!(presets(&place).iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names);
     for (name, keys) in tables {
@@ -166,7 +166,7 @@ fn keys_that_a_preset_sets_are_not_complained_of_and_flags_that_need_them_are_ta
 fn an_unknown_preset_is_refused_with_those_that_there_are() {
     let place = Place::new();
     place.file("in/a.pgm", ramp());
-    let all = "none, photo, scan, xray, microscopy, satellite, thermal, training";
+    let all = "none, photo, scan, xray, dicom, microscopy, satellite, thermal, training";
     place.run("in --out out --preset portrait").exits(2).says(&format!("[possible values: {all}]"));
     let quoted = format!("\"{}\"", all.replace(", ", "\", \""));
     let why = format!("toml:1: preset: must be one of {quoted}");

@@ -92,7 +92,7 @@ fn stored_values_are_those_that_pydicom_reads_and_come_back() {
 }
 
 #[test]
-fn gray_pictures_for_training_are_those_of_pydicom_and_opencv() {
+fn gray_pictures_for_training_are_equalized_in_all_of_their_levels_and_rounded_last() {
     let target = Target { format: Some(Format::Png), eight_bit: true, ..TARGET };
     for name in ["mr", "mono1-10", "shifted", "signed-8", "near-16", "lossless"] {
         let (png, _) = processed(&read(&format!("{name}.dcm")), &target);
@@ -101,9 +101,10 @@ fn gray_pictures_for_training_are_those_of_pydicom_and_opencv() {
         let (expected, expected_slot) = decode_file(&expected, &LIMITS, &TARGET).unwrap();
         assert_eq!(found.layout, expected.layout, "{name}");
         let pairs = pixels(&found, &found_slot).iter().zip(pixels(&expected, &expected_slot));
-        // OpenCV's table is made of 32-bit floats.
+        // OpenCV's table, that of 8 bits, is made of 32-bit floats.
+        let allowed = u8::from(name == "signed-8");
         let most = pairs.map(|(found, expected)| found.abs_diff(*expected)).max();
-        assert!(most <= Some(1), "{name}: {most:?}");
+        assert!(most <= Some(allowed), "{name}: {most:?}");
     }
 }
 

@@ -85,11 +85,6 @@ pub(super) trait Describe: Debug {
         true
     }
 
-    /// Returns whether samples become levels of fewer bits.
-    fn reduces(&self) -> bool {
-        false
-    }
-
     /// Returns whether it has enough streams of deflate for a [`StreamCoder`].
     fn may_be_inflated(&self) -> bool {
         false

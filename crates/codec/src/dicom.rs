@@ -211,7 +211,7 @@ struct Source<'a> {
     frame: u32,
     /// How its values are shown, if that is what is equalized.
     shown: Option<Shown>,
-    /// Whether gray samples become levels of 8 bits, so that their range is spread over these before anything is counted.
+    /// Whether brightness becomes levels of 8 bits, as samples of 8 bits have no more.
     reduces: bool,
 }
 
@@ -243,8 +243,7 @@ impl<'a> Source<'a> {
         let window = target.window.filter(|_| description.is_gray());
         let shown =
             window.map(|window| Shown::find(&known.set, description, frame, window)).transpose()?.flatten();
-        let deep = description.is_gray() && description.layout().depth == Depth::Sixteen;
-        let reduces = target.eight_bit && deep || shown.is_some() && description.allocated <= 8;
+        let reduces = shown.is_some() && description.allocated <= 8;
         Ok(Self { data, known, frame, shown, reduces })
     }
 
@@ -283,10 +282,6 @@ impl Describe for Source<'_> {
 
     fn restores(&self) -> bool {
         !self.reduces && self.shown.is_none()
-    }
-
-    fn reduces(&self) -> bool {
-        self.reduces
     }
 
     fn block_coder(&self) -> Option<BlockCoder> {

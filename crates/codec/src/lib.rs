@@ -133,7 +133,7 @@ pub use multiscales::{
     Multiscales, image_document, is_image_folder, says_image,
 };
 pub use object::Object;
-pub use opened::{Opened, open, open_image, open_page, open_within, slice_of};
+pub use opened::{Opened, has_several, open, open_image, open_page, open_within, slice_of};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;

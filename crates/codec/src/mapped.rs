@@ -82,8 +82,6 @@ pub(super) struct Purpose {
     pub(super) restores: bool,
     /// How many levels samples are taken to have.
     pub(super) levels: LevelCount,
-    /// Whether levels are rounded to fewer bits before they are counted.
-    pub(super) reduces: bool,
 }
 
 /// What is remembered of a picture whose levels stand for samples.
@@ -112,7 +110,7 @@ pub(super) fn decode<R: Rows>(
     slot: &mut [u8],
     cores: &Cores,
 ) -> Result<(Layout, Mapped), CodecError> {
-    let form = form.with_levels(purpose.levels, purpose.reduces);
+    let form = form.with_levels(purpose.levels);
     let layout = form.layout(width, height);
     let alone = Cores::none();
     let cores = helpers(rows, width as usize * form.pixel_bytes(), cores, &alone);

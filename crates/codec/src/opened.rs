@@ -5,7 +5,7 @@ mod open;
 mod source;
 
 use levels::{DecodedSamples, SlotLevels};
-pub use open::{open, open_image, open_page, open_within, slice_of};
+pub use open::{has_several, open, open_image, open_page, open_within, slice_of};
 use source::PictureSource;
 
 use super::animation;
@@ -167,6 +167,23 @@ impl<'a> Opened<'a> {
         self.is_band && facts.mapped().is_none() && are_looked_for(self.levels, facts.stated(), depth)
     }
 
+    /// Returns whether levels are spread over the picture's own values, so that a level of another means something else.
+    pub fn has_own_range(&self) -> bool {
+        let form = self.source.facts().mapped().map(|form| form.with_levels(self.levels));
+        self.range.is_none() && form.is_some_and(|form| form.ends.is_none())
+    }
+
+    /// Returns how many levels samples are taken to have.
+    pub fn levels(&self) -> LevelCount {
+        self.levels
+    }
+
+    /// Has samples have so many levels instead of those of the target.
+    #[must_use]
+    pub fn with_levels(self, levels: LevelCount) -> Self {
+        Self { levels, ..self }
+    }
+
     /// Returns the workspace that makes decoding faster.
     pub fn workspace(&self) -> WorkspaceNeeds {
         if let PictureSource::Jpeg(jpeg) = &self.source {
@@ -254,9 +271,8 @@ impl<'a> Opened<'a> {
     ) -> Result<Decoded, CodecError> {
         let (format, gray, written, is_band) = (self.format, self.gray, self.written, self.is_band);
         let byte_orders = self.byte_orders();
-        let reduces = self.source.facts().reduces();
         let (restores, levels) = (self.restored().is_some(), self.levels);
-        let purpose = Purpose { range: self.range, of_all: None, gray, restores, levels, reduces };
+        let purpose = Purpose { range: self.range, of_all: None, gray, restores, levels };
         let facts = self.source.facts();
         let samples = DecodedSamples {
             stated: facts.stated(),

@@ -206,6 +206,12 @@ impl Pages {
         PageWriter { writer }
     }
 
+    /// Returns whether the channel of each page is known, and a level of one means what it means in the others: frames of a
+    /// DICOM may be rescaled each in another way.
+    pub fn are_of_channels(&self) -> bool {
+        !matches!(self.source, Source::Dicom(_)) && (0..self.len()).all(|page| self.channel(page).is_some())
+    }
+
     /// Returns the number of the channel that a page is of, as the file's description tells; `None` if it tells of several and not of this page.
     /// Channels may be pages of their own, or samples of a page that are no colours.
     pub fn channel(&self, index: usize) -> Option<usize> {

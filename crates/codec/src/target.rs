@@ -128,6 +128,15 @@ impl LevelCount {
         }
     }
 
+    /// Returns the same for pictures that have one table, of whose samples each may use other bits: these are not looked at.
+    #[must_use]
+    pub const fn of_several(self) -> Self {
+        match self {
+            Self::Seen => Self::Stated,
+            Self::Full | Self::Stated | Self::Number(_) | Self::Upper { .. } => self,
+        }
+    }
+
     /// Returns whether a file's own statement about its levels holds.
     pub(crate) const fn is_stated(self) -> bool {
         matches!(self, Self::Stated | Self::Seen)

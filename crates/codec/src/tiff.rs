@@ -325,7 +325,7 @@ impl<'a> Source<'a> {
         let mut whole = self.header.clone();
         whole.narrow(0, whole.file_rows);
         let Some(form) = whole.mapped() else { return Ok(None) };
-        let form = form.with_levels(purpose.levels, purpose.reduces);
+        let form = form.with_levels(purpose.levels);
         let parts = Parts::new(&self.file, &whole, &self.directory)?;
         let size = (whole.layout.width, whole.file_rows);
         spread.get_or(|| Spread::of(&parts, &form, size, purpose.range, cores)).map(Some)

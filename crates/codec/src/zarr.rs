@@ -9,6 +9,7 @@ mod array;
 mod blocks;
 mod bounded;
 mod folder;
+mod omero;
 mod reduce;
 mod region;
 mod write;

@@ -9,8 +9,8 @@ use crate::portable::round;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ClipLimit {
-    /// [`ClipLimit::USUAL`]. At 16 bit, if nothing is known of fewer levels, the same as if a plane had only the levels that occur in it: see
-    /// [`Clipping::of_levels`].
+    /// [`ClipLimit::USUAL`]. Of more than 256 levels, the same as if a plane had only the levels that occur in it,
+    /// however many a file may have: see [`Clipping::of_levels`].
     Auto,
     /// The highest count allowed, as a multiple of the mean over all levels; 0 means no limit. This is OpenCV's `clipLimit`.
     Times(f64),
@@ -22,7 +22,7 @@ impl ClipLimit {
 
     /// Returns whether it depends on the levels that occur in a plane of so many levels.
     pub const fn needs_levels(self, levels: usize) -> bool {
-        matches!(self, Self::Auto) && levels == Depth::Sixteen.levels()
+        matches!(self, Self::Auto) && levels > Depth::Eight.levels()
     }
 }
 
@@ -57,7 +57,8 @@ pub struct Clipping {
 }
 
 impl Clipping {
-    /// Returns OpenCV's clipping of tiles of `area` pixels of so many levels. [`ClipLimit::Auto`] is [`ClipLimit::USUAL`] here.
+    /// Returns OpenCV's clipping of tiles of `area` pixels of so many levels. [`ClipLimit::Auto`] is [`ClipLimit::USUAL`] here,
+    /// as it is of up to 256 levels.
     pub fn new(limit: ClipLimit, area: u64, levels: usize) -> Self {
         let times = match limit {
             ClipLimit::Auto => ClipLimit::USUAL as f64,
@@ -75,7 +76,8 @@ impl Clipping {
     /// so that the tables lead from the bottom of the range to its top.
     pub fn of_levels(in_use: LevelsInUse, area: u64) -> Option<Self> {
         let LevelsInUse { lowest, highest, number } = in_use;
-        let most = (ClipLimit::USUAL * area / u64::from(number.max(256))).max(1);
+        let assumed = u64::from(number).max(Depth::Eight.levels() as u64);
+        let most = (ClipLimit::USUAL * area / assumed).max(1);
         (lowest < highest).then_some(Self { most: Some(most), spread: lowest + 1..highest + 1 })
     }
 }
@@ -180,6 +182,20 @@ mod tests {
         }
         assert_eq!(Clipping::new(ClipLimit::Times(0.0), 5000, 65_536).most, None);
         assert_eq!(Clipping::new(ClipLimit::Times(2.5), 40_000, 65_536).most, Some(1));
+    }
+
+    #[test]
+    fn auto_goes_by_the_levels_that_occur_where_there_are_more_than_of_8_bits() {
+        let needs = |limit: ClipLimit| [2, 256, 257, 4096, 65_536].map(|levels| limit.needs_levels(levels));
+        assert_eq!(needs(ClipLimit::Auto), [false, false, true, true, true]);
+        assert_eq!(needs(ClipLimit::Times(2.0)), [false; 5]);
+        // However many there may be.
+        let of = |levels: u32| {
+            let occurs: Vec<_> = (0..levels).map(|level| (1729..2066).contains(&level)).collect();
+            Clipping::of_levels(LevelsInUse::new(occurs.into_iter()), 16_384)
+        };
+        assert_eq!(of(4096), Some(Clipping { most: Some(97), spread: 1730..2066 }));
+        assert_eq!(of(65_536), of(4096));
     }
 
     #[test]

@@ -207,7 +207,7 @@ def clahe(
     tile_size : int, optional
         The side of about square tiles in pixels, at least 4. It replaces `tiles`.
     color, strength, levels, out, threads, batch
-        As in :func:`equalize`. There is no mask. With fewer `levels`, a clip limit means the same as for ``uint8``, and "auto" is 2.
+        As in :func:`equalize`. There is no mask. With fewer `levels`, a number as clip limit means the same as for ``uint8``.
 
     Returns
     -------

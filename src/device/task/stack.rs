@@ -20,8 +20,9 @@ pub struct Page {
 }
 
 impl Page {
-    /// Returns the first page, and has the pages be slices of volumes if these are to have boxes.
-    pub(crate) fn first(pages: Pages, has_boxes: bool) -> Self {
+    /// Returns the first page, and has the pages be slices of volumes if these are to have boxes. `joins_channels` says whether
+    /// those of a channel have a table together where nothing is refused for it.
+    pub(crate) fn first(pages: Pages, has_boxes: bool, joins_channels: bool) -> Self {
         let writer = pages.writer();
         let volumes = if has_boxes { pages.volumes().ok() } else { None };
         let count = volumes.as_ref().map_or(1, Volumes::count);
@@ -29,7 +30,8 @@ impl Page {
         let pictures = if pages.are_bands() { pages.pictures() } else { 0 };
         let tiles = (0..pictures).map(|_| OnceLock::new()).collect();
         let (state, added) = (Mutex::default(), Condvar::new());
-        Self { stack: Arc::new(Stack { pages, writer, volumes, boxes, tiles, state, added }), index: 0 }
+        let stack = Stack { pages, writer, volumes, boxes, tiles, joins_channels, state, added };
+        Self { stack: Arc::new(stack), index: 0 }
     }
 
     /// Returns the number of the picture that it is, or a band of.
@@ -62,10 +64,12 @@ impl Page {
         *self.stack.lock().used_bits.entry(self.picture()).or_default() |= bits;
     }
 
-    /// Returns the target with which it is opened after all bands have told which bits they use, if they had to.
+    /// Returns the target with which it is opened after all bands have told which bits they use, if they had to; pages of
+    /// one table have the levels that their file tells.
     pub(crate) fn target(&self, target: &Target) -> Target {
         let found = self.stack.lock().used_bits.get(&self.picture()).copied();
-        Target { levels: found.map_or(target.levels, LevelCount::of_used_bits), ..*target }
+        let wanted = if self.stack.joins_channels { target.levels.of_several() } else { target.levels };
+        Target { levels: found.map_or(wanted, LevelCount::of_used_bits), ..*target }
     }
 
     /// Returns which part it is of what boxes divide.
@@ -109,6 +113,8 @@ pub struct Stack {
     boxes: Vec<CountedBoxes>,
     /// The tiles of each picture in bands, once one has come; none if it has none.
     tiles: Vec<OnceLock<Option<Arc<BandTiles>>>>,
+    /// Whether the pages of a channel have a table together where nothing is refused for it.
+    pub(crate) joins_channels: bool,
     state: Mutex<StackState>,
     /// Told when something is to be told of one more page, or the file is given up.
     added: Condvar,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::masks::{Covered, mask_of};
 use super::{Purpose, Run};
-use crate::config::{PictureSettings, Settings};
+use crate::config::{PictureSettings, Settings, Together};
 use crate::device::offload::DeviceCoder;
 use crate::device::task::{Content, InputFile, Page, Pass, Picture, QueuedJob, Tables};
 use crate::error::{PictureError, Refusal, Undivided};
@@ -282,6 +282,13 @@ impl Loader<'_> {
         }
         if let Some(pages) = pages {
             self.run.machine.rates.expect(pages.len() - 1);
+            let joins_channels = self.joins_channels(&opened, &pages);
+            if joins_channels {
+                let levels = opened.levels().of_several();
+                opened = opened.with_levels(levels);
+            } else if self.settings.together == Together::STACK && matches!(work.pass, Pass::Count) {
+                work.pass = Pass::Only;
+            }
             if let (Pass::Only, Some(pass)) = (&work.pass, self.first_pass_of_bands(&pages, &opened.layout()))
             {
                 work.pass = pass;
@@ -289,7 +296,7 @@ impl Loader<'_> {
             if opened.looks_for_levels() {
                 work.pass = Pass::FindLevels(Box::new(work.pass.clone()));
             }
-            let page = Page::first(pages, self.settings.operation.method.has_boxes());
+            let page = Page::first(pages, self.settings.operation.method.has_boxes(), joins_channels);
             let stack = Arc::clone(&page.stack);
             work.page = Some(page);
             self.run.pass_over_counting(work);
@@ -305,6 +312,13 @@ impl Loader<'_> {
         let order = self.run.order_of(self.settings, &work.pass, divided);
         let this = Self { order: order.of_frames(opened.frames() as u32), divided, ..*self };
         this.load_opened(opened, held, work, known, working, clock)
+    }
+
+    /// Returns whether the pages of each channel of a file, the first of which is opened, have a table together though nobody
+    /// insists on it.
+    fn joins_channels(&self, opened: &Opened<'_>, pages: &Pages) -> bool {
+        let is_wanted = self.settings.together == Together::STACK && pages.pictures() > 1;
+        is_wanted && pages.are_of_channels() && !opened.has_own_range()
     }
 
     /// Has pixels of a picture, or of one of its pages, not count if it has a mask.

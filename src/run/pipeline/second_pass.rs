@@ -23,6 +23,7 @@ impl Run<'_> {
             (Purpose::Equalize, Some(luts), _) => Pass::Apply(Tables::Luts(Arc::clone(luts)), None),
             (Purpose::Equalize, None, _) if settings.operation.method.has_boxes() => Pass::Count,
             (Purpose::Equalize, None, &Together::PAGE) => Pass::Only,
+            (Purpose::Equalize, None, &Together::STACK) if self.settings.split_channels => Pass::Only,
             (Purpose::Equalize, None, _) => Pass::Count,
         }
     }
@@ -57,7 +58,8 @@ impl Run<'_> {
         };
         let Processed { mut slot, order, picture, .. } = finished;
         let (layout, levels) = (picture.decoded.layout, picture.decoded.levels());
-        if picture.decoded.has_own_range() && !is_alone_in_bands(&picture) {
+        let has_own_range = picture.decoded.has_own_range() && !is_alone_in_bands(&picture);
+        if has_own_range && picture.work.job.settings.together != Together::STACK {
             return self.fail_work(picture.work, PictureError::OwnRange);
         }
         let operation = Operation { levels, ..picture.work.job.settings.operation };
@@ -78,7 +80,8 @@ impl Run<'_> {
             page.stack.note_prepared();
             self.tell_part(&picture.work.job, page, layout.pixels());
         }
-        let counted = PictureCounts { layout, levels, counts: &counts, rescale: picture.decoded.rescale() };
+        let rescale = picture.decoded.rescale();
+        let counted = PictureCounts { layout, levels, counts: &counts, rescale, has_own_range };
         let (work, parked) = park(self, slot, *picture);
         self.go_on(self.groups.add(work, parked, &counted));
     }
@@ -181,8 +184,13 @@ fn note_of(part: usize) -> String {
 /// Returns whether a picture is a band of one that has nothing in common with others, so that all bands have one range.
 fn is_alone_in_bands(picture: &Picture) -> bool {
     let job = &picture.work.job;
-    let Some(pages) = picture.work.page.as_ref().map(|page| &page.stack.pages) else { return false };
-    let is_by_itself = pages.pictures() == 1 || job.settings.together == Together::PAGE;
+    let Some(stack) = picture.work.page.as_ref().map(|page| &page.stack) else { return false };
+    let pages = &stack.pages;
+    let is_by_itself = match job.settings.together {
+        Together::PAGE => true,
+        Together::STACK => !stack.joins_channels,
+        _ => pages.pictures() == 1,
+    };
     together::is_alone(job) && pages.are_bands() && is_by_itself
 }
 

@@ -2,8 +2,8 @@
 """Copies pydicom's pictures, makes the others of them, and writes what pydicom and OpenCV make of each. usage: make.py
 
 expected.tsv: a line a file: name, width, height, samples of a pixel, bytes of a sample, CRC-32 of the stored samples, little-endian.
-Luma and chroma are converted to RGB, and palettes applied. equalized/NAME.pgm: gray pictures made ready for training as MIMIC-CXR-JPG was:
-MONOCHROME1 inverted, spread over 0 to 255 from the least to the greatest value, equalized by OpenCV.
+Luma and chroma are converted to RGB, and palettes applied. equalized/NAME.pgm: gray pictures made ready for training: MONOCHROME1 inverted, spread over all levels
+of their samples from the least to the greatest value, equalized (8 bits by OpenCV), and then rounded to 8 bits.
 
 needs: pip install pydicom==3.0.2 pylibjpeg[all] pyjpegls python-gdcm opencv-python-headless numpy
 """
@@ -202,6 +202,15 @@ def make_odd_ones(ten, gray):
     save(bits, 'frames-bits.dcm')
 
 
+def equalized(levels):
+    """Equalization of 65,536 levels by the book, rounded to 8 bits."""
+    counts = np.bincount(levels.ravel(), minlength=65536)
+    first = counts[np.flatnonzero(counts)[0]]
+    divisor = levels.size - first
+    table = (2 * (np.cumsum(counts) - first).clip(0) * 65535 + divisor) // (2 * divisor)
+    return ((table[levels] * 255 + 32767) // 65535).astype('u1')
+
+
 def stored(name):
     picture = pydicom.dcmread(name, force=True)
     if 'TransferSyntaxUID' not in picture.file_meta:
@@ -246,5 +255,8 @@ if __name__ == '__main__':
         pixels = pixels.astype(float)
         if picture.PhotometricInterpretation == 'MONOCHROME1':
             pixels = pixels.max() - pixels
-        spread = np.floor((pixels - pixels.min()) / (pixels.max() - pixels.min()) * 255 + 0.5).astype('u1')
-        cv2.imwrite('equalized/' + name.replace('.dcm', '.pgm'), cv2.equalizeHist(spread))
+        deep = picture.BitsAllocated > 8
+        top = 65535 if deep else 255
+        spread = np.floor((pixels - pixels.min()) / (pixels.max() - pixels.min()) * top + 0.5).astype('i8')
+        eight = equalized(spread) if deep else cv2.equalizeHist(spread.astype('u1'))
+        cv2.imwrite('equalized/' + name.replace('.dcm', '.pgm'), eight)

@@ -103,9 +103,8 @@ impl Form {
     }
 
     /// Returns the form with so many levels, one for each value, or one for each whose lower bits are 0; the same if samples are floats or long, or
-    /// there are as many levels as they have room for. If samples are `reduced` to fewer bits afterwards, all levels of these are used, from the
-    /// lowest value to the highest.
-    pub(crate) fn with_levels(self, count: LevelCount, reduced: bool) -> Self {
+    /// there are as many levels as they have room for.
+    pub(crate) fn with_levels(self, count: LevelCount) -> Self {
         let number = match count {
             LevelCount::Full => None,
             LevelCount::Stated | LevelCount::Seen => self.stated,
@@ -117,7 +116,7 @@ impl Form {
         let step = if let LevelCount::Upper { shift, .. } = count { f64::from(1_u16 << shift) } else { 1.0 };
         let number = number.min(self.kind.depth().levels() as u32);
         let least = if self.kind.is_signed() { -f64::from(number / 2) } else { 0.0 };
-        let levels = if reduced { Levels::All } else { Levels::first(number, self.kind.depth()) };
+        let levels = Levels::first(number, self.kind.depth());
         let ends = Some((least * step, (least + f64::from(number - 1)) * step));
         Self { ends, levels, step: Some(step), ..self }
     }
@@ -256,7 +255,7 @@ mod tests {
     fn values_in_the_upper_bits_have_a_level_each_and_others_are_refused() {
         let form = |kind| {
             let form = Form { no_data: Some(NoData::value(-1.0)), ..Form::of(kind) };
-            form.with_levels(LevelCount::Upper { levels: 4096, shift: 4 }, false)
+            form.with_levels(LevelCount::Upper { levels: 4096, shift: 4 })
         };
         for (kind, least) in [(Kind::Unsigned16, 0.0), (Kind::Signed16, -32_768.0)] {
             let form = form(kind);

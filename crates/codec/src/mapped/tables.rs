@@ -121,7 +121,6 @@ mod tests {
             gray: None,
             restores: true,
             levels: LevelCount::Full,
-            reduces: false,
             of_all: None,
         };
         let size = (WIDTH as u32, height as u32);

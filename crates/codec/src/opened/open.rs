@@ -68,6 +68,18 @@ pub fn slice_of(file: &mut File, limits: &Limits) -> Result<Option<Slice>, Codec
     )
 }
 
+/// Returns whether a file has several pages or frames, as far as it can be read. `file` must be at its start.
+pub fn has_several(file: &mut File, limits: &Limits) -> bool {
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut buffer = Vec::new();
+    let opened = open(file, &mut buffer, limits, &Target::AS_STORED);
+    opened.is_ok_and(|mut opened| {
+        opened.frames() > 1 || opened.take_pages().is_some_and(|pages| pages.pictures() > 1)
+    })
+}
+
 /// Opens the page `index`, from 0, of a file with these pages, which [`Opened::take_pages`] returned when the file was opened. The rest is as
 /// for [`open_within`].
 ///

@@ -7,7 +7,7 @@ use super::channels::Channels;
 use super::method::{Method, OLD_JPEG};
 use super::refused::{refuse_depths, refuse_kinds};
 use super::samples::{
-    Colours, Predictor, behind, bits, colours, is_palette_of_levels, kind, predictor, subsampling,
+    Colours, Predictor, behind, bits, colours, is_palette_of_levels, is_palette_of_one_colour, kind, predictor, subsampling,
 };
 use super::values::{self, FirstPage};
 use super::{malformed, tags, unsupported};
@@ -36,7 +36,8 @@ pub(super) struct Header {
     pub(super) kind: Option<Kind>,
     /// What is said of the levels of unsigned samples.
     pub(super) stated: Option<Stated>,
-    /// Whether the palette is a look-up table of ImageJ's: colours in which levels are displayed, while the levels are what was measured.
+    /// Whether the palette is a look-up table of ImageJ's, or the colour of an OME-TIFF's channel: colours in which levels are displayed, while
+    /// the levels are what was measured.
     pub(super) has_display_colours: bool,
     /// The value of samples that are none, if any sample has it.
     pub(super) no_data: Option<f64>,
@@ -84,7 +85,8 @@ impl Header {
         let kind = kind(directory, bits, samples)?;
         let compression = directory.number(tags::COMPRESSION);
         let method = Method::new(compression.unwrap_or(1), directory.number(tags::FAX_OPTIONS).unwrap_or(0))?;
-        let has_display_colours = first.is_imagejs && is_palette_of_levels(directory);
+        let has_display_colours = is_palette_of_levels(directory)
+            && (first.is_imagejs || first.is_ome && is_palette_of_one_colour(directory));
         let (colours, colour_samples) = colours(directory, method, samples, has_display_colours)?;
         let channels = Channels::of(directory, samples, (colours, colour_samples), method)?;
         refuse_depths((bits, samples), method, directory)?;

@@ -6,6 +6,7 @@ use super::super::ifd::{Directory, Numbers};
 use super::method::Method;
 use super::{malformed, tags, unsupported};
 use crate::mapped::{Alpha, Kind};
+use equalize::Depth;
 
 /// The most channels besides the colours.
 pub(super) const MAX_BEHIND: usize = 16;
@@ -122,6 +123,20 @@ pub(super) fn is_palette_of_levels(directory: &Directory) -> bool {
     directory.number(tags::PHOTOMETRIC) == Some(tags::PALETTE.into())
         && directory.number(tags::BITS_PER_SAMPLE) == Some(8)
         && directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1) == 1
+}
+
+/// Returns whether a palette of 8 bits only gives levels a colour: red, green and blue grow evenly with them, from black on.
+pub(super) fn is_palette_of_one_colour(directory: &Directory) -> bool {
+    const LEVELS: usize = Depth::Eight.levels();
+    let map: Vec<u64> = directory.numbers(tags::COLOUR_MAP).into_iter().flat_map(Numbers::iter).collect();
+    let top = LEVELS as u64 - 1;
+    let is_even = |channel: &[u64]| {
+        let most = channel[LEVELS - 1];
+        // Writers round in one way or another, some to 8 of 16 bits.
+        let rounding = most + top;
+        channel.iter().zip(0..).all(|(value, level)| (value * top).abs_diff(most * level) <= rounding)
+    };
+    map.len() == 3 * LEVELS && map.iter().any(|&value| value > 0) && map.chunks_exact(LEVELS).all(is_even)
 }
 
 /// Returns what is alpha of the samples behind the colours, how many others there are, and how many of these lie before it.

@@ -11,6 +11,8 @@ use crate::stated::{Place, Stated};
 pub(super) struct FirstPage {
     /// Whether ImageJ wrote the file, whose palettes are colours for display.
     pub(super) is_imagejs: bool,
+    /// Whether the file is an OME-TIFF, whose palettes may be colours of channels.
+    pub(super) is_ome: bool,
     /// The highest level of unsigned samples.
     top: Option<u64>,
     /// The value of samples that are none.
@@ -23,6 +25,7 @@ impl FirstPage {
         let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
         Self {
             is_imagejs: imagej::is_description(description),
+            is_ome: arrangement::is_ome(description),
             top: top(directory, top_of_ome(description)),
             no_data: own_no_data(directory),
         }

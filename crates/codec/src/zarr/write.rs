@@ -11,7 +11,7 @@ use super::blocks::{BlockPage, Blocks};
 use super::folder::{copy_all, folder_of, store_of};
 use super::region::{Region, copy};
 use super::written::Written;
-use super::{Image, reduce, size};
+use super::{Image, omero, reduce, size};
 use crate::cores::Cores;
 use crate::image_store::MediumRef;
 use crate::reader::resize;
@@ -169,7 +169,14 @@ impl Writer {
             bytes += output.written();
             made = Some(output);
         }
-        bytes += copy_all(&*image.store, &*to, &|path| image.is_made_again(path))?;
+        let smallest = image.levels.last().unwrap_or(image.base());
+        let shown = omero::documents(image, (smallest, made.as_ref().unwrap_or(base)))?;
+        let is_shown = |path: &str| shown.iter().any(|(key, _)| *key == path);
+        bytes += copy_all(&*image.store, &*to, &|path| image.is_made_again(path) || is_shown(path))?;
+        for (key, text) in &shown {
+            to.write(key, text)?;
+            bytes += text.len() as u64;
+        }
         if let Some(folder) = &folder {
             image.levels.iter().try_for_each(|level| Written::forget(folder, &level.path))?;
         }
