@@ -390,21 +390,32 @@ fn a_stack_is_done_by_channels_where_these_are_told_and_by_pages_elsewhere() {
     place.file("in/told.tif", form.file(&pages, "ImageJ=1.53\nimages=4\nchannels=2\nslices=2\n"));
     place.file("in/untold.tif", form.file(&pages, unknown));
     place.file("in/one.tif", form.file(&pages[..1], ""));
-    let floats = |page: usize| (0..20_u16).flat_map(move |at| (f32::from(at) * (1.0 + page as f32)).to_le_bytes());
+    let floats =
+        |page: usize| (0..20_u16).flat_map(move |at| (f32::from(at) * (1.0 + page as f32)).to_le_bytes());
     let pfm = |page: usize| b"Pf\n5 4\n-1\n".iter().copied().chain(floats(page)).collect::<Vec<u8>>();
     place.file("in/float.pfm", pfm(2));
     place.run("in --out page --method stretch --levels auto --together page").exits(0);
     place.run("in/told.tif --out channel --method stretch --levels auto --together channel").exits(0);
     for flags in ["", "--overwrite --threads 1 --memory 1MiB", "--overwrite --dry-run", "--resume"] {
-        place.run(&format!("in --out stack --method stretch --levels auto --together stack {flags}")).exits(0);
+        place
+            .run(&format!("in --out stack --method stretch --levels auto --together stack {flags}"))
+            .exits(0);
         for name in ["untold.tif", "one.tif", "float.pfm"] {
-            assert!(place.read(format!("stack/{name}")) == place.read(format!("page/{name}")), "{name} {flags}");
+            assert!(
+                place.read(format!("stack/{name}")) == place.read(format!("page/{name}")),
+                "{name} {flags}"
+            );
         }
         assert!(place.read("stack/told.tif") == place.read("channel/told.tif"), "{flags}");
     }
     assert!(place.read("page/told.tif") != place.read("channel/told.tif"));
     // The preset refuses nothing that it did page by page.
-    for flags in ["--method clahe", "--color per-channel", "--frames split", "--method clahe --tiles 2x2x1 --levels full"] {
+    for flags in [
+        "--method clahe",
+        "--color per-channel",
+        "--frames split",
+        "--method clahe --tiles 2x2x1 --levels full",
+    ] {
         place.run(&format!("in/told.tif --out other --overwrite --preset microscopy {flags}")).exits(0);
     }
     place.run("histogram in/told.tif --counts counts.json").exits(0);
@@ -443,6 +454,69 @@ fn pages_of_floats_have_tables_of_their_own_in_a_stack_of_others() {
     place.run("in --out stack --method stretch --together stack").exits(0);
     assert!(place.read("stack/a.tif") == place.read("page/a.tif"));
     place.run("in --out refused --method stretch --together channel").exits(1).says("--range");
+}
+
+#[test]
+fn bands_of_several_files_have_a_table_each() {
+    let place = Place::new();
+    let form = |planar| Form { planar, bytes: 2, storage: Storage::Deflate };
+    let files: Vec<Vec<Channel>> =
+        (0..2).map(|file| (0..3).map(|band| channel(3 * file + band, 9000)).collect()).collect();
+    for (name, file) in ["a", "b"].iter().zip(&files) {
+        place.file(format!("in/{name}.tif"), form(*name == "b").file(slice::from_ref(file), ""));
+        for (band, samples) in file.iter().enumerate() {
+            place.file(format!("{band}/{name}.tif"), form(false).file(&[vec![samples.clone()]], ""));
+        }
+    }
+    let band_of = |out: &str, name: &str, band: usize| {
+        read(&place.path(format!("{out}/{name}.tif")))[0].channels[band].clone()
+    };
+    for flags in [
+        "--together all",
+        "--together folder --memory 1MiB",
+        "--together-by '^()'",
+        "--together all --devices cpu-workers:2",
+    ] {
+        place.run(&format!("in --out all --overwrite {}", flags.replace('\'', ""))).exits(0);
+        for band in 0..3 {
+            let expected = equalized(&[&files[0][band], &files[1][band]], 65_536);
+            for (name, expected) in ["a", "b"].iter().zip(expected) {
+                assert!(band_of("all", name, band) == expected, "{flags}, {name}, band {band}");
+            }
+        }
+    }
+    place.run("histogram in --counts counts.json").exits(0);
+    place.run("in --out lut --lut counts.json").exits(0);
+    for name in ["a", "b"] {
+        assert!(place.read(format!("lut/{name}.tif")) == place.read(format!("all/{name}.tif")), "{name}");
+    }
+    place.run("histogram in/b.tif --counts b.json").exits(0);
+    for (reference, together) in [("in/b.tif", "page"), ("b.json", "page"), ("in/b.tif", "channel")] {
+        let line = format!(
+            "in/a.tif --out match --overwrite --method match --reference {reference} --together {together}"
+        );
+        place.run(&line).exits(0);
+        for band in 0..3 {
+            let alone = format!(
+                "{band}/a.tif --out alone/{band} --overwrite --method match --reference {band}/b.tif"
+            );
+            place.run(&alone).exits(0);
+            let expected = band_of(&format!("alone/{band}"), "a", 0);
+            assert!(band_of("match", "a", band) == expected, "{reference}, {together}, band {band}");
+        }
+    }
+    // Gray has no band, and a picture with more bands than the reference fails.
+    place.run("in/a.tif --out gray --method match --reference 0/b.tif").exits(0);
+    place.file("two.tif", form(false).file(&[files[0][..2].to_vec()], ""));
+    place
+        .run("in/a.tif --out two --method match --reference two.tif")
+        .exits(1)
+        .says("it has a channel 3, and the reference two.tif has 2; use a reference with as many channels");
+    // One table for a file is one for all of its bands.
+    place.run("in/a.tif --out file --together file").exits(0);
+    for (band, expected) in equalized(&files[0].iter().collect::<Vec<_>>(), 65_536).into_iter().enumerate() {
+        assert!(band_of("file", "a", band) == expected, "band {band}");
+    }
 }
 
 #[test]

@@ -85,6 +85,15 @@ def test_clahe_of_8_bits_in_16_is_that_of_8(limit, shape):
     np.testing.assert_array_equal(sixteen, histeqd.clahe(eight, limit))
 
 
+def test_auto_goes_by_the_levels_that_occur_however_many_there_may_be():
+    picture = noise((300, 400), np.uint16, 4, 1729, 2066)
+    for levels in (4096, 65536):
+        result = histeqd.clahe(picture, levels=levels)
+        assert np.ptp(np.percentile(result, [1, 99])) > levels / 2
+        np.testing.assert_array_equal(result, histeqd.clahe(picture, "auto", levels=levels))
+        assert (result != histeqd.clahe(picture, 2, levels=levels)).any()
+
+
 def test_all_levels_are_those_of_the_type():
     for dtype in DTYPES:
         picture = noise((30, 40, 3), dtype, 1, 0, 200)

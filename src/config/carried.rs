@@ -148,7 +148,9 @@ mod tests {
                 "{text}"
             );
         }
-        for together in ["together = 'file'", "together = 'channel'", "together = 'stack'", "together-by = 'none'"] {
+        for together in
+            ["together = 'file'", "together = 'channel'", "together = 'stack'", "together-by = 'none'"]
+        {
             assert!(parse(&format!("{together}\njpeg = 'cpu'")).check_carried().is_ok(), "{together}");
         }
     }

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layers::key;
+use super::outputs::AUTO_BY_LEVELS;
 use super::{
     DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, OverviewsChoice,
     Together, TogetherChoice, Written, levels, method,
 };
-use super::outputs::AUTO_BY_LEVELS;
 use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
 use crate::picture::counts::Counts;

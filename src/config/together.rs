@@ -221,7 +221,8 @@ mod tests {
             check(&written.resolved(), &Kind { split_channels: true, ..WATCHING }).unwrap();
             Together::resolve(&written.resolved()).unwrap()
         };
-        for keys in ["method = 'clahe'", "method = 'clahe'\ntiles = '8x8x4'", "color = 'lab'", "lut = ['a']"] {
+        for keys in ["method = 'clahe'", "method = 'clahe'\ntiles = '8x8x4'", "color = 'lab'", "lut = ['a']"]
+        {
             assert_eq!(resolved(keys), Together::PAGE, "{keys}");
         }
         assert_eq!(resolved("method = 'stretch'\ncolor = 'hue'"), Together::STACK);

@@ -193,11 +193,12 @@ impl Outlet for Collector<'_> {
         }
         let (_, counts) = finished.order.parts(finished.slot.bytes_mut(), &layout);
         let summed;
-        let mut counts = &*counts;
+        let (mut counts, mut channels) = (&*counts, None);
         if let Some(page) = &finished.picture.work.page {
             summed = self.sums.add(page, &finished.picture.decoded, counts)?;
             let Some(sum) = &summed else { return Ok(Taken::Page) };
             (layout, counts) = (sum.layout, &sum.counts);
+            channels = Some(&sum.channels).filter(|channels| !channels.is_empty());
         }
         let job = &finished.picture.work.job;
         // Asked again before a plot is published; a row of the table cannot be taken back.
@@ -206,7 +207,10 @@ impl Outlet for Collector<'_> {
         }
         if self.request.counts.is_some() {
             let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-            all.add(&layout, levels_of, &counts[..count::length(&layout)]);
+            match channels {
+                Some(channels) => all.merge(channels),
+                None => all.add(&layout, levels_of, None, &counts[..count::length(&layout)]),
+            }
         }
         let histograms = Histograms { input: &job.input, layout, levels, counts };
         let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::task::{Page, Stack, StackId};
 use crate::error::PictureError;
+use crate::picture::counts::Counts;
 use codec::Decoded;
 use equalize::{Layout, Levels, Pixel, count};
 
@@ -22,6 +23,8 @@ pub(super) struct Sum {
     levels: Levels,
     /// Those of each stage.
     pub(super) counts: Vec<u64>,
+    /// Those of each channel, if these are samples of a pixel and no colours.
+    pub(super) channels: Counts,
     pages: usize,
 }
 
@@ -34,6 +37,7 @@ impl Sum {
             _ => {}
         }
         self.counts.iter_mut().zip(&page.counts).for_each(|(sum, count)| *sum += count);
+        self.channels.merge(&page.channels);
         self.pages += page.pages;
         let [own, other] = [&*self, &page].map(|sum| (sum.layout.pixel, sum.layout.depth, sum.levels));
         own == other
@@ -73,7 +77,12 @@ impl Sums {
             return Err(PictureError::OwnRange);
         }
         let layout = Layout { height: height.unwrap_or(decoded.layout.height), ..decoded.layout };
-        let added = Sum { layout, levels: decoded.levels(), counts: counts.to_vec(), pages: 1 };
+        let mut channels = Counts::default();
+        if let Some(channel) = pages.sample_channel(page.index) {
+            let (layout, levels) = (&decoded.layout, decoded.levels());
+            channels.add(layout, levels, Some(channel), &counts[..count::length(layout)]);
+        }
+        let added = Sum { layout, levels: decoded.levels(), counts: counts.to_vec(), channels, pages: 1 };
         let key = page.stack.id();
         let mut open = self.lock();
         let sum = match open.remove(&key) {

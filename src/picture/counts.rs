@@ -33,9 +33,10 @@ struct Sum {
 }
 
 impl Counts {
-    /// Adds the counts of a picture or page with so many levels, those of [`count::count`].
-    pub fn add(&mut self, layout: &Layout, levels: Levels, counts: &[u64]) {
-        let (kind, levels) = (Kind::of(layout, levels), layout.depth.levels());
+    /// Adds the counts of a picture or page with so many levels, those of [`count::count`]; `channel`: which channel it is, if channels that
+    /// are no colours have tables of their own.
+    pub fn add(&mut self, layout: &Layout, levels: Levels, channel: Option<u16>, counts: &[u64]) {
+        let (kind, levels) = (Kind::of(layout, levels).of_channel(channel), layout.depth.levels());
         let planes = count::planes(layout.pixel).len();
         // Alpha, before luma, is not among them.
         let (colours, last) = (layout.pixel.colour_channels(), planes - 1);
@@ -78,6 +79,7 @@ impl Counts {
                 colours: kind.name().to_owned(),
                 bits: kind.bits(),
                 levels: kind.fewer_levels(),
+                channel: kind.channel(),
                 pictures: *pictures,
                 counts: planes
                     .map(|(plane, counts)| ((*plane).to_owned(), counts[..first].to_vec()))
@@ -98,9 +100,10 @@ impl Counts {
             return Err(format!("it is {} of version {}", file.format, file.version));
         }
         let mut all = Self::default();
-        for KindOfFile { colours, bits, levels, pictures, counts } in file.kinds {
+        for KindOfFile { colours, bits, levels, channel, pictures, counts } in file.kinds {
             let kind = Kind::named(&colours, bits, levels)
-                .ok_or_else(|| format!("{colours} of {bits} bits is no kind of pictures"))?;
+                .ok_or_else(|| format!("{colours} of {bits} bits is no kind of pictures"))?
+                .of_channel(channel);
             let first = kind.fewer_levels().map_or(kind.counts(), usize::from);
             let above = vec![0; kind.counts() - first];
             let planes = kind.planes().iter().map(|name| {
@@ -175,6 +178,9 @@ struct KindOfFile {
     /// How many levels samples have, if they are fewer than there is room for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     levels: Option<u16>,
+    /// Which channel they are, from 0, if these are no colours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    channel: Option<u16>,
     pictures: u64,
     /// By plane.
     counts: BTreeMap<String, Vec<u64>>,
@@ -204,7 +210,7 @@ mod tests {
             (Pixel::GrayAlpha, Depth::Sixteen),
         ] {
             let layout = layout(pixel, depth);
-            all.add(&layout, Levels::All, &counts(&layout));
+            all.add(&layout, Levels::All, None, &counts(&layout));
         }
         assert_eq!(all.0.len(), 3, "alpha makes no kind");
         let colours = &all.0[&Kind::of(&layout(Pixel::Rgb, Depth::Eight), Levels::All)];
@@ -222,8 +228,8 @@ mod tests {
         let (mut all, gray) = (Counts::default(), layout(Pixel::Gray, Depth::Sixteen));
         let mut twelve_bits = counts(&gray);
         twelve_bits[4096..].fill(0);
-        all.add(&gray, Levels::First(4096), &twelve_bits);
-        all.add(&gray, Levels::All, &counts(&gray));
+        all.add(&gray, Levels::First(4096), None, &twelve_bits);
+        all.add(&gray, Levels::All, None, &counts(&gray));
         assert_eq!(all.0.len(), 2);
         let text = all.to_json();
         assert!(text.contains("\"bits\":16,\"levels\":4096,"), "{}", &text[..200]);
@@ -235,10 +241,24 @@ mod tests {
     }
 
     #[test]
+    fn channels_are_kinds_of_their_own_and_come_back_as_such() {
+        let (mut all, gray) = (Counts::default(), layout(Pixel::Gray, Depth::Eight));
+        for channel in [None, Some(0), Some(3), Some(0)] {
+            all.add(&gray, Levels::All, channel, &counts(&gray));
+        }
+        let kind = Kind::of(&gray, Levels::All);
+        assert_eq!(all.0.len(), 3);
+        assert_eq!(all.0[&kind.of_channel(Some(0))].pictures, 2);
+        let text = all.to_json();
+        assert_eq!(text.matches("\"channel\":").count(), 2, "{text}");
+        assert_eq!(Counts::from_json(text.as_bytes()).unwrap(), all);
+    }
+
+    #[test]
     fn what_is_no_file_of_counts_is_refused() {
         let mut all = Counts::default();
         let gray = layout(Pixel::Gray, Depth::Eight);
-        all.add(&gray, Levels::All, &counts(&gray));
+        all.add(&gray, Levels::All, None, &counts(&gray));
         let text = all.to_json();
         for (old, new, why) in [
             ("histeqd counts", "other", "it is other of version 1"),

@@ -12,13 +12,26 @@ pub(crate) struct Kind {
     is_deep: bool,
     /// How many levels these have.
     levels: Levels,
+    /// Which channel they are, from 0, of pictures whose channels are samples of a pixel and no colours.
+    channel: Option<u16>,
 }
 
 impl Kind {
     pub(crate) fn of(layout: &Layout, levels: Levels) -> Self {
         let (has_colour, is_deep) = (layout.pixel.colour_channels() > 1, layout.depth == Depth::Sixteen);
         let levels = if levels.are_fewer(layout.depth) { levels } else { Levels::All };
-        Self { has_colour, is_deep, levels }
+        Self { has_colour, is_deep, levels, channel: None }
+    }
+
+    /// Returns the kind of pictures that are such a channel.
+    #[must_use]
+    pub(crate) const fn of_channel(self, channel: Option<u16>) -> Self {
+        Self { channel, ..self }
+    }
+
+    /// Returns which channel pictures are.
+    pub(crate) const fn channel(self) -> Option<u16> {
+        self.channel
     }
 
     /// Returns the kind with these [`Kind::name`], [`Kind::bits`] and [`Kind::fewer_levels`].
@@ -26,7 +39,7 @@ impl Kind {
         let levels = levels.map_or(Levels::All, Levels::First);
         let all = [(false, false), (false, true), (true, false), (true, true)];
         let mut fitting = (all.into_iter())
-            .map(|(has_colour, is_deep)| Self { has_colour, is_deep, levels })
+            .map(|(has_colour, is_deep)| Self { has_colour, is_deep, levels, channel: None })
             .filter(|kind| kind.name() == name && kind.bits() == bits);
         fitting.find(|kind| levels == Levels::All || kind.fewer_levels().is_some_and(|number| number >= 2))
     }

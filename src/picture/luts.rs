@@ -20,7 +20,10 @@ impl Luts {
             let operation = &Operation { levels: kind.levels(), ..*operation };
             let counts = kind.equalized(sums, operation);
             let reference = match reference {
-                Some(reference) => reference.counts(&kind.layout(), kind.levels(), operation.colour).ok()?,
+                Some(reference) => {
+                    let (layout, levels) = (kind.layout(), kind.levels());
+                    reference.counts(&layout, levels, kind.channel(), operation.colour).ok()?
+                }
                 None => Cow::default(),
             };
             Some((kind, luts(kind.depth(), &counts, operation, &reference)))
@@ -28,9 +31,11 @@ impl Luts {
         Self(made.collect())
     }
 
-    /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted.
-    pub(crate) fn of_layout(&self, layout: &Layout, levels: Levels) -> Option<&[u8]> {
-        self.0.get(&Kind::of(layout, levels)).map(Vec::as_slice)
+    /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted: if it is a channel, those of
+    /// the channel, or else of gray pictures.
+    pub(crate) fn of_layout(&self, layout: &Layout, levels: Levels, channel: Option<u16>) -> Option<&[u8]> {
+        let kind = Kind::of(layout, levels);
+        self.0.get(&kind.of_channel(channel)).or_else(|| self.0.get(&kind)).map(Vec::as_slice)
     }
 }
 

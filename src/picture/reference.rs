@@ -1,6 +1,7 @@
 //! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept, or a file of counts.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
@@ -10,7 +11,7 @@ use crate::fs::files::WithRemedy;
 use crate::fs::input::InputRoots;
 use crate::fs::paths::Shown;
 use crate::picture::counts::{Counts, CountsError};
-use crate::picture::kind::kind_of;
+use crate::picture::kind::{Kind, kind_of};
 use crate::picture::record::Digest;
 use codec::{CodecError, Cores, Limits, Opened, Target};
 use equalize::{Colour, Layout, Levels, Scratch, count};
@@ -68,6 +69,20 @@ pub enum Unlike {
         /// The reference.
         reference: PathBuf,
     },
+    /// It is a channel that the reference does not have.
+    #[error(
+        "it has a channel {}, and the reference {} has {of_reference}; use a reference with as many channels",
+        u32::from(*channel) + 1,
+        Shown(reference)
+    )]
+    Channel {
+        /// Its number, from 0.
+        channel: u16,
+        /// The reference.
+        reference: PathBuf,
+        /// How many channels the reference has.
+        of_reference: usize,
+    },
     /// Each of its channels is to be like that of a reference that has none.
     #[error(
         "it has colour, and the reference {} has none; use a reference with colour, or --color luma",
@@ -93,6 +108,8 @@ enum Content {
         levels: Levels,
         /// Of all of its planes.
         counts: Vec<u64>,
+        /// Those of each channel, if it has several that are no colours.
+        channels: Vec<Vec<u64>>,
     },
     /// The sums of pictures of several kinds.
     Counts(Counts),
@@ -114,8 +131,8 @@ impl Content {
         if Counts::are_in(&head) {
             return Ok(Self::Counts(Counts::read(path, roots)?));
         }
-        let (layout, levels, counts) = count_pages(path, target, limits, memory, roots)?;
-        Ok(Self::Picture { layout, levels, counts })
+        let (layout, levels, counts, channels) = count_pages(path, target, limits, memory, roots)?;
+        Ok(Self::Picture { layout, levels, counts, channels })
     }
 }
 
@@ -175,34 +192,53 @@ impl Reference {
     }
 
     /// Returns the counts for a picture of this layout with so many levels, as [`equalize::equalize_like`] takes them. Gray and luma are alike,
-    /// but of sums of both those of the picture's own kind are taken.
+    /// but of sums of both those of the picture's own kind are taken. If it is a `channel` that is no colour, that of the reference is taken, or
+    /// all of a reference that has none.
     ///
     /// # Errors
-    /// If the picture has other levels or other channels than the reference.
-    pub fn counts(&self, layout: &Layout, levels: Levels, colour: Colour) -> Result<Cow<'_, [u64]>, Unlike> {
+    /// If the picture has other levels or channels than the reference.
+    pub fn counts(
+        &self,
+        layout: &Layout,
+        levels: Levels,
+        channel: Option<u16>,
+        colour: Colour,
+    ) -> Result<Cow<'_, [u64]>, Unlike> {
         self.check(layout, colour)?;
         let has_colour = layout.pixel.colour_channels() > 1;
         // Gray is like luma where each channel would have a table of its own.
         let colour = if colour == Colour::PerChannel && !has_colour { Colour::Luma } else { colour };
         match &self.content {
-            Content::Picture { layout: own, levels: of_own, counts } => {
+            Content::Picture { layout: own, levels: of_own, counts, channels } => {
                 if levels.number(layout.depth) != of_own.number(own.depth) {
                     return Err(self.has_others_than(layout, levels));
                 }
-                Ok(count::of_equalized(counts, own, colour))
+                let of_channel = channel
+                    .filter(|_| !channels.is_empty())
+                    .map(|channel| self.of_channel(channels, channel));
+                Ok(count::of_equalized(of_channel.unwrap_or(Ok(counts))?, own, colour))
             }
             Content::Counts(sums) => {
                 let fitting = sums.kinds().filter(|(kind, _)| {
                     (kind.depth(), kind.levels().number(layout.depth))
                         == (layout.depth, levels.number(layout.depth))
                         && (kind.has_colour() || colour != Colour::PerChannel)
+                        && (kind.channel() == channel || kind.channel().is_none())
                 });
-                // Those with its own colours come first.
-                let (kind, counts) = (fitting.min_by_key(|(kind, _)| kind.has_colour() != has_colour))
+                // Those with its own channel and colours come first.
+                let is_other = |kind: Kind| (kind.channel() != channel, kind.has_colour() != has_colour);
+                let (kind, counts) = (fitting.min_by_key(|(kind, _)| is_other(*kind)))
                     .ok_or_else(|| self.has_none_of(layout, levels))?;
                 Ok(count::of_equalized(counts, &kind.layout(), colour))
             }
         }
+    }
+
+    /// Returns the counts of a channel.
+    fn of_channel<'c>(&self, channels: &'c [Vec<u64>], channel: u16) -> Result<&'c Vec<u64>, Unlike> {
+        let missing =
+            || Unlike::Channel { channel, reference: self.path.clone(), of_reference: channels.len() };
+        channels.get(usize::from(channel)).ok_or_else(missing)
     }
 
     fn has_none_of(&self, layout: &Layout, levels: Levels) -> Unlike {
@@ -221,8 +257,9 @@ impl Reference {
     /// Returns what tells it from other references.
     pub fn digest(&self) -> Digest {
         match &self.content {
-            Content::Picture { counts, .. } => {
-                let bytes: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+            Content::Picture { counts, channels, .. } => {
+                let all = counts.iter().chain(channels.iter().flatten());
+                let bytes: Vec<u8> = all.flat_map(|count| count.to_le_bytes()).collect();
                 Digest::of(&bytes)
             }
             Content::Counts(sums) => Digest::of(sums.to_json().as_bytes()),
@@ -239,20 +276,22 @@ impl fmt::Debug for Reference {
 /// The layout of a picture, how many levels it has, and the counts of all of its planes.
 type Counted = (Layout, Levels, Vec<u64>);
 
-/// Counts all pages of a file, which have to be of one kind; returns what the first is like, with the sums of the counts.
+/// Counts all pages of a file, which have to be of one kind; returns what the first is like, with the sums of the counts and those of each channel.
 fn count_pages(
     path: &Path,
     target: &Target,
     limits: &Limits,
     memory: u64,
     roots: &InputRoots,
-) -> Result<Counted, Why> {
+) -> Result<(Layout, Levels, Vec<u64>, Vec<Vec<u64>>), Why> {
     let (mut buffer, mut scratch) = (Vec::new(), Scratch::default());
     let mut file = roots.open_named(path)?;
     let mut first = codec::open(&mut file, &mut buffer, limits, target)?;
     let pages = first.take_pages();
     let (layout, levels, mut sums) = count_page(first, memory, &mut scratch)?;
-    let Some(pages) = pages else { return Ok((layout, levels, sums)) };
+    let Some(pages) = pages else { return Ok((layout, levels, sums, Vec::new())) };
+    let mut channels: BTreeMap<u16, Vec<u64>> =
+        pages.sample_channel(0).map(|channel| (channel, sums.clone())).into_iter().collect();
     for index in 1..pages.len() {
         let (mut file, place) = (roots.open_named(path)?, (&pages, index));
         let page = codec::open_page(&mut codec::Unbounded, &mut file, &mut buffer, limits, target, place)?;
@@ -260,9 +299,17 @@ fn count_pages(
         if (other.pixel, other.depth, of_other) != (layout.pixel, layout.depth, levels) {
             return Err(Why::PagesDiffer);
         }
-        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        add(&mut sums, &counts);
+        if let Some(channel) = pages.sample_channel(index) {
+            add(channels.entry(channel).or_insert_with(|| vec![0; counts.len()]), &counts);
+        }
     }
-    Ok((layout, levels, sums))
+    Ok((layout, levels, sums, channels.into_values().collect()))
+}
+
+/// Adds counts to sums.
+fn add(sums: &mut [u64], counts: &[u64]) {
+    sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
 }
 
 /// Decodes a picture or page and counts all of its planes.

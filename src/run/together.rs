@@ -11,7 +11,7 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::{Existing, Settings, Together, TogetherChoice};
+use crate::config::{Existing, PictureSettings, Settings, Together, TogetherChoice};
 use crate::device::task::{Page, Pass, QueuedJob, StackId, Tables};
 use crate::error::Error;
 use crate::fs::input;
@@ -162,6 +162,8 @@ pub struct PictureCounts<'c> {
     pub layout: Layout,
     /// How many levels it has.
     pub levels: Levels,
+    /// Which channel it is, if channels that are samples of a pixel have tables of their own.
+    pub channel: Option<u16>,
     /// How often each occurs ([`equalize::count::count`]); empty if the boxes of a stack have been counted instead.
     pub counts: &'c [u64],
     /// How its stored values are rescaled, if they are.
@@ -199,7 +201,7 @@ impl Group {
     fn add(&mut self, work: QueuedJob, parked: Option<ParkedId>, counted: &PictureCounts<'_>) {
         self.note_rescale(counted.rescale);
         if !counted.counts.is_empty() {
-            self.counts.add(&counted.layout, counted.levels, counted.counts);
+            self.counts.add(&counted.layout, counted.levels, counted.channel, counted.counts);
         }
         self.counted.push(Counted { work, parked });
     }
@@ -439,6 +441,12 @@ fn groups_of(job: &Job, page: &Page) -> HashMap<usize, Group> {
         groups.entry(part_of(job, page, index)).or_default().left += 1;
     }
     groups
+}
+
+/// Returns which channel a page is, if channels that are samples of a pixel have tables of their own: unless all pages of a file have one.
+pub(crate) fn sample_channel(settings: &PictureSettings, page: Option<&Page>) -> Option<u16> {
+    let page = page.filter(|_| settings.together != Together::Of(TogetherChoice::File))?;
+    page.stack.pages.sample_channel(page.index)
 }
 
 /// Returns the number of the volume, channel or picture of a page or band of the same file, if these have tables of their own.

@@ -17,8 +17,8 @@ use crate::fs::stamp::Stamp;
 use crate::ledger::{self, Assigned, Entry, Ledger, LedgerError, Standing};
 use crate::picture::record::Digest;
 use crate::selection::output_below;
-use crate::source::{Prefixes, has_several};
 use crate::source::folder_settings::{FolderNote, FolderSettings};
+use crate::source::{Prefixes, has_several};
 
 /// The configuration keys that a reload applies to the running service.
 const RELOADED: [&str; 8] =

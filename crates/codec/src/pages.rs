@@ -1,6 +1,7 @@
 //! The pages of a file: a microscope's stack, a scanned document, the frames of a scan; or the bands of pictures that are too large to be in
 //! memory as a whole.
 
+use std::collections::HashSet;
 use std::fs::File;
 
 use super::bands::BandRows;
@@ -206,10 +207,18 @@ impl Pages {
         PageWriter { writer }
     }
 
-    /// Returns whether the channel of each page is known, and a level of one means what it means in the others: frames of a
-    /// DICOM may be rescaled each in another way.
-    pub fn are_of_channels(&self) -> bool {
-        !matches!(self.source, Source::Dicom(_)) && (0..self.len()).all(|page| self.channel(page).is_some())
+    /// Returns of which channel a page is among those that are samples of one page in the file, if it has such: as the bands of a
+    /// satellite's scene.
+    pub fn sample_channel(&self, index: usize) -> Option<u16> {
+        if let Source::Tiff(stack) = &self.source { stack.sample_channel(index) } else { None }
+    }
+
+    /// Returns whether several pages are of one channel, that of each is known, and a level of one means what it means in the others: frames of
+    /// a DICOM may be rescaled each in another way.
+    pub fn share_channels(&self) -> bool {
+        let channels: Option<HashSet<_>> = (0..self.len()).map(|page| self.channel(page)).collect();
+        let may_differ = matches!(self.source, Source::Dicom(_));
+        !may_differ && channels.is_some_and(|channels| channels.len() < self.pictures())
     }
 
     /// Returns the number of the channel that a page is of, as the file's description tells; `None` if it tells of several and not of this page.

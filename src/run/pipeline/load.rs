@@ -175,18 +175,25 @@ impl Loader<'_> {
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.
-    fn reference_for(&self, decoded: &Decoded) -> Result<Cow<'_, [u64]>, Refusal> {
+    fn reference_for(&self, decoded: &Decoded, channel: Option<u16>) -> Result<Cow<'_, [u64]>, Refusal> {
         let (layout, levels) = (&decoded.layout, decoded.levels());
         match (&self.settings.reference, self.order.operation()) {
-            (Some(reference), Some(operation)) => Ok(reference.counts(layout, levels, operation.colour)?),
+            (Some(reference), Some(operation)) => {
+                Ok(reference.counts(layout, levels, channel, operation.colour)?)
+            }
             _ => Ok(Cow::default()),
         }
     }
 
+    /// Returns which channel a page is, if channels that are samples of a pixel have tables of their own.
+    fn channel_of(&self, page: Option<&Page>) -> Option<u16> {
+        together::sample_channel(self.settings, page)
+    }
+
     /// Fills in what the devices are given beside the pixels of a picture.
-    fn give(&self, slot: &mut [u8], decoded: &Decoded) -> Result<(), Refusal> {
+    fn give(&self, slot: &mut [u8], decoded: &Decoded, channel: Option<u16>) -> Result<(), Refusal> {
         if let Order::Equalize(_) | Order::Count { .. } = self.order {
-            let reference = self.reference_for(decoded)?;
+            let reference = self.reference_for(decoded, channel)?;
             self.order.given(slot, &decoded.layout).copy_from_slice(bytemuck::cast_slice(&reference));
         }
         Ok(())
@@ -261,7 +268,8 @@ impl Loader<'_> {
             && let Some((content, pixels)) = parked.take().and_then(|id| self.run.machine.pool.unpark(id))
             && let Ok(picture) = content.downcast()
         {
-            return self.load_parked(*picture, pixels, tables, &work.attempts, clock);
+            let channel = self.channel_of(work.page.as_ref());
+            return self.load_parked(*picture, pixels, tables, channel, &work.attempts, clock);
         }
         let working = self.run.machine.cores.work();
         let limits = &self.run.settings.limits;
@@ -317,8 +325,7 @@ impl Loader<'_> {
     /// Returns whether the pages of each channel of a file, the first of which is opened, have a table together though nobody
     /// insists on it.
     fn joins_channels(&self, opened: &Opened<'_>, pages: &Pages) -> bool {
-        let is_wanted = self.settings.together == Together::STACK && pages.pictures() > 1;
-        is_wanted && pages.are_of_channels() && !opened.has_own_range()
+        self.settings.together == Together::STACK && pages.share_channels() && !opened.has_own_range()
     }
 
     /// Has pixels of a picture, or of one of its pages, not count if it has a mask.
@@ -373,16 +380,23 @@ impl Loader<'_> {
             EmptySlots::Pixels(slots) => self.decode(opened, slots, Content::Pixels, work)?,
         };
         if let Pass::Apply(tables, _) = &work.pass {
-            self.give_tables(&mut slots.whole, &decoded, tables)?;
+            let channel = self.channel_of(work.page.as_ref());
+            self.give_tables(&mut slots.whole, &decoded, tables, channel)?;
         }
         clock.mark(Stage::Decode);
         Ok(Loaded { slots, content, class, decoded, file })
     }
 
     /// Puts the LUTs for a picture behind its pixels, if its tables are such.
-    fn give_tables(&self, slot: &mut Slot, decoded: &Decoded, tables: &Tables) -> Result<(), PictureError> {
+    fn give_tables(
+        &self,
+        slot: &mut Slot,
+        decoded: &Decoded,
+        tables: &Tables,
+        channel: Option<u16>,
+    ) -> Result<(), PictureError> {
         match tables {
-            Tables::Luts(luts) => self.give_luts(slot, decoded, luts),
+            Tables::Luts(luts) => self.give_luts(slot, decoded, luts, channel),
             Tables::Boxes(boxes) if boxes.is_of(&decoded.layout, decoded.levels()) => Ok(()),
             Tables::Bands(tiles) if tiles.is_of(&decoded.layout, decoded.levels()) => Ok(()),
             // Its pages were of one kind, so its file is another one now.
@@ -391,10 +405,16 @@ impl Loader<'_> {
     }
 
     /// Puts the LUTs for a picture behind its pixels.
-    fn give_luts(&self, slot: &mut Slot, decoded: &Decoded, luts: &Luts) -> Result<(), PictureError> {
+    fn give_luts(
+        &self,
+        slot: &mut Slot,
+        decoded: &Decoded,
+        luts: &Luts,
+        channel: Option<u16>,
+    ) -> Result<(), PictureError> {
         let layout = &decoded.layout;
-        let Some(luts) = luts.of_layout(layout, decoded.levels()) else {
-            self.reference_for(decoded)?;
+        let Some(luts) = luts.of_layout(layout, decoded.levels(), channel) else {
+            self.reference_for(decoded, channel)?;
             if self.settings.luts.is_some() {
                 return Err(Refusal::Uncounted { kind: kind_of(layout, decoded.levels()) }.into());
             }
@@ -411,6 +431,7 @@ impl Loader<'_> {
         picture: ParkedPicture,
         pixels: Unparked,
         tables: &Tables,
+        channel: Option<u16>,
         attempts: &Attempts,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
@@ -421,7 +442,7 @@ impl Loader<'_> {
         let request = Request { attempts, worth: machine.rates.worth(class) };
         let mut slot = machine.pool.take_parked(pixels, self.order.slot_bytes(&layout), aside, request)?;
         clock.mark(Stage::Slot);
-        self.give_tables(&mut slot, &decoded, tables)?;
+        self.give_tables(&mut slot, &decoded, tables, channel)?;
         clock.mark(Stage::Decode);
         Ok(Loaded { slots: slot.into(), content: Content::Pixels, class, decoded, file })
     }
@@ -469,7 +490,7 @@ impl Loader<'_> {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
             _ => opened.decode(slot, workspace, Help { cores: &machine.cores, coder: Some(&coder) })?,
         };
-        self.give(slots.whole.bytes_mut(), &decoded)?;
+        self.give(slots.whole.bytes_mut(), &decoded, self.channel_of(work.page.as_ref()))?;
         let scratch = self.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok((slots, content, decoded))

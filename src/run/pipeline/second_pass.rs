@@ -81,7 +81,8 @@ impl Run<'_> {
             self.tell_part(&picture.work.job, page, layout.pixels());
         }
         let rescale = picture.decoded.rescale();
-        let counted = PictureCounts { layout, levels, counts: &counts, rescale, has_own_range };
+        let channel = together::sample_channel(&picture.work.job.settings, picture.work.page.as_ref());
+        let counted = PictureCounts { layout, levels, channel, counts: &counts, rescale, has_own_range };
         let (work, parked) = park(self, slot, *picture);
         self.go_on(self.groups.add(work, parked, &counted));
     }

@@ -116,13 +116,7 @@ mod tests {
         samples: &[u8],
         height: usize,
     ) -> (Mapped, Vec<u8>, Vec<u8>) {
-        let purpose = Purpose {
-            range,
-            gray: None,
-            restores: true,
-            levels: LevelCount::Full,
-            of_all: None,
-        };
+        let purpose = Purpose { range, gray: None, restores: true, levels: LevelCount::Full, of_all: None };
         let size = (WIDTH as u32, height as u32);
         let mut slot = vec![0; 4 * WIDTH * height];
         let decoded = mapped::decode(&Samples(samples), form, size, purpose, &mut slot, &Cores::none());

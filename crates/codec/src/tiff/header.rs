@@ -7,7 +7,8 @@ use super::channels::Channels;
 use super::method::{Method, OLD_JPEG};
 use super::refused::{refuse_depths, refuse_kinds};
 use super::samples::{
-    Colours, Predictor, behind, bits, colours, is_palette_of_levels, is_palette_of_one_colour, kind, predictor, subsampling,
+    Colours, Predictor, behind, bits, colours, is_palette_of_levels, is_palette_of_one_colour, kind,
+    predictor, subsampling,
 };
 use super::values::{self, FirstPage};
 use super::{malformed, tags, unsupported};

@@ -149,6 +149,12 @@ impl Stack {
         Some(of_directory * count + index % count)
     }
 
+    /// Returns of which channel a page is among those that are samples of one page in the file, if it has such.
+    pub(crate) fn sample_channel(&self, index: usize) -> Option<u16> {
+        let count = self.channels.count;
+        (count > 1).then(|| u16::try_from(index % count).ok()).flatten()
+    }
+
     /// Returns the volumes whose slices the pages are.
     pub(crate) fn volumes(&self) -> Result<Volumes, NoVolumes> {
         let count = self.channels.count;

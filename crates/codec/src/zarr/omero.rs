@@ -67,11 +67,7 @@ fn windows<'d>(key: &str, document: &'d mut Value) -> Vec<(usize, &'d mut Map<St
 }
 
 /// Returns the range of the samples of each channel; none of one without any.
-fn ranges_of(
-    image: &Image,
-    level: &Level,
-    samples: &Output,
-) -> Result<Vec<Option<(f64, f64)>>, CodecError> {
+fn ranges_of(image: &Image, level: &Level, samples: &Output) -> Result<Vec<Option<(f64, f64)>>, CodecError> {
     let all = Region { start: vec![0; level.shape.len()], shape: level.shape.clone() };
     let axis = image.about.channels();
     let count = axis.map_or(1, |axis| level.shape[axis]);
@@ -96,7 +92,8 @@ fn ranges_of(
 
 /// Returns a range together with that of samples.
 fn widened<S: Sample>(range: Option<(f64, f64)>, samples: &[u8]) -> Option<(f64, f64)> {
-    let values = samples.chunks_exact(size_of::<S>()).map(|sample| bytemuck::pod_read_unaligned::<S>(sample).value());
+    let values =
+        samples.chunks_exact(size_of::<S>()).map(|sample| bytemuck::pod_read_unaligned::<S>(sample).value());
     values.filter(|value| value.is_finite()).fold(range, |range, value| match range {
         None => Some((value, value)),
         Some((low, high)) => Some((low.min(value), high.max(value))),
@@ -140,7 +137,9 @@ mod tests {
             let [(1, window)] = &found[..] else { panic!("{key}: {found:?}") };
             assert_eq!(window["end"], 9);
         }
-        for mut other in [json!({}), json!({"omero": {"channels": 3}}), json!({"omero": {"channels": [{"window": 1}]}})] {
+        for mut other in
+            [json!({}), json!({"omero": {"channels": 3}}), json!({"omero": {"channels": [{"window": 1}]}})]
+        {
             assert!(windows(".zattrs", &mut other).is_empty());
         }
     }
