@@ -128,6 +128,62 @@ fn a_service_splits_what_arrives_and_removes_it_when_all_is_there() {
 }
 
 #[test]
+fn only_files_of_several_frames_have_folders_with_auto() {
+    let place = Place::new();
+    place.file("in/a.tif", stack(0..3));
+    place.file("in/b.tif", stack(4..5));
+    place.file("in/m.gif", fs::read(animations::data("mixed-disposal.gif")).unwrap());
+    let expected = [vec!["b.png".to_owned()], [names("a", 3), names("m", 5)].concat()].concat();
+    let mut expected: Vec<String> = expected.iter().map(|name| name.replace(".tif", ".png")).collect();
+    expected.sort();
+    for flags in ["--frames auto", "--frames auto --resume", "--frames auto --threads 1"] {
+        let out = format!("out{}", flags.len());
+        let run = || place.run(&format!("in --out {out} --format png {flags}"));
+        run().exits(0).says("Done: 3 pictures");
+        let mut found: Vec<_> =
+            place.tree(&out).into_iter().filter(|name| !name.starts_with(".histeqd")).collect();
+        found.sort();
+        assert_eq!(found, expected, "{flags}");
+        run().exits(0).says("Skipped: 3 already done");
+    }
+    place.run("in/a.tif --out one.png --frames auto").exits(0);
+    assert_eq!(place.tree("one"), ["one-00001.png", "one-00002.png", "one-00003.png"]);
+    // One that gets or loses pages is made again, where such a file goes.
+    place.file("in/b.tif", stack(4..6));
+    place.run("in --out out13 --format png --frames auto").exits(0).says("Done: 1 picture,");
+    assert!(place.path("out13/b/b-00002.png").exists());
+    // A single frame may go to standard output, and what a worker would have to know before is refused.
+    place.file("c.tif", stack(7..8));
+    place.run("c.tif --out - --frames auto").exits(0);
+    if cfg!(feature = "queue") {
+        place
+            .run("submit in --out out --queue nats://127.0.0.1:9/x --frames auto")
+            .exits(2)
+            .says("--frames auto writes several outputs for a picture, and a message of a queue names one");
+    }
+}
+
+#[test]
+fn a_service_knows_again_what_it_split_and_what_it_did_not() {
+    let place = Place::new();
+    let start = || Service::start(&place, "--frames auto --format png");
+    let service = start();
+    drop_in(&place, "a.tif", &stack(0..3));
+    drop_in(&place, "b.tif", &stack(4..5));
+    let is_there = |name: &str| place.path("out").join(name).exists();
+    wait("the outputs", || is_there("a/a-00001.png") && is_there("b.png"));
+    assert_eq!(service.stop(), Some(0));
+    let modified = |name: &str| fs::metadata(place.path("out").join(name)).unwrap().modified().unwrap();
+    let before = ["a/a-00001.png", "b.png"].map(modified);
+    let service = start();
+    drop_in(&place, "c.tif", &stack(8..10));
+    wait("the next one", || is_there("c/c-00002.png") && is_there("c/c-00001.png"));
+    assert_eq!(service.stop(), Some(0));
+    assert_eq!(["a/a-00001.png", "b.png"].map(modified), before);
+    assert!(!is_there("a.png") && !is_there("b"));
+}
+
+#[test]
 fn what_takes_one_output_for_a_picture_is_refused_with_a_remedy() {
     let place = Place::new();
     place.file("a.tif", stack(0..3));
