@@ -156,6 +156,29 @@ fn each_channel_is_equalized_and_the_rest_is_made_of_it_or_stays() {
 }
 
 #[test]
+fn windows_of_channels_become_those_of_their_new_levels() {
+    let (place, image) = (Place::new(), Image::of([2, 50, 60], [16, 32]));
+    image.write(&place, "in/a.zarr");
+    let window = r#"{"window": {"start": 20, "end": 60, "min": 0, "max": 99}, "color": "FF0000"}"#;
+    let shown = format!("{{\"channels\": [{window}, {window}, {window}]}}");
+    let attributes = ATTRIBUTES.replace("PATH", "1").replace(r#"{"name": "kept"}"#, &shown);
+    place.file("in/a.zarr/.zattrs", &attributes);
+    place.run("in --out out --devices cpu").exits(0);
+    let found: serde_json::Value = serde_json::from_slice(&place.read("out/a.zarr/.zattrs")).unwrap();
+    let smaller = image.equalized().halved();
+    for (channel, samples) in smaller.samples.chunks(25 * 30).enumerate() {
+        let window = &found["omero"]["channels"][channel]["window"];
+        let ends = [samples.iter().min(), samples.iter().max()].map(|end| serde_json::json!(end));
+        assert_eq!([&window["start"], &window["end"]], [&ends[0], &ends[1]]);
+        assert_eq!([&window["min"], &window["max"]], [&serde_json::json!(0), &ends[1]]);
+    }
+    // One of a channel that there is not stays.
+    assert_eq!(found["omero"]["channels"][2]["window"]["end"], 60);
+    let told: serde_json::Value = serde_json::from_str(&attributes).unwrap();
+    assert_eq!(found["multiscales"], told["multiscales"]);
+}
+
+#[test]
 fn an_image_is_done_again_when_any_of_it_changed_and_takes_the_place_of_its_output_alone() {
     let (place, image) = (Place::new(), Image::of([1, 40, 40], [16, 16]));
     image.write(&place, "in/a.zarr");

@@ -7,7 +7,7 @@ else is as it was. Whatever the memory, every file has the same bytes.
 
 needs: pip install numpy zarr==3.1.6
 """
-import filecmp, hashlib, os, subprocess, sys, tempfile
+import copy, filecmp, hashlib, json, os, subprocess, sys, tempfile
 from pathlib import Path
 import numpy as np
 from numcodecs import Blosc, Zlib
@@ -20,6 +20,8 @@ from model import clahe_volume, table_equalize, table_match, table_stretch
 
 HISTEQD = os.environ["HISTEQD"]
 METADATA = {"zarr.json", ".zarray", ".zattrs", ".zgroup"}
+# What may say how channels are shown, in windows of their levels.
+SHOWN = {"zarr.json", ".zattrs", ".zmetadata"}
 faults = []
 
 
@@ -103,10 +105,28 @@ def files(folder):
     return {path.relative_to(folder): path for path in sorted(Path(folder).rglob("*")) if path.is_file()}
 
 
+def windows_of(document):
+    """Takes the windows of channels out of a document or attributes, and returns both."""
+    document, windows = copy.deepcopy(document), []
+    for place in ((), ("ome",), ("attributes", "ome"), ("metadata", ".zattrs")):
+        found = document
+        for key in place:
+            found = found.get(key, {})
+        windows += [channel.pop("window", None) for channel in found.get("omero", {}).get("channels", [])]
+    return document, windows
+
+
 def compare(name, source, output, axes, by, rule):
     before, arrays = images.read(source)
     after, found = images.read(output)
+    (before, _), (after, windows) = windows_of(before), windows_of(after)
     check(before == after, f"{name}: attributes")
+    for channel, window in enumerate(windows):
+        shown = found[-1][...]
+        shown = np.take(shown, channel, axes.index("c")) if "c" in axes else shown
+        shown = shown[np.isfinite(shown)]
+        ends = [float(shown.min()), float(max(shown.max(), shown.min() + (shown.max() == shown.min())))]
+        check([window["start"], window["end"]] == ends, f"{name}: window of channel {channel}: {window}, {ends}")
     expected = enhanced(arrays[0][...], axes, by, rule)
     for level, (array, own) in enumerate(zip(found, arrays)):
         expected = images.means(expected, array.shape) if level else expected
@@ -119,6 +139,10 @@ def compare(name, source, output, axes, by, rule):
     levels = [array.path for array in arrays]
     for path, file in kept.items():
         if path.parts[0] in levels and path.name not in METADATA:
+            continue
+        if len(path.parts) == 1 and path.name in SHOWN and windows:
+            told = [windows_of(json.loads(document.read_text()))[0] for document in (file, made[path])]
+            check(told[0] == told[1], f"{name}: {path} says something else")
             continue
         check(path in made and filecmp.cmp(file, made[path], shallow=False), f"{name}: {path} is not as it was")
     check({path for path in made if path.name in METADATA} == {path for path in kept if path.name in METADATA}, f"{name}: files")
