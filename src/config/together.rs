@@ -218,8 +218,10 @@ mod tests {
     fn a_stack_is_refused_nothing_that_pages_are_done_with() {
         let resolved = |keys: &str| {
             let written: Written = toml::from_str(&format!("together = 'stack'\n{keys}")).unwrap();
-            check(&written.resolved(), &Kind { split_channels: true, ..WATCHING }).unwrap();
-            Together::resolve(&written.resolved()).unwrap()
+            let resolved = written.resolved();
+            let has_boxes = key(resolved.tiles).z.is_some();
+            check(&resolved, &Kind { split_channels: !has_boxes, ..WATCHING }).unwrap();
+            Together::resolve(&resolved).unwrap()
         };
         for keys in ["method = 'clahe'", "method = 'clahe'\ntiles = '8x8x4'", "color = 'lab'", "lut = ['a']"]
         {
