@@ -27,6 +27,7 @@ mod encode;
 mod libjpeg;
 pub(super) mod ls;
 mod markers;
+mod more;
 mod mpf;
 mod planes;
 mod process;
@@ -44,6 +45,7 @@ use libjpeg::{Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
 };
+use more::More;
 use planes::{ChromaSize, PlaneSize, plane_size};
 pub(super) use process::{Process, is_ycbcr, process};
 
@@ -94,8 +96,8 @@ pub(super) struct Native {
     kept: Vec<(u8, Vec<u8>)>,
     /// Bytes of memory that the encoder needs for coefficients.
     encoder_bytes: u64,
-    /// Whether the file held more than the picture itself.
-    pub(super) had_more: bool,
+    /// What the file held besides the picture itself.
+    pub(super) more: More,
     /// Whether a colour profile was left out, because the picture has become gray.
     pub(super) lost_profile: bool,
     /// Whether XMP was left out, because it tells of what was left out and is damaged, or too long to be corrected.
@@ -359,6 +361,7 @@ impl<'a> Source<'a> {
             _ => self.collected_bytes(0..self.markers.components.len()),
         };
         let Self { markers, form, .. } = self;
+        let more = More::of(&markers);
         let is_cut = markers.has_false_extension();
         let (space, components) = match form {
             _ if self.gray => {
@@ -389,7 +392,7 @@ impl<'a> Source<'a> {
             density: markers.density,
             kept,
             encoder_bytes,
-            had_more: markers.has_more,
+            more,
             lost_profile,
             lost_xmp,
         }

@@ -136,7 +136,7 @@ pub use object::Object;
 pub use opened::{Opened, open, open_image, open_page, open_within, slice_of};
 pub use pages::{PageWriter, Pages};
 pub use range::Range;
-pub use remark::Remark;
+pub use remark::{BytesBehind, Remark};
 pub use slice::{OrderedBy, Slice, SliceOrder};
 pub use streams::{CodedStreams, Help, StreamCoder, StreamWork, Streams, code_streams};
 pub use target::{Derivation, JpegQuality, LevelCount, Limits, PngLevel, Target};
