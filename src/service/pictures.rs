@@ -174,6 +174,7 @@ impl Pictures {
             replaced: None,
             group: None,
             slice: None,
+            is_shown: false,
         };
         self.begun.insert(
             job.input.clone(),

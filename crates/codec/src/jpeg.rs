@@ -31,6 +31,7 @@ mod more;
 mod mpf;
 mod planes;
 mod process;
+mod small;
 
 pub(super) use cmyk::CmykSource;
 pub use coding::{BaselineScan, CanonicalCode};
@@ -40,7 +41,7 @@ pub use compressed::{CompressedJpeg, Sampling};
 pub(super) use deep::{DeepSource, decode_samples as decode_deep};
 pub(super) use embedded::Embedded;
 use encode::new_tables;
-pub(super) use encode::{encode, encoder_bytes, write_encoded};
+pub(super) use encode::{encode, encode_packed, encoder_bytes, write_encoded};
 use libjpeg::{Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
@@ -48,6 +49,7 @@ use markers::{
 use more::More;
 use planes::{ChromaSize, PlaneSize, plane_size};
 pub(super) use process::{Process, is_ycbcr, process};
+pub(super) use small::SmallPlane;
 
 /// Returns whether a JPEG's own density can say this resolution.
 pub(super) fn can_state(resolution: Resolution) -> bool {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::error::PictureError;
+use crate::picture::preview::Sides;
 use crate::progress::timings::{Load, Times};
 use crate::source::Remake;
 use codec::{CodecError, Format};
@@ -15,6 +16,7 @@ fn done(device: &str) -> Event {
         bytes_out: 7,
         device: device.into(),
         times: Times::default(),
+        sides: Sides::default(),
     }
 }
 
