@@ -253,8 +253,8 @@ pub struct Cli {
 
     /// Write a page that shows the pictures before and after, to be opened in a browser: out/report.html
     ///
-    /// One file, without a server: the first 500 pictures by name, with their histograms and remarks, the names of 10,000, and what failed
-    /// and why. Its name ends in .html; an existing page is replaced.
+    /// One file, without a server: the first 500 pictures by name, with their histograms and remarks, the names of 10,000, and what was
+    /// done before, or failed and why. Its name ends in .html; an existing page is replaced.
     #[arg(long, value_name = "FILE", help_heading = "Report", conflicts_with_all = ["watch", "dry_run"])]
     report: Option<PathBuf>,
 

@@ -19,6 +19,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::config::{Report, Style};
 use crate::error::PictureError;
 use crate::fs::paths::Shown;
+use crate::picture::preview::Sides;
 use crate::picture::remark::Remark;
 use crate::progress::timings::{Load, Times};
 use crate::source::stop::Stop;
@@ -76,6 +77,8 @@ pub enum Event {
         device: Arc<str>,
         /// The time that it spent in each stage.
         times: Times,
+        /// What it looks like, as far as a report is to show it and that was seen.
+        sides: Sides,
     },
     /// There is a remark about a picture that is done.
     Remarked {
@@ -382,6 +385,7 @@ mod tests {
             bytes_out: 3,
             device: "cpu".into(),
             times: Times::default(),
+            sides: Sides::default(),
         }
     }
 

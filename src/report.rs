@@ -1,16 +1,20 @@
 //! A page that shows what a run did, in one file that needs no server: its pictures before and after, remarks, and failures with their reasons.
 //!
-//! It is written once the run is over, from its summary and the files as they are then. It knows nothing of the pipeline.
+//! It is written once the run is over, from its summary, in which is what pictures looked like while they were in memory, and for others from
+//! the files as they are then. It knows nothing of the pipeline.
 
 mod html;
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::mem;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -20,19 +24,16 @@ use crate::config::Settings;
 use crate::error::Error;
 use crate::fs::beneath::Folder;
 use crate::fs::paths::{Shown, folder_of};
-use crate::picture::preview::{Preview, PreviewError};
-use crate::progress::listing::ListedPicture;
+use crate::picture::preview::{Facts, PreviewError, Shown as Small};
+use crate::progress::listing::{How, ListedPicture};
 use crate::progress::{Summary, megapixels, pictures};
 use crate::publish::{PublishError, Publisher};
 use crate::slot::{SlotPool, Spare};
+use crate::source::Job;
 use html::{Html, bytes};
 
 /// The most pictures that are shown; others are named.
 const SHOWN: usize = 500;
-/// The longest side of what is shown, in pixels.
-const SIDE: u32 = 400;
-/// The quality of these JPEGs.
-const QUALITY: u8 = 80;
 
 const STYLE: &str = include_str!("report/page.css");
 const SCRIPT: &str = include_str!("report/page.js");
@@ -54,20 +55,35 @@ pub(crate) fn check(page: &Path, publisher: &Publisher) -> Result<(), PublishErr
     publisher.begin(folder_of(page), page).map(drop)
 }
 
-/// Writes the page of a run.
+/// Marks the jobs whose pictures the page will show: the first by their names.
+pub(crate) fn choose(jobs: &mut [Job]) {
+    let mut places: Vec<usize> = (0..jobs.len()).collect();
+    places.sort_by(|&a, &b| jobs[a].input.cmp(&jobs[b].input));
+    places.into_iter().take(SHOWN).for_each(|place| jobs[place].is_shown = true);
+}
+
+/// Writes the page of a run, and adds the time that it takes to the summary.
 ///
 /// # Errors
 /// When it cannot be written. A picture that cannot be shown is said to be so on the page.
 pub fn write(
     page: &Path,
-    summary: &Summary,
+    summary: &mut Summary,
     settings: &Settings,
     publisher: &Publisher,
 ) -> Result<(), Error> {
-    let mut listed = summary.listing.clone().unwrap_or_default();
-    listed.pictures.sort_by(|a, b| a.input.cmp(&b.input));
+    let (started, before) = (Instant::now(), summary.seconds);
+    let mut listed = summary.listing.take().unwrap_or_default();
+    let mut done_before = mem::take(&mut listed.done_before);
+    // Where nothing was to be done, what is there is what people want to see.
+    if listed.pictures.is_empty() {
+        mem::swap(&mut listed.pictures, &mut done_before);
+    }
+    [&mut listed.pictures, &mut done_before].into_iter().for_each(|pictures| pictures.sort_by(by_name));
     let (shown, named) = listed.pictures.split_at(listed.pictures.len().min(SHOWN));
     let drawn = draw(shown, settings);
+    // What is left to do is a moment's work.
+    summary.seconds = before + started.elapsed().as_secs_f64();
     let remarks = |picture: &ListedPicture| match listed.remarks.get(&picture.input) {
         Some(remarks) => remarks.iter().map(|remark| format!("; {remark}")).collect(),
         None => String::new(),
@@ -86,6 +102,7 @@ pub fn write(
     if unnamed > 0 {
         let _ = writeln!(text, "<p>And {} more.</p>", pictures(unnamed));
     }
+    add_table(&mut text, "Done before", done_before.iter().map(|picture| (&*picture.input, facts(picture))));
     add_table(
         &mut text,
         "Failed",
@@ -95,7 +112,12 @@ pub fn write(
     let mut unpublished = publisher.begin(folder_of(page), page)?;
     unpublished.file().write_all(text.as_bytes()).map_err(|source| unpublished.unwritten(source))?;
     unpublished.publish()?;
+    summary.seconds = before + started.elapsed().as_secs_f64();
     Ok(())
+}
+
+fn by_name(one: &ListedPicture, other: &ListedPicture) -> Ordering {
+    one.input.cmp(&other.input)
 }
 
 /// Returns the page up to the first picture.
@@ -115,7 +137,9 @@ fn head(summary: &Summary, settings: &Settings) -> String {
 
 /// Returns a picture's facts in a few words.
 fn facts(picture: &ListedPicture) -> String {
-    let &ListedPicture { pixels, bytes_in, bytes_out, ref device, .. } = picture;
+    let Some(&How { pixels, bytes_in, bytes_out, ref device }) = picture.how.as_ref() else {
+        return "done by an earlier run".to_owned();
+    };
     format!("{}, {} read, {} written, {device}", megapixels(pixels), bytes(bytes_in), bytes(bytes_out))
 }
 
@@ -132,25 +156,28 @@ fn add_table<'p>(text: &mut String, title: &str, rows: impl ExactSizeIterator<It
 }
 
 /// What is shown of a picture: before and after.
-type Drawn = [Result<Side, String>; 2];
+type Drawn = [Result<Small, String>; 2];
 
-/// One version of a picture.
-struct Side {
-    jpeg: Vec<u8>,
-    histogram: Vec<u64>,
-    /// Of how many pages or frames the first is shown, in words.
-    part: Option<String>,
+/// Returns of how many pages or frames the first is shown, in words, if there are several.
+fn part(facts: &Facts) -> Option<String> {
+    match (facts.pages, facts.frames) {
+        (pages @ 2.., _) => Some(format!("; page 1 of {pages} is shown")),
+        (_, frames @ 2..) => Some(format!("; frame 1 of {frames} is shown")),
+        _ => None,
+    }
 }
 
 fn add_figure(text: &mut String, picture: &ListedPicture, drawn: &Drawn, remarks: &str) {
     let (path, facts) = (Shown(&picture.input).to_string(), facts(picture));
     let short = picture.input.file_name().map_or_else(|| path.clone(), |name| Shown(name).to_string());
-    let part = drawn.iter().flatten().find_map(|side| side.part.clone()).unwrap_or_default();
+    let folder = path.strip_suffix(&short).unwrap_or_default();
+    let part = drawn.iter().flatten().find_map(|side| part(&side.facts)).unwrap_or_default();
     let _ = write!(
         text,
-        "<figure>\n<figcaption><b title=\"{}\">{}</b> {}{}{}</figcaption>\n<div class=\"compare\">",
+        "<figure>\n<figcaption><b title=\"{}\">{}</b> <span class=\"folder\">{}</span> {}{}{}</figcaption>\n<div class=\"compare\">",
         Html(&path),
         Html(&short),
+        Html(folder),
         Html(&facts),
         Html(&part),
         Html(remarks),
@@ -174,7 +201,7 @@ fn add_figure(text: &mut String, picture: &ListedPicture, drawn: &Drawn, remarks
     );
     let sides = ["before", "after"].into_iter().zip(drawn);
     for (name, side) in sides.filter_map(|(name, side)| Some((name, side.as_ref().ok()?))) {
-        html::add_histogram(text, name, &side.histogram);
+        html::add_histogram(text, name, &side.facts.histogram);
     }
     text.push_str("</figure>\n");
 }
@@ -222,28 +249,34 @@ enum SideError {
 
 /// Makes small versions of a picture, before and after. Below the output folder no link is followed, and its input is read from where others
 /// are.
-fn sides(picture: &ListedPicture, settings: &Settings, pool: &Arc<SlotPool>) -> [Result<Side, SideError>; 2] {
-    let &ListedPicture { ref input, ref output, bytes_in, bytes_out, .. } = picture;
+fn sides(
+    picture: &ListedPicture,
+    settings: &Settings,
+    pool: &Arc<SlotPool>,
+) -> [Result<Small, SideError>; 2] {
+    let ListedPicture { input, output, how, sides } = picture;
     let limits = Limits { max_bytes: u64::MAX, ..settings.limits };
-    let written = || Folder::of(&settings.out, output).and_then(|(folder, name)| folder.read(name));
-    [
-        local(input).and_then(|path| side(settings.roots.open(path)?, bytes_in, &limits, pool)),
-        local(output).and_then(|_| side(written()?, bytes_out, &limits, pool)),
-    ]
+    let seen = |side: &Option<Box<Small>>| side.as_deref().cloned();
+    let read = || {
+        let file = settings.roots.open(local(input)?)?;
+        side(file, how.as_ref().map(|how| how.bytes_in), &limits, pool)
+    };
+    let written = || {
+        let (folder, name) = Folder::of(&settings.out, local(output)?)?;
+        side(folder.read(name)?, how.as_ref().map(|how| how.bytes_out), &limits, pool)
+    };
+    [seen(&sides.before).map_or_else(read, Ok), seen(&sides.after).map_or_else(written, Ok)]
 }
 
 fn local(path: &Path) -> Result<&Path, SideError> {
     if store::is_url(path) { Err(SideError::Remote) } else { Ok(path) }
 }
 
-fn side(mut file: File, bytes: u64, limits: &Limits, pool: &Arc<SlotPool>) -> Result<Side, SideError> {
-    let preview = Preview::of((&mut file, bytes), SIDE, limits, &mut Spare::of(pool))?;
-    let jpeg = preview.to_jpeg(QUALITY)?;
-    let facts = preview.facts;
-    let part = match (facts.pages, facts.frames) {
-        (pages @ 2.., _) => Some(format!("; page 1 of {pages} is shown")),
-        (_, frames @ 2..) => Some(format!("; frame 1 of {frames} is shown")),
-        _ => None,
-    };
-    Ok(Side { jpeg, histogram: facts.histogram, part })
+fn side(
+    mut file: File,
+    bytes: Option<u64>,
+    limits: &Limits,
+    pool: &Arc<SlotPool>,
+) -> Result<Small, SideError> {
+    Ok(Small::of((&mut file, bytes), limits, &mut Spare::of(pool))?)
 }

@@ -12,11 +12,11 @@ mod volumes;
 use crate::config::{Naming, Settings};
 use crate::device::machine::Machine;
 use crate::error::Error;
-use crate::progress::{Event, Events, Remade, Reporter, Summary};
+use crate::progress::{Event, Events, Remade, Reporter, Summary, listing};
 use crate::publish::{self, Publisher};
 use crate::report;
 use crate::source::stop::Stop;
-use crate::source::{self, Batches, Job, Plan, Workload};
+use crate::source::{self, Batches, Job, Plan, Skipped, Workload};
 use pipeline::{Encoder, Outlet, Purpose, Run, WaitingBands};
 use resume::Resume;
 use together::Groups;
@@ -36,7 +36,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         run_into(&encoder, Purpose::Equalize, plan, settings, stop)
     };
     let has_folder = settings.naming != Naming::StandardOutput && !store::is_url(&settings.out);
-    let summary = if settings.dry_run || !has_folder {
+    let mut summary = if settings.dry_run || !has_folder {
         work()
     } else {
         // Below the folder of a single output may be anything.
@@ -44,7 +44,8 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
         let depth = if settings.naming.is_single() { 1 + of_pages } else { usize::MAX };
         publish::with_leftovers_removed(&settings.out, depth, work).map_err(Error::thread)?
     }?;
-    let written = page.map_or(Ok(()), |page| report::write(page, &summary, settings, publisher));
+    let Some(page) = page else { return Ok(summary) };
+    let written = report::write(page, &mut summary, settings, publisher);
     if written.is_err() {
         // It is all that will be told of them.
         summary.tell_failures(settings.report);
@@ -67,6 +68,10 @@ pub(crate) fn run_into(
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     let remade = Remade::of(&plan.jobs).told(["is made again", "are made again"]);
     remade.filter(|_| !settings.dry_run).into_iter().for_each(|remade| events.note(remade, false));
+    let done_before = settings.report_page.as_ref().map(|_| listing::done_before(&plan));
+    if done_before.is_some() {
+        report::choose(&mut plan.jobs);
+    }
     // A plan that is not complete is no plan.
     let jobs = if stop.asked() { Vec::new() } else { announce(plan, &events) };
     let machine = Machine::new(settings.memory, settings.threads);
@@ -83,6 +88,9 @@ pub(crate) fn run_into(
     if settings.dry_run {
         // An empty list says that there is nothing to do, and no list that nobody asked.
         summary.would.get_or_insert_default();
+    }
+    if let (Some(listing), Some(done)) = (&mut summary.listing, done_before) {
+        listing.done_before = done;
     }
     let (selective, commas) = (settings.selection.is_selective(), settings.selection.commas);
     let single = settings.naming.is_single();
@@ -113,7 +121,7 @@ fn announce(plan: Plan, events: &Events) -> Vec<Job> {
     for (input, error) in plan.failed {
         events.tell(Event::Failed { input, error, planned: false });
     }
-    for (input, why) in plan.skipped {
+    for Skipped { input, why, .. } in plan.skipped {
         events.tell(Event::Skipped { input, why, planned: false });
     }
     events.tell(Event::Planned { count: plan.jobs.len() });

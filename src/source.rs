@@ -21,7 +21,7 @@ pub mod stop;
 pub use earlier::signs_of_outputs;
 pub(crate) use job::fetch_ahead;
 pub use job::{Batches, Job, Remake, Workload, balance_tail};
-pub use plan::{Plan, Skip};
+pub use plan::{Plan, Skip, Skipped};
 pub use prefix::Prefixes;
 pub(crate) use scan::is_folder;
 pub use scan::scan;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::browser::{HOME, Page};
-use crate::harness::{Place, project};
+use crate::harness::{Place, checked_by, project};
 
 #[test]
 fn a_page_shows_what_a_run_did_and_needs_nothing_else() {
@@ -55,4 +55,33 @@ fn a_page_is_of_one_run_that_ends_and_writes() {
     place.file("file", "");
     place.run("in --out other --report file/page.html").exits(3).says("file");
     assert!(place.tree("other").is_empty(), "that is found out before anything is done");
+}
+
+#[test]
+fn previews_have_the_colours_of_the_files_in_every_format_and_are_upright() {
+    if let Some(ran) = checked_by("previews/check.py") {
+        ran.exits(0).prints(" 0 previews are wrong");
+    }
+}
+
+#[test]
+fn a_page_of_a_run_that_finds_all_done_shows_what_is_there_and_others_name_it() {
+    let place = Place::with(&["in/a.png", "in/b/c.png"]);
+    place.run("in --out out --report first.html").exits(0);
+    place.run("in --out out --report again.html").exits(0).says("Skipped: 2 already done");
+    let page = |name: &str| String::from_utf8(place.read(name)).unwrap();
+    let (first, again) = (page("first.html"), page("again.html"));
+    for page in [&first, &again] {
+        assert_eq!(page.matches("src=\"data:image/jpeg;base64,").count(), 4, "{page}");
+        assert!(page.contains("c.png</b> <span class=\"folder\">in/b/</span>"), "{page}");
+    }
+    assert_eq!(again.matches("done by an earlier run").count(), 2);
+    place.file("in/new.png", place.read("in/a.png"));
+    place.run("in --out out --report third.html").exits(0);
+    let third = page("third.html");
+    assert_eq!(third.matches("src=\"data:image/jpeg;base64,").count(), 2, "{third}");
+    assert!(third.contains("<h2>Done before</h2>") && third.contains("<th>in/b/c.png</th>"), "{third}");
+    place.run("in --out out --resume --quiet").exits(0);
+    place.run("in --out out --resume --report resumed.html").exits(0);
+    assert_eq!(page("resumed.html").matches("src=\"data:image/jpeg;base64,").count(), 6);
 }

@@ -249,10 +249,7 @@ mod tests {
             ("tiles = [8,\n8]", "1: tiles: must be a string or a number, such as \"8x8\""),
             ("\"tiles\" = { x = 8 }", "1: tiles: must be a string or a number, such as \"8x8\""),
             ("method = 3", "1: method: must be one of \"global\", \"stretch\", \"match\", \"clahe\""),
-            (
-                "color = 'blue'",
-                "1: color: must be one of \"luma\", \"hue\", \"lab\", \"per-channel\", \"gray\"",
-            ),
+            ("color = 'purple'", "1: color: must be one of \"luma\", \"hue\", \"lab\", \"per-channel\", "),
             ("overwrite = 'yes'", "1: overwrite: must be true or false"),
             ("links = 'yes'", "1: links: must be one of \"auto\", \"follow\", \"inside\", \"never\""),
             ("include = '*.png'", "1: include: must be a list, such as [\"*.jpg\"]"),

@@ -7,11 +7,20 @@ use merge::Merge;
 use super::written::table;
 use super::{OrAuto, OrNone, TileSize, TogetherChoice, Written, machine};
 
-/// The defaults are the configuration file that comes with the program, as users read it.
+/// The configuration file that comes with the program: every key with its default, commented out, so that a copy sets nothing.
+pub(super) const SHIPPED: &str = include_str!("../../config.toml");
+
+/// The defaults are those that users read.
 static DEFAULTS: LazyLock<Written> = LazyLock::new(|| {
-    toml::from_str(include_str!("../../config.toml"))
-        .expect("the file that comes with the program can be read")
+    toml::from_str(&uncommented(SHIPPED)).expect("the file that comes with the program can be read")
 });
+
+/// Returns the text with its keys set. A `#` right before a letter hides a key; before a space, it begins a comment.
+pub(super) fn uncommented(text: &str) -> String {
+    let is_key = |line: &str| line.starts_with(|first: char| first.is_ascii_lowercase());
+    let lines = text.lines().map(|line| line.strip_prefix('#').filter(|line| is_key(line)).unwrap_or(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
 
 impl Written {
     /// Returns every key of `self`, or of `below` if it was not written in `self`. A number of tiles in `self` also overrides a tile size

@@ -1,31 +1,46 @@
 //! Tests of the settings as a whole.
 
+use super::layers::{SHIPPED, uncommented};
 use super::*;
 use codec::PngLevel;
 use equalize::colour::Gray;
 use equalize::{Clahe, Colour, Method, Tiles};
-
-const COMMITTED: &str = include_str!("../../config.toml");
 
 fn parse(text: &str) -> Written {
     file::parse(Path::new("config.toml"), text).unwrap()
 }
 
 #[test]
-fn the_committed_file_misses_no_key() {
-    let file: toml::Table = COMMITTED.parse().unwrap();
+fn the_shipped_file_sets_nothing_and_misses_no_key() {
+    assert_eq!(parse(SHIPPED), Written::default());
+    let file: toml::Table = uncommented(SHIPPED).parse().unwrap();
     for key in keys::KEYS {
         assert!(file.contains_key(key.name), "{} has no default", key.name);
     }
 }
 
 #[test]
-fn every_key_of_the_committed_file_has_a_comment() {
+fn every_key_of_the_shipped_file_has_a_comment() {
     let mut above = "";
-    for line in COMMITTED.lines() {
-        assert!(line.is_empty() || line.starts_with('#') || above.starts_with('#'), "{line}");
+    for line in SHIPPED.lines() {
+        let is_text = |line: &str| line == "#" || line.starts_with("# ");
+        assert!(line.is_empty() || is_text(line) || is_text(above), "{line}");
         above = line;
     }
+}
+
+#[test]
+fn one_line_in_the_shipped_file_sets_one_key() {
+    let in_force = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().in_brief();
+    let photo = "method clahe, strength 0.5, clip-limit auto, tiles 8x8, color hue, format keep, depth keep";
+    assert_eq!(in_force(&format!("{SHIPPED}preset = \"photo\"\n")), photo);
+    let uncommented_line = |key: &str| SHIPPED.replace(&format!("\n#{key} "), &format!("\n{key} "));
+    for key in keys::KEYS {
+        let text = uncommented_line(key.name);
+        assert_eq!(text.parse::<toml::Table>().unwrap().keys().collect::<Vec<_>>(), [key.name]);
+    }
+    let chosen = uncommented_line("preset").replace("\npreset = \"none\"", "\npreset = \"photo\"");
+    assert_eq!(in_force(&chosen), photo);
 }
 
 #[test]
@@ -128,7 +143,7 @@ fn what_a_record_says_of_the_settings_is_the_same_in_every_version() {
         let settings = Settings::resolve(parse(text), Request::default()).unwrap();
         settings.picture.of_outputs().to_owned()
     };
-    assert_eq!(of(COMMITTED), "", "a key that a later version adds is not there either");
+    assert_eq!(of(&uncommented(SHIPPED)), "", "a key that a later version adds is not there either");
     assert_eq!(of("max-pixels = 12345\nmax-bytes = '3MiB'"), "", "a limit changes no output");
     let others = "clip-limit = 3\ntiles = '4x2'\nclip-low = 3\nreference = 'a.png'";
     assert_eq!(of(others), "", "it has no effect");

@@ -22,7 +22,7 @@ use equalize::Strength;
 /// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
 ///
 /// A field is all that is said of a key's flag and its value in files: its doc comment is the help text. The default is in the `config.toml`
-/// that comes with the program, and what follows from the key in `keys.rs`.
+/// that comes with the program, commented out, and what follows from the key in `keys.rs`.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize, Merge)]
 #[command(mut_args = in_words)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]

@@ -2,33 +2,34 @@
 
 use std::fs::File;
 
-use codec::{Budget, CodecError, Cores, Limits, Target};
-use equalize::{Colour, Depth, Layout, Pixel, Scratch, count};
+use codec::{Budget, CodecError, Cores, Decoded, Limits, Target};
+use equalize::{ByteOrder, Colour, Depth, Layout, Method, Operation, count};
 use serde::Serialize;
 
 /// The bins of a histogram.
 const BINS: usize = 64;
+/// The longest side of what a report shows, in pixels, and the quality of its JPEGs.
+const SIDE_IN_REPORT: u32 = 400;
+const QUALITY_IN_REPORT: u8 = 80;
+/// The most pixels that are counted for a histogram, in rows that are evenly spread.
+const MOST_COUNTED: u64 = 1 << 18;
 
 /// A small version of a picture.
 #[derive(Debug)]
 pub(crate) struct Preview {
-    width: u32,
-    height: u32,
-    pixel: Pixel,
-    /// Of 8 bits.
-    samples: Vec<u8>,
+    small: codec::Preview,
     pub(crate) facts: Facts,
 }
 
 /// What is told of a preview.
-#[derive(Debug, Serialize)]
-pub(crate) struct Facts {
-    /// How many pixels have a brightness in each bin, from dark to light.
-    pub(crate) histogram: Vec<u64>,
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    /// How many pixels have a brightness in each bin, from dark to light; of some rows of a large picture.
+    pub histogram: Vec<u64>,
     /// The pages of the file, of which the first is shown.
-    pub(crate) pages: usize,
+    pub pages: usize,
     /// The frames of the animation, of which the first is shown.
-    pub(crate) frames: usize,
+    pub frames: usize,
 }
 
 /// Why there is no preview.
@@ -40,12 +41,9 @@ pub(crate) enum PreviewError {
     /// Nothing may be held for it now.
     #[error("it needs more memory than is free")]
     Memory,
-    /// The picture cannot be decoded.
+    /// The picture cannot be decoded, or its small version not be encoded.
     #[error(transparent)]
     Codec(CodecError),
-    /// The small version cannot be encoded.
-    #[error("{0}")]
-    Encoder(String),
 }
 
 impl From<CodecError> for PreviewError {
@@ -58,23 +56,24 @@ impl From<CodecError> for PreviewError {
 }
 
 impl Preview {
-    /// Makes the preview of a file that has so many bytes, unless it is another by now: no side is longer than `longest`, and all that it takes meanwhile is held in the budget, which is asked twice.
+    /// Makes the preview of a file that has so many bytes, if that is known, unless it is another by now: no side is longer than `longest`, and all that it takes meanwhile is held in the budget, which is asked twice.
     ///
     /// # Errors
     /// If the file is no picture within the limits, or needs more than may be held.
     pub(crate) fn of(
-        (file, bytes): (&mut File, u64),
+        (file, bytes): (&mut File, Option<u64>),
         longest: u32,
         limits: &Limits,
         budget: &mut impl Budget,
     ) -> Result<Self, PreviewError> {
-        if !file.metadata().is_ok_and(|now| now.is_file() && now.len() == bytes) {
+        let is_same = |length| bytes.is_none_or(|bytes| bytes == length);
+        if !file.metadata().is_ok_and(|now| now.is_file() && is_same(now.len())) {
             return Err(PreviewError::Changed);
         }
         let mut buffer = Vec::new();
         let target = Target::AS_STORED;
         let mut opened = codec::open_within(budget, file, &mut buffer, limits, &target)?;
-        let pages = opened.take_pages().map_or(1, |pages| pages.len());
+        let pages = opened.take_pages().map_or(1, |pages| pages.pictures());
         let (layout, slot_bytes) = (opened.layout(), opened.slot_bytes());
         let counts_bytes = count::length(&layout) * size_of::<u64>();
         let needed =
@@ -85,25 +84,24 @@ impl Preview {
         let pixels = &mut bytemuck::cast_slice_mut(&mut words)[..slot_bytes];
         let mut decoded = opened.decode(pixels, Vec::new(), &Cores::none())?;
         decoded.reduce_depth(pixels, &target);
-        // Only the decoder knows whether pixels are hidden, so the layout may be another than was expected.
-        let layout = decoded.layout;
-        // The frames of an animation lie below each other; the first stands for all.
-        let frames = decoded.frames().max(1);
-        let first = Layout { height: layout.height / frames as u32, ..layout };
-        let pixels = &pixels[..first.bytes() as usize];
-        let facts = Facts { histogram: histogram(pixels, &first).to_vec(), pages, frames };
-        Ok(Self::small(pixels, &first, longest, facts))
+        let made = Self::of_slot(&decoded, pixels, &target, false, longest);
+        let mut made = made.expect("all that it had was given back to it");
+        made.facts.pages = pages;
+        Ok(made)
     }
 
-    /// Makes a picture small. Samples of 16 bits are spread from the least to the greatest, as viewers do.
-    fn small(pixels: &[u8], layout: &Layout, longest: u32, facts: Facts) -> Self {
-        let step = layout.width.max(layout.height).div_ceil(longest).max(1);
-        let samples = match layout.depth {
-            Depth::Eight => means(pixels, layout, step).into_iter().map(|mean| mean as u8).collect(),
-            Depth::Sixteen => spread(&means::<u16>(bytemuck::cast_slice(pixels), layout, step), layout.pixel),
-        };
-        let (width, height) = (layout.width.div_ceil(step), layout.height.div_ceil(step));
-        Self { width, height, pixel: layout.pixel, samples, facts }
+    /// Makes the preview of a picture in a slot, before devices work on it or once it `is_done`, no side of which is longer than `longest`. `None` if
+    /// only its files show it.
+    fn of_slot(decoded: &Decoded, slot: &[u8], target: &Target, is_done: bool, longest: u32) -> Option<Self> {
+        let small = decoded.preview(slot, target, is_done, longest)?;
+        // The frames of an animation lie below each other; the first stands for all.
+        let frames = decoded.frames().max(1);
+        let first = decoded.layout.frame(frames as u32);
+        let orders = decoded.byte_orders;
+        let order = if is_done { orders.to } else { orders.from };
+        let levels = decoded.levels().number(first.depth);
+        let histogram = histogram(&slot[..first.bytes() as usize], &first, order, levels);
+        Some(Self { small, facts: Facts { histogram: histogram.to_vec(), pages: 1, frames } })
     }
 
     /// Returns it as a PNG.
@@ -111,92 +109,97 @@ impl Preview {
     /// # Errors
     /// If it cannot be encoded.
     pub(crate) fn to_png(&self) -> Result<Vec<u8>, PreviewError> {
-        let mut png = Vec::new();
-        let mut encoder = png::Encoder::new(&mut png, self.width, self.height);
-        encoder.set_color(match self.pixel {
-            Pixel::Gray => png::ColorType::Grayscale,
-            Pixel::GrayAlpha => png::ColorType::GrayscaleAlpha,
-            Pixel::Rgb => png::ColorType::Rgb,
-            Pixel::Rgba => png::ColorType::Rgba,
-        });
-        encoder.set_depth(png::BitDepth::Eight);
-        encoder.set_compression(png::Compression::Fast);
-        let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&self.samples));
-        written.map_err(|error| PreviewError::Encoder(error.to_string()))?;
-        Ok(png)
+        Ok(self.small.to_png()?)
     }
+}
 
-    /// Returns it as a JPEG, with what is transparent on white.
+/// A version of a picture as a report shows it.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// A JPEG.
+    pub jpeg: Vec<u8>,
+    /// What is told of it.
+    pub facts: Facts,
+}
+
+impl Shown {
+    /// Makes it of a file, as [`Preview::of`].
     ///
     /// # Errors
-    /// If it cannot be encoded.
-    pub(crate) fn to_jpeg(&self, quality: u8) -> Result<Vec<u8>, PreviewError> {
-        let channels = self.pixel.channels();
-        let colours = self.pixel.colour_channels();
-        let mut opaque = Vec::with_capacity(self.samples.len() / channels * colours);
-        for pixel in self.samples.chunks_exact(channels) {
-            let alpha = if self.pixel.has_alpha() { u32::from(pixel[colours]) } else { 255 };
-            let on_white = |&sample: &u8| ((u32::from(sample) * alpha + 255 * (255 - alpha)) / 255) as u8;
-            opaque.extend(pixel[..colours].iter().map(on_white));
-        }
-        let color = if colours == 1 { jpeg_encoder::ColorType::Luma } else { jpeg_encoder::ColorType::Rgb };
-        let mut jpeg = Vec::new();
-        jpeg_encoder::Encoder::new(&mut jpeg, quality)
-            .encode(&opaque, self.width as u16, self.height as u16, color)
-            .map_err(|error| PreviewError::Encoder(error.to_string()))?;
-        Ok(jpeg)
+    /// As for [`Preview::of`].
+    pub(crate) fn of(
+        file: (&mut File, Option<u64>),
+        limits: &Limits,
+        budget: &mut impl Budget,
+    ) -> Result<Self, PreviewError> {
+        Self::drawn(Preview::of(file, SIDE_IN_REPORT, limits, budget)?)
+    }
+
+    /// Makes it of a picture in a slot, before devices work on it or once it `is_done`; its file has so many `pages`. `None` if only its files
+    /// show it.
+    pub(crate) fn of_slot(
+        decoded: &Decoded,
+        slot: &[u8],
+        target: &Target,
+        is_done: bool,
+        pages: usize,
+    ) -> Option<Self> {
+        let mut preview = Preview::of_slot(decoded, slot, target, is_done, SIDE_IN_REPORT)?;
+        preview.facts.pages = pages;
+        Self::drawn(preview).ok()
+    }
+
+    fn drawn(Preview { small, facts }: Preview) -> Result<Self, PreviewError> {
+        Ok(Self { jpeg: small.to_jpeg(QUALITY_IN_REPORT)?, facts })
     }
 }
 
-fn histogram(pixels: &[u8], layout: &Layout) -> [u64; BINS] {
-    let mut counts = vec![0; count::length(layout)];
-    count::count(pixels, layout, &mut counts, &mut Scratch::default());
-    let levels = layout.depth.levels();
-    let brightness = count::of_equalized(&counts, layout, Colour::Luma);
+/// Both versions of a picture as a report shows them, as far as they are made while its pixels are in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Sides {
+    /// As the input is.
+    pub before: Option<Box<Shown>>,
+    /// As the output is.
+    pub after: Option<Box<Shown>>,
+}
+
+impl Sides {
+    /// Returns those of both, none of which is in both.
+    #[must_use]
+    pub(crate) fn or(self, others: Self) -> Self {
+        Self { before: self.before.or(others.before), after: self.after.or(others.after) }
+    }
+}
+
+/// Counts the brightness of pixels that have so many levels, into bins.
+fn histogram(pixels: &[u8], layout: &Layout, order: ByteOrder, levels: usize) -> [u64; BINS] {
+    let step = layout.pixels().div_ceil(MOST_COUNTED).max(1) as usize;
+    let row = layout.width as usize * layout.pixel_bytes();
+    let rows = pixels.chunks_exact(row).step_by(step);
+    let height = rows.len() as u32;
+    // Words, so that samples of 16 bits lie where they may.
+    let mut words = vec![0_u64; (row * rows.len()).div_ceil(size_of::<u64>())];
+    let some = &mut bytemuck::cast_slice_mut(&mut words)[..row * rows.len()];
+    some.chunks_exact_mut(row).zip(rows).for_each(|(to, from)| to.copy_from_slice(from));
+    if layout.depth == Depth::Sixteen {
+        order.convert(some);
+    }
+    let layout = Layout { height, ..*layout };
+    let counts = count::equalized_planes(some, &layout, &Operation::new(Method::Global));
     let mut bins = [0; BINS];
-    brightness.iter().enumerate().for_each(|(level, count)| bins[level * BINS / levels] += count);
+    let brightness = count::of_equalized(&counts, &layout, Colour::Luma);
+    brightness
+        .iter()
+        .enumerate()
+        .for_each(|(level, count)| bins[(level * BINS / levels).min(BINS - 1)] += count);
     bins
-}
-
-/// Returns the means of squares of `step` pixels, channel by channel.
-fn means<S: Copy + Into<u64>>(samples: &[S], layout: &Layout, step: u32) -> Vec<u16> {
-    let (channels, width, step) = (layout.pixel.channels(), layout.width as usize, step as usize);
-    let row = width * channels;
-    let mut means = Vec::new();
-    for rows in samples.chunks(row * step) {
-        let mut sums = vec![0_u64; width.div_ceil(step) * channels];
-        let mut counts = vec![0_u64; width.div_ceil(step)];
-        for pixels in rows.chunks_exact(row) {
-            for (x, pixel) in pixels.chunks_exact(channels).enumerate() {
-                counts[x / step] += 1;
-                let sums = &mut sums[x / step * channels..][..channels];
-                sums.iter_mut().zip(pixel).for_each(|(sum, &sample)| *sum += sample.into());
-            }
-        }
-        means.extend(sums.iter().enumerate().map(|(at, sum)| (sum / counts[at / channels]) as u16));
-    }
-    means
-}
-
-/// Spreads colours over 8 bits, from the least to the greatest. Alpha stays what it is.
-fn spread(means: &[u16], pixel: Pixel) -> Vec<u8> {
-    let channels = pixel.channels();
-    let is_alpha = |at: usize| pixel.has_alpha() && at % channels == channels - 1;
-    let colours = || means.iter().enumerate().filter(|(at, _)| !is_alpha(*at)).map(|(_, &mean)| mean);
-    let (least, greatest) = (colours().min().unwrap_or(0), colours().max().unwrap_or(0));
-    let range = u32::from(greatest - least).max(1);
-    let spread = means.iter().enumerate().map(|(at, &mean)| match is_alpha(at) {
-        true => (mean >> 8) as u8,
-        false => (u32::from(mean - least) * 255 / range) as u8,
-    });
-    spread.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use codec::Unbounded;
-    use std::io::{Cursor, Seek, Write};
+    use std::io::{Seek, Write};
 
     const LIMITS: Limits = Limits { max_pixels: 1 << 20, max_bytes: 1 << 30 };
 
@@ -204,7 +207,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         file.rewind().unwrap();
-        Preview::of((&mut file, bytes.len() as u64), 480, &LIMITS, &mut Unbounded).unwrap()
+        Preview::of((&mut file, Some(bytes.len() as u64)), 480, &LIMITS, &mut Unbounded).unwrap()
     }
 
     fn floats(samples: [f32; 3]) -> Preview {
@@ -218,37 +221,50 @@ mod tests {
         let mut file = format!("P5 {width} {height} 255\n").into_bytes();
         file.extend((0..width * height).map(|at| if at % 3 == 0 { 250 } else { 10 }));
         let preview = made(&file);
-        assert_eq!((preview.width, preview.height), (334, 1));
-        assert_eq!(preview.samples[..333], [90; 333]);
+        assert_eq!((preview.small.layout.width, preview.small.layout.height), (334, 1));
+        assert_eq!(preview.small.samples[..333], [90; 333]);
         assert_eq!((preview.facts.histogram[62], preview.facts.histogram[2]), (1000, 2000));
-        let mut reader = png::Decoder::new(Cursor::new(preview.to_png().unwrap())).read_info().unwrap();
-        let mut samples = vec![0; 334];
-        reader.next_frame(&mut samples).unwrap();
-        assert_eq!(samples, preview.samples);
+        let again = made(&preview.to_png().unwrap());
+        assert_eq!(again.small.samples, preview.small.samples);
+    }
+
+    #[test]
+    fn of_a_large_picture_some_rows_are_counted() {
+        let layout =
+            Layout { width: 1 << 10, height: 1 << 9, pixel: equalize::Pixel::Gray, depth: Depth::Eight };
+        let pixels = vec![128; layout.bytes() as usize];
+        let bins = histogram(&pixels, &layout, ByteOrder::Native, 256);
+        assert_eq!((bins[32], bins.iter().sum::<u64>()), (MOST_COUNTED, MOST_COUNTED));
     }
 
     #[test]
     fn sixteen_bits_are_spread_over_eight() {
         let preview = made(b"P5 2 1 65535 \x10\x00\x10\x08");
-        assert_eq!(preview.samples, [0, 255]);
+        assert_eq!(preview.small.samples, [0, 255]);
         assert_eq!(preview.facts.histogram[4], 2);
         assert_eq!((preview.facts.pages, preview.facts.frames), (1, 1));
     }
 
     #[test]
+    fn colours_of_sixteen_bits_stay_what_they_are() {
+        let preview = made(b"P6 1 1 65535 \x10\x10\x20\x20\x30\x30");
+        assert_eq!(preview.small.samples, [16, 32, 48]);
+    }
+
+    #[test]
     fn samples_that_are_no_levels_are_shown_as_the_levels_that_they_become() {
         let preview = floats([0.5, 0.75, 1.0]);
-        assert_eq!((&*preview.samples, preview.facts.histogram[BINS - 1]), (&[0, 127, 255][..], 1));
+        assert_eq!((&*preview.small.samples, preview.facts.histogram[BINS - 1]), (&[0, 127, 255][..], 1));
         // What is no number is transparent.
-        let Preview { width, samples, .. } = floats([0.5, f32::NAN, 1.0]);
-        assert_eq!((width, samples.len(), samples[3]), (3, 6, 0));
+        let codec::Preview { layout, samples, .. } = floats([0.5, f32::NAN, 1.0]).small;
+        assert_eq!((layout.width, samples.len(), samples[3]), (3, 6, 0));
         assert_eq!([samples[0], samples[1], samples[4], samples[5]], [0, 255, 255, 255]);
     }
 
     #[test]
     fn a_jpeg_shows_what_is_transparent_as_white() {
         let preview = floats([0.0, f32::NAN, 1.0]);
-        let again = made(&preview.to_jpeg(100).unwrap());
-        assert!(again.samples[0] < 8 && again.samples[1] > 247, "{:?}", again.samples);
+        let again = made(&preview.small.to_jpeg(100).unwrap());
+        assert!(again.small.samples[0] < 8 && again.small.samples[1] > 247, "{:?}", again.small.samples);
     }
 }

@@ -1,9 +1,13 @@
 //! Remarks on pictures that were written: nothing failed, but not everything is as it was.
 
 use std::borrow::Cow;
+use std::path::Path;
 
-use codec::{Range, Remark as Codec};
+use codec::{BytesBehind, Range, Remark as Codec};
 use serde::Serialize;
+use tracing::{debug, info};
+
+use crate::fs::paths::Shown;
 
 /// Something worth telling about a picture that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -18,6 +22,23 @@ pub enum Remark {
     /// What its format could not keep, or what was made of it.
     #[serde(untagged)]
     Codec(Codec),
+}
+
+/// Tells the log of remarks: of the first of each kind in a line that operators see, of others in one for looking closer, since a camera's
+/// pictures all have the same.
+#[derive(Debug, Default)]
+pub(crate) struct TellingRemarks(Vec<Remark>);
+
+impl TellingRemarks {
+    /// Tells of a remark about a picture, in these words.
+    pub(crate) fn tell(&mut self, input: &Path, remark: Remark, text: &str) {
+        let is_known = |known: &Remark| *known == remark || known.joined(remark).is_some();
+        if !remark.names_pictures() || self.0.iter().any(is_known) {
+            return debug!("note: {}: {text}", Shown(input));
+        }
+        self.0.push(remark);
+        info!("note: {}: {text} (others like it are named at the level DEBUG)", Shown(input));
+    }
 }
 
 impl From<Codec> for Remark {
@@ -41,8 +62,18 @@ impl Remark {
             Self::Codec(Codec::NowPng) => {
                 "a GIF, written as PNG, animated if it is, because CLAHE makes more colours of one and a GIF holds 256 a frame; --format gif reduces them"
             }
-            Self::Codec(Codec::PictureAlone) => {
-                "what is stored behind the photograph (a motion photo's video, an HDR gain map, previews) shows the old contrast and was left out: it is an ordinary still photograph now, and the original keeps them"
+            Self::Codec(Codec::WithoutBytes(BytesBehind(bytes))) => {
+                let s = if bytes == 1 { "" } else { "s" };
+                return format!("{bytes} byte{s} behind the end of its picture, of no known kind, were left out; the original keeps them").into();
+            }
+            Self::Codec(Codec::WithoutVideo) => {
+                "its motion photo's video shows the old contrast and was left out: it is a still photograph now, and the original keeps it"
+            }
+            Self::Codec(Codec::WithoutGainMap) => {
+                "its HDR gain map was made for the old contrast and was left out: it is a photograph of the usual range now, and the original keeps it"
+            }
+            Self::Codec(Codec::WithoutPreviews) => {
+                "the previews stored with it show the old contrast and were left out"
             }
             Self::Codec(Codec::PartOfXmp) => {
                 "its XMP beyond the first 64 KB cannot be stored in that format and was left out"
@@ -100,6 +131,9 @@ impl Remark {
             (Self::Codec(Codec::FewerColours(one)), Self::Codec(Codec::FewerColours(other))) => {
                 Some(Codec::FewerColours(one.max(other)).into())
             }
+            (Self::Codec(Codec::WithoutBytes(one)), Self::Codec(Codec::WithoutBytes(other))) => {
+                Some(Codec::WithoutBytes(one.max(other)).into())
+            }
             _ => None,
         }
     }
@@ -126,14 +160,23 @@ impl Remark {
     pub(crate) fn of(self, count: u64) -> String {
         let plural = if count == 1 { "" } else { "s" };
         match self {
-            Self::Codec(Codec::PictureAlone) => {
-                let (now, keep) = match count {
-                    1 => ("it is an ordinary still photograph", "the original keeps"),
-                    _ => ("they are ordinary still photographs", "the originals keep"),
-                };
+            Self::Codec(Codec::WithoutVideo) => format!(
+                "{count} JPEG{plural} without a motion photo's video, which shows the old contrast; {} now, and {} it",
+                if count == 1 { "it is a still photograph" } else { "they are still photographs" },
+                if count == 1 { "the original keeps" } else { "the originals keep" },
+            ),
+            Self::Codec(Codec::WithoutGainMap) => format!(
+                "{count} JPEG{plural} without an HDR gain map, which was made for the old contrast; {} it",
+                if count == 1 { "the original keeps" } else { "the originals keep" },
+            ),
+            Self::Codec(Codec::WithoutPreviews) => {
+                format!("{count} JPEG{plural} without previews, which show the old contrast")
+            }
+            Self::Codec(Codec::WithoutBytes(BytesBehind(bytes))) => {
+                let most = if count == 1 { "" } else { "up to " };
+                let s = if bytes == 1 { "" } else { "s" };
                 format!(
-                    "{count} JPEG{plural} without what is stored behind the photograph (a motion photo's video, an HDR gain map, previews), \
-                     which shows the old contrast; {now} now, and {keep} them"
+                    "{count} JPEG{plural} without {most}{bytes} byte{s} behind the end of the picture, of no known kind"
                 )
             }
             Self::Codec(Codec::PartOfXmp) => {

@@ -5,15 +5,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Event;
+use crate::picture::preview::Sides;
+use crate::source::Plan;
 
 /// The most pictures that are named.
 const MOST: usize = 10_000;
 
-/// A picture that was done.
+/// A picture that is done.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedPicture {
     pub(crate) input: PathBuf,
     pub(crate) output: PathBuf,
+    /// How this run did it; none if an earlier one did.
+    pub(crate) how: Option<How>,
+    /// What it looks like, as far as that was seen meanwhile.
+    pub(crate) sides: Sides,
+}
+
+/// How a picture was done.
+#[derive(Clone, Debug)]
+pub(crate) struct How {
     pub(crate) pixels: u64,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
@@ -25,6 +36,17 @@ pub(crate) struct ListedPicture {
 pub(crate) struct Listing {
     pub(crate) pictures: Vec<ListedPicture>,
     pub(crate) remarks: HashMap<PathBuf, Vec<String>>,
+    /// The first that were done already.
+    pub(crate) done_before: Vec<ListedPicture>,
+}
+
+/// Returns the first pictures that a plan leaves out because they are done already.
+pub(crate) fn done_before(plan: &Plan) -> Vec<ListedPicture> {
+    let done = plan.skipped.iter().filter_map(|skipped| {
+        let (input, output) = (skipped.input.clone(), skipped.output.clone()?);
+        Some(ListedPicture { input, output, how: None, sides: Sides::default() })
+    });
+    done.take(MOST).collect()
 }
 
 impl Listing {
@@ -33,14 +55,14 @@ impl Listing {
             return;
         }
         match event {
-            Event::Done { input, output, pixels, bytes_in, bytes_out, device, .. } => {
+            Event::Done { input, output, pixels, bytes_in, bytes_out, device, sides, .. } => {
+                let device = Arc::clone(device);
+                let how = How { pixels: *pixels, bytes_in: *bytes_in, bytes_out: *bytes_out, device };
                 self.pictures.push(ListedPicture {
                     input: input.clone(),
                     output: output.clone(),
-                    pixels: *pixels,
-                    bytes_in: *bytes_in,
-                    bytes_out: *bytes_out,
-                    device: Arc::clone(device),
+                    how: Some(how),
+                    sides: sides.clone(),
                 });
             }
             Event::Remarked { input, remark, range } if remark.names_pictures() => {

@@ -14,6 +14,7 @@ use super::signature::Signatures;
 use crate::device::backoff::Backoff;
 use crate::error::PictureError;
 use crate::fs::paths::Shown;
+use crate::picture::remark::TellingRemarks;
 use crate::progress::Event;
 
 /// The pauses after outputs could not be written at all.
@@ -91,6 +92,7 @@ struct WorkerState {
     done: u64,
     failed: u64,
     devices: BTreeMap<String, u64>,
+    remarked: TellingRemarks,
     /// How often in a row outputs could not be written, why, and until when to wait.
     waits: Option<(u32, String, Instant)>,
 }
@@ -168,7 +170,7 @@ impl BegunMessages {
                 self.ended(&input, Some(Failure::of(&error, are_there())));
             }
             Event::Remarked { input, remark, range } => {
-                debug!("note: {}: {}", Shown(&input), remark.of_one_with(range));
+                lock(&self.state).remarked.tell(&input, remark, &remark.of_one_with(range));
             }
             Event::Device { .. }
             | Event::Planned { .. }

@@ -20,7 +20,7 @@ use crate::fs::paths::Shown;
 use crate::progress::{painted, pictures};
 use crate::publish::with_leftovers_removed;
 use crate::source::stop::Stop;
-use crate::source::{self, Batches, Job, Skip};
+use crate::source::{self, Batches, Job, Skip, Skipped};
 
 /// The most bytes of a message's paths, well below what a server takes.
 const LONGEST: usize = 128 * 1024;
@@ -77,8 +77,8 @@ fn failure(input: &Path, why: &PictureError) -> String {
     format!("failed: {}: {why}", Shown(input))
 }
 
-fn told(count: &Count, skipped: &[(PathBuf, Skip)]) -> String {
-    let done = skipped.iter().filter(|(_, why)| *why == Skip::AlreadyDone).count();
+fn told(count: &Count, skipped: &[Skipped]) -> String {
+    let done = skipped.iter().filter(|skipped| skipped.why == Skip::AlreadyDone).count();
     let Count { published, messages, waiting } = count;
     let plural = if *messages == 1 { "" } else { "s" };
     format!(

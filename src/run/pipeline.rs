@@ -31,6 +31,7 @@ use crate::device::offload::DeviceCoder;
 use crate::device::task::{self, Content, Done, Page, Pass, Picture, Processed, QueuedJob, Task};
 use crate::device::{self, Context};
 use crate::error::{Error, PictureError};
+use crate::picture::preview::{Shown, Sides};
 use crate::picture::remark::Remark;
 use crate::progress::timings::{Clock, Load, Stage, thread_time};
 use crate::progress::{Event, Events};
@@ -292,7 +293,7 @@ impl<'a> Run<'a> {
         let before = thread_time();
         equalize_boxes(&mut finished);
         self.equalize_band(&mut finished);
-        let remark = finished.remark();
+        let (remark, after) = (finished.remark(), finished.after());
         let pixels = finished.picture.decoded.layout.pixels();
         let span = trace_span!("encode").entered();
         let (attempts, job) = (finished.picture.work.attempts.clone(), finished.picture.work.job.clone());
@@ -316,7 +317,7 @@ impl<'a> Run<'a> {
         let (passed, processor) = (finished.picture.clock.mark(Stage::Encode), thread_time() - before);
         finished.picture.clock.took(processor);
         self.machine.waits.add_encoding(passed.saturating_sub(processor + device.waited()));
-        self.close_picture(finished, pixels, remark, taken)
+        self.close_picture(finished, pixels, remark, after, taken)
     }
 
     /// Gives back the slot of a picture that the outlet has taken, and adds up what is to be told of it, or of the file whose page it is.
@@ -325,6 +326,7 @@ impl<'a> Run<'a> {
         finished: Processed,
         pixels: u64,
         remark: Option<Remark>,
+        after: Option<Box<Shown>>,
         taken: Result<Taken<'p>, PictureError>,
     ) -> Option<EncodedPicture<'p>> {
         let remarks = match &taken {
@@ -335,14 +337,15 @@ impl<'a> Run<'a> {
         };
         let inner_range = finished.picture.decoded.inner_range();
         let Processed { slot, picture, devices, .. } = finished;
-        let Picture { decoded, work, file, class, way, clock } = *picture;
+        let Picture { decoded, mut work, file, class, way, clock } = *picture;
         // The frames of an animation may have been separated.
         let bytes = pixels * decoded.layout.pixel_bytes() as u64;
         self.machine.rates.add(class, way, bytes, clock.processor());
         // Its metadata count as long as the slot is taken.
         drop(decoded);
         drop(slot);
-        let mut done = Done { pixels, devices, remarks, inner_range, times: clock.times() };
+        let sides = Sides { before: work.before.take(), after };
+        let mut done = Done { pixels, devices, remarks, inner_range, times: clock.times(), sides };
         if let Some(page) = &work.page {
             page.stack.add(mem::take(&mut done));
             if matches!(taken, Ok(Taken::Whole(_))) {
@@ -409,9 +412,18 @@ impl<'a> Run<'a> {
                 if let Some(remake) = remakes.or_else(|| replaces_another.then(Remake::default)) {
                     self.events.tell(Event::Remade { input: input.clone(), remake });
                 }
-                let (pixels, times) = (done.pixels, clock.times());
+                let (pixels, times, sides) = (done.pixels, clock.times(), done.sides);
                 let device = self.machine.devices.names(&done.devices);
-                self.events.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device, times });
+                self.events.tell(Event::Done {
+                    input,
+                    output,
+                    pixels,
+                    bytes_in,
+                    bytes_out,
+                    device,
+                    times,
+                    sides,
+                });
             }
             Err(error) => self.fail(job, error.into()),
         }

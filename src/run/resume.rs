@@ -17,7 +17,7 @@ use crate::fs::stamp::Stamp;
 use crate::ledger::{self, Entry, Ledger, LedgerError, Lock, MOST_STARTS, Outcome, Standing};
 use crate::progress::{Event, Events};
 use crate::source::stop::Stop;
-use crate::source::{Batches, Job, Plan, Skip};
+use crate::source::{Batches, Job, Plan, Skip, Skipped};
 use codec::Limits;
 
 /// Capacity of the queue of events to the ledger.
@@ -64,8 +64,11 @@ impl Resume {
             job.stamp = stamp(&job);
             let known = self.with_entry(&job, Ledger::standing).or_else(|why| self.mend(why, events));
             match known? {
-                Some(Standing::Done) => plan.skipped.push((job.input, Skip::AlreadyDone)),
-                Some(Standing::Skipped) => plan.skipped.push((job.input, Skip::NotAPicture)),
+                Some(Standing::Done) => plan.skipped.push(Skipped::done(job.input, job.output)),
+                Some(Standing::Skipped) => {
+                    let (input, why) = (job.input, Skip::NotAPicture);
+                    plan.skipped.push(Skipped { input, why, output: None });
+                }
                 Some(Standing::Failed { given_up: true, .. }) => self.give_up(job, plan),
                 Some(Standing::Interrupted { starts }) if starts >= MOST_STARTS => self.give_up(job, plan),
                 Some(Standing::Interrupted { .. }) => {

@@ -23,7 +23,7 @@ use crate::picture::record::Digest;
 use crate::run::volumes;
 use crate::slot::ParkedId;
 use crate::source::stop::Stop;
-use crate::source::{self, Job, Plan, Skip};
+use crate::source::{self, Job, Plan, Skip, Skipped};
 use codec::Slice;
 use equalize::{Layout, Levels};
 
@@ -33,7 +33,7 @@ use equalize::{Layout, Levels};
 /// As for [`source::scan()`].
 pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let plan = scan(settings, stop)?;
-    let is_complete = plan.skipped.iter().all(|(_, why)| *why != Skip::AlreadyDone);
+    let is_complete = plan.skipped.iter().all(|skipped| skipped.why != Skip::AlreadyDone);
     let to_do: HashSet<_> = plan.jobs.iter().filter_map(GroupKey::of).collect();
     if to_do.is_empty() || is_complete {
         return Ok(plan);
@@ -46,12 +46,12 @@ pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     for job in mem::take(&mut all.jobs) {
         let to_do = match GroupKey::of(&job) {
             Some(key) if to_do.contains(&key) => Ok(job),
-            Some(_) => Err(job.input),
-            None => alone.remove(&job.output).ok_or(job.input),
+            Some(_) => Err(job),
+            None => alone.remove(&job.output).ok_or(job),
         };
         match to_do {
             Ok(job) => all.jobs.push(Job { number: all.jobs.len(), ..job }),
-            Err(input) => all.skipped.push((input, Skip::AlreadyDone)),
+            Err(done) => all.skipped.push(Skipped::done(done.input, done.output)),
         }
     }
     Ok(all)

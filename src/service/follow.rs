@@ -197,8 +197,8 @@ fn hear(event: Event, heard: &mut Heard) {
             heard.failed.insert(input, error.in_service());
         }
         Event::Skipped { input, why: Skip::NotAPicture | Skip::Object(_), .. } => heard.over.push(input),
-        Event::Remarked { input, remark, range } => {
-            debug!("note: {}: {}", Shown(&input), remark.of_one_with(range));
+        Event::Remarked { input, remark, range } if remark.names_pictures() => {
+            info!("note: {}: {}", Shown(&input), remark.of_one_with(range));
         }
         _ => {}
     }

@@ -21,6 +21,8 @@ pub(super) struct Begun {
     pub(super) candidate: Candidate,
     /// What the log says of its output once that is there.
     pub(super) told: Option<String>,
+    /// What there is to say of it.
+    pub(super) remarks: Vec<String>,
     pub(super) at: Instant,
     /// Whether nothing else may be in progress: a killed process had it in progress.
     alone: bool,
@@ -172,10 +174,21 @@ impl Pictures {
             replaced: None,
             group: None,
             slice: None,
+            is_shown: false,
         };
-        self.begun.insert(job.input.clone(), Begun { candidate, told, at: Instant::now(), alone });
+        self.begun.insert(
+            job.input.clone(),
+            Begun { candidate, told, remarks: Vec::new(), at: Instant::now(), alone },
+        );
         // Fails only if the pipeline has ended, and the user is told the reason for that.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
+    }
+
+    /// Keeps a remark about one in progress.
+    pub(super) fn remark(&mut self, input: &Path, remark: String) {
+        if let Some(begun) = self.begun.get_mut(input) {
+            begun.remarks.push(remark);
+        }
     }
 
     /// Takes one that has left the pipeline out of those in progress.

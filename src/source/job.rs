@@ -57,6 +57,8 @@ pub struct Job {
     pub image: Option<Arc<StoredImage>>,
     /// What its output replaces in object storage, if that is known.
     pub replaced: Option<Version>,
+    /// Whether a report shows it.
+    pub is_shown: bool,
 }
 
 /// An output that is made again, with other settings.
@@ -89,6 +91,7 @@ impl Job {
             replaced: None,
             group: None,
             slice: None,
+            is_shown: false,
         }
     }
 }

@@ -7,6 +7,7 @@ use store::{Found, Object};
 
 use super::done::{InputState, Standing, recipe_of};
 use super::job::{Job, Remake};
+use super::plan::Skipped;
 use super::stdin::Spooled;
 use crate::config::{Existing, PictureSettings, Settings, outputs};
 use crate::picture::stored_image::StoredImage;
@@ -31,8 +32,8 @@ impl Pair {
     /// Returns the job of making the output, with this number in its list.
     ///
     /// # Errors
-    /// The input, if its output is up to date.
-    pub(super) fn job(self, number: usize, settings: &Settings) -> Result<Job, PathBuf> {
+    /// If its output is up to date.
+    pub(super) fn job(self, number: usize, settings: &Settings) -> Result<Job, Skipped> {
         let Self { input, output, named, own, state, spooled, object, image, stored } = self;
         let mask = own.mask_state(&settings.inputs, &input);
         let digest = own.digest().with(mask);
@@ -43,7 +44,7 @@ impl Pair {
             (Existing::Skip, None) => Standing::of(&output, &state, digest, settings.times),
         };
         let remakes = match standing {
-            Standing::Done => return Err(input),
+            Standing::Done => return Err(Skipped::done(input, output)),
             Standing::ToDo => None,
             Standing::OtherSettings => {
                 let (before, now) = (recipe_of(&output, stored.as_ref()), own.recipe(mask));
@@ -70,6 +71,7 @@ impl Pair {
             replaced: stored.map(|stored| stored.entry.version),
             group: None,
             slice: None,
+            is_shown: false,
         })
     }
 }

@@ -33,13 +33,31 @@ pub enum Skip {
     Reserved(Purpose),
 }
 
+/// A file or folder that was skipped.
+#[derive(Debug)]
+pub struct Skipped {
+    /// The file or folder.
+    pub input: PathBuf,
+    /// Why.
+    pub why: Skip,
+    /// Its output, if it is done already.
+    pub output: Option<PathBuf>,
+}
+
+impl Skipped {
+    /// Returns that a picture is done already, with this output.
+    pub(crate) fn done(input: PathBuf, output: PathBuf) -> Self {
+        Self { input, why: Skip::AlreadyDone, output: Some(output) }
+    }
+}
+
 /// The result of a scan.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// The jobs, in the order of the inputs and sorted by name within each.
     pub jobs: Vec<Job>,
-    /// The files and folders that were skipped, and why.
-    pub skipped: Vec<(PathBuf, Skip)>,
+    /// The files and folders that were skipped.
+    pub skipped: Vec<Skipped>,
     /// The files and folders that cannot be processed, and why.
     pub failed: Vec<(PathBuf, PictureError)>,
     /// What the user should know about the inputs, as sentences.

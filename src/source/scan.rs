@@ -19,7 +19,7 @@ use super::done::InputState;
 use super::filesystem::FileSystem;
 use super::folder_settings::{FolderNote, FolderSettings};
 use super::list;
-use super::plan::{Plan, Skip};
+use super::plan::{Plan, Skip, Skipped};
 use super::prefix::Prefixes;
 use super::several::has_several;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
@@ -389,7 +389,7 @@ impl Search<'_> {
     }
 
     fn skip(&mut self, path: &Path, why: Skip) {
-        self.plan.skipped.push((path.to_owned(), why));
+        self.plan.skipped.push(Skipped { input: path.to_owned(), why, output: None });
     }
 
     fn fail(&mut self, path: &Path, error: io::Error) {

@@ -2,14 +2,25 @@
 
 use crate::harness::Place;
 
-const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config.toml");
+const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config.toml");
 
 #[test]
-fn the_committed_file_changes_nothing() {
+fn the_shipped_file_changes_nothing() {
     let place = Place::new();
     let plain = place.run("--print-config");
-    let configured = place.run(&format!("--print-config --config {COMMITTED}"));
+    let configured = place.run(&format!("--print-config --config {SHIPPED}"));
     assert_eq!(configured.exits(0).stdout(), plain.exits(0).stdout());
+}
+
+#[test]
+fn a_preset_in_the_shipped_file_is_in_force() {
+    let place = Place::new();
+    let shipped = std::fs::read_to_string(SHIPPED).unwrap();
+    place.file("my.toml", format!("preset = \"photo\"\n{shipped}"));
+    let configured = place.run("--print-config --config my.toml");
+    let named = place.run("--print-config --preset photo");
+    assert_eq!(configured.exits(0).is_silent().stdout(), named.exits(0).stdout());
+    configured.prints("method = \"clahe\"\n").prints("strength = 0.5\n").prints("color = \"hue\"\n");
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn an_unknown_preset_is_refused_with_those_that_there_are() {
 fn a_copy_of_the_defaults_goes_over_a_preset_and_that_is_told() {
     let place = Place::new();
     place.file("in/b/a.pgm", ramp());
-    let copy = include_str!("../../config.toml");
+    let copy = place.run("--print-config").exits(0).stdout();
     place.file("my.toml", copy.replace("preset = \"none\"", "preset = \"photo\""));
     let why = "the configuration file repeats the defaults of color, method, strength, which go over --preset photo";
     place.run("in --out out --config my.toml").exits(0).says(why);

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, Write};
 
 use crate::harness::project;
-use codec::{self, BaselineScan, Decoded, Format, JpegQuality, Remark, Target};
+use codec::{self, BaselineScan, BytesBehind, Decoded, Format, JpegQuality, Remark, Target};
 use equalize::{Layout, Pixel};
 use equalize::colour::Gray;
 
@@ -280,16 +280,29 @@ fn previews_and_trailing_pictures_are_dropped_with_a_remark() {
     let plain = decode(&source, &TARGET).unwrap();
     assert_eq!(plain.0.remarks(&TARGET), []);
     let plain = encode(&plain.0, plain.1, &TARGET).unwrap();
-    let padded = [&source[..], &[0; 100]].concat();
-    assert_eq!(decode(&padded, &TARGET).unwrap().0.remarks(&TARGET), []);
+    for padding in [&[0; 100][..], b"\n"] {
+        let padded = [&source[..], padding].concat();
+        assert_eq!(decode(&padded, &TARGET).unwrap().0.remarks(&TARGET), []);
+    }
 
     let preview = with_segment(&source, 0xe0, b"JFXX\0\x10");
     let behind = [&source[..], &source[..]].concat();
+    let map = with_segment(&source, 0xe2, b"urn:iso:std:iso:ts:21496:-1\0\0\0\0\0");
+    let map = [&source[..], &map].concat();
+    let video = [&source[..], b"\0\0\0\x18ftypmp42\0\0\0\0isommp42"].concat();
+    let unknown = [&source[..], b"\nand more"].concat();
+    let bytes = Remark::WithoutBytes(BytesBehind(8));
     let png = Target { format: Some(Format::Png), ..TARGET };
-    for with_more in [preview, behind] {
+    for (with_more, remark) in [
+        (preview, Remark::WithoutPreviews),
+        (behind, Remark::WithoutPreviews),
+        (map, Remark::WithoutGainMap),
+        (video, Remark::WithoutVideo),
+        (unknown, bytes),
+    ] {
         let (decoded, slot) = decode(&with_more, &TARGET).unwrap();
-        assert_eq!(decoded.remarks(&TARGET), [Remark::PictureAlone]);
-        assert_eq!(decoded.remarks(&png), [Remark::PictureAlone]);
+        assert_eq!(decoded.remarks(&TARGET), [remark]);
+        assert_eq!(decoded.remarks(&png), [remark]);
         assert!(encode(&decoded, slot, &TARGET).unwrap() == plain);
     }
 }

@@ -96,7 +96,7 @@ fn what_tells_of_a_video_or_a_gain_map_goes_in_every_format_and_the_rest_stays()
 fn damaged_xmp_that_tells_of_a_video_is_left_out_with_a_remark() {
     let damaged = packet(FALSE).replace("</rdf:RDF>", "");
     let (decoded, written) = written(&with(&[(0xe1, &[XMP, damaged.as_bytes()].concat())]), Format::Jpeg);
-    assert_eq!(decoded.remarks(&TARGET), [Remark::PictureAlone, Remark::WithoutMetadata]);
+    assert_eq!(decoded.remarks(&TARGET), [Remark::WithoutVideo, Remark::WithoutMetadata]);
     assert!(!has(&written, XMP));
 }
 

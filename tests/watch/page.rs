@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::service::{Service, drop_in, make_old};
 use crate::browser::{HOME, Page};
-use crate::harness::{DULL, Place, wait};
+use crate::harness::{DULL, Place, project, wait};
 use crate::stacks::{self, Storage, plain};
 
 /// A PNG that ends too early.
@@ -166,6 +166,31 @@ fn request(service: &Service, line: &str, headers: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+#[test]
+fn remarks_are_on_the_page_and_the_first_of_a_kind_is_in_the_log() {
+    let place = Place::new();
+    let photograph = fs::read(project().join("tests/data/jpeg/420.jpg")).unwrap();
+    let video = [&photograph[..], b"\0\0\0\x18ftypmp42\0\0\0\0isommp42"].concat();
+    ["in/a/1.jpg", "in/a/2.jpg"].into_iter().for_each(|name| place.file(name, &video));
+    place.file("in/plain.jpg", [&photograph[..], b"\n"].concat());
+    let service = Service::start(&place, "--listen 127.0.0.1:0");
+    let activity = || request(&service, "GET /activity", "Connection: close\r\n");
+    wait("all three", || activity().matches("\"number\":").count() == 3);
+    let (answer, log) = (activity(), service.log());
+    assert_eq!(answer.matches("\"remarks\":[\"its motion photo's video shows").count(), 2, "{answer}");
+    assert_eq!(answer.matches("\"remarks\":[]").count(), 1, "{answer}");
+    let told = |level: &str| {
+        let lines = log.lines().filter(|line| line.contains("its motion photo's video shows"));
+        lines.filter(|line| line.contains(level)).count()
+    };
+    assert_eq!((told("INFO"), told("DEBUG")), (1, 1), "{log}");
+    with_page(&way_in(&service), |page| {
+        page.wait("document.querySelectorAll('#latest .remark').length == 2");
+        page.wait("[...document.querySelectorAll('#latest .folder')].filter(folder => folder.textContent.endsWith('in/a/')).length == 2");
+    });
+    assert_eq!(service.stop(), Some(0));
 }
 
 #[test]

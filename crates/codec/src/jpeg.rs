@@ -27,9 +27,11 @@ mod encode;
 mod libjpeg;
 pub(super) mod ls;
 mod markers;
+mod more;
 mod mpf;
 mod planes;
 mod process;
+mod small;
 
 pub(super) use cmyk::CmykSource;
 pub use coding::{BaselineScan, CanonicalCode};
@@ -39,13 +41,15 @@ pub use compressed::{CompressedJpeg, Sampling};
 pub(super) use deep::{DeepSource, decode_samples as decode_deep};
 pub(super) use embedded::Embedded;
 use encode::new_tables;
-pub(super) use encode::{encode, encoder_bytes, write_encoded};
+pub(super) use encode::{encode, encode_packed, encoder_bytes, write_encoded};
 use libjpeg::{Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
 };
+use more::More;
 use planes::{ChromaSize, PlaneSize, plane_size};
 pub(super) use process::{Process, is_ycbcr, process};
+pub(super) use small::SmallPlane;
 
 /// Returns whether a JPEG's own density can say this resolution.
 pub(super) fn can_state(resolution: Resolution) -> bool {
@@ -94,8 +98,8 @@ pub(super) struct Native {
     kept: Vec<(u8, Vec<u8>)>,
     /// Bytes of memory that the encoder needs for coefficients.
     encoder_bytes: u64,
-    /// Whether the file held more than the picture itself.
-    pub(super) had_more: bool,
+    /// What the file held besides the picture itself.
+    pub(super) more: More,
     /// Whether a colour profile was left out, because the picture has become gray.
     pub(super) lost_profile: bool,
     /// Whether XMP was left out, because it tells of what was left out and is damaged, or too long to be corrected.
@@ -359,6 +363,7 @@ impl<'a> Source<'a> {
             _ => self.collected_bytes(0..self.markers.components.len()),
         };
         let Self { markers, form, .. } = self;
+        let more = More::of(&markers);
         let is_cut = markers.has_false_extension();
         let (space, components) = match form {
             _ if self.gray => {
@@ -389,7 +394,7 @@ impl<'a> Source<'a> {
             density: markers.density,
             kept,
             encoder_bytes,
-            had_more: markers.has_more,
+            more,
             lost_profile,
             lost_xmp,
         }

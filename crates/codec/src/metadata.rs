@@ -1,6 +1,6 @@
 //! What travels with the pixels: the colour profile, EXIF, XMP, and the resolution.
 
-use super::Format;
+use super::{Format, ifd};
 use equalize::Pixel;
 
 /// The metadata that is carried over into every format with a place for it.
@@ -90,6 +90,16 @@ impl Metadata {
     pub(super) fn bytes(&self) -> u64 {
         let parts = [&self.icc, &self.exif, &self.xmp];
         parts.into_iter().flatten().map(|part| part.len() as u64).sum()
+    }
+
+    /// Returns how the picture is to be turned to be upright, as EXIF numbers it: 1 to 8, and 1 if it does not say.
+    pub(super) fn orientation(&self) -> u8 {
+        const ORIENTATION: u16 = 274;
+        let exif = self.exif.as_deref().unwrap_or_default();
+        let (Some((form, offset)), mut bytes) = (ifd::header(exif), exif) else { return 1 };
+        let told = ifd::glance(&mut bytes, form, offset, [ORIENTATION]).ok();
+        let number = told.and_then(|([number], _)| number);
+        number.filter(|number| (1..=8).contains(number)).map_or(1, |number| number as u8)
     }
 
     /// Returns the ICC profile if it describes pixels of this kind. A profile says in its header which colour space it is for; one for RGB

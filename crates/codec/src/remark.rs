@@ -1,6 +1,6 @@
 //! Remarks on pictures that were written: nothing failed, but not everything is as it was.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::mapped::Mapped;
 use super::tiff::exif_has_resolution;
@@ -10,8 +10,12 @@ use super::{Decoded, Format, Metadata, Native, Other, QuantizationError, Target,
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remark {
-    /// A JPEG's previews, gain map or video were left out, as they were made for the old contrast.
-    PictureAlone,
+    /// A motion photo's video was left out, as it shows the old contrast.
+    WithoutVideo,
+    /// A JPEG's gain map was left out, as it was made for the old contrast.
+    WithoutGainMap,
+    /// A JPEG's previews were left out, as they show the old contrast.
+    WithoutPreviews,
     /// A JPEG's XMP was longer than one segment, and only the first one went into the other format.
     PartOfXmp,
     /// A profile, EXIF, XMP or OME-XML was left out, because the new format has no place for it, or because it is for other pixels: a
@@ -54,6 +58,20 @@ pub enum Remark {
     /// Frames of a GIF have fewer colours than they should.
     #[serde(untagged)]
     FewerColours(QuantizationError),
+    /// Bytes behind the end of a JPEG were left out, which are nothing that is known.
+    #[serde(untagged)]
+    WithoutBytes(BytesBehind),
+}
+
+/// How many bytes followed the end of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BytesBehind(pub u64);
+
+/// It is counted by its name, as remarks are.
+impl Serialize for BytesBehind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("without-bytes")
+    }
 }
 
 impl Decoded {
@@ -67,7 +85,14 @@ impl Decoded {
         let of_its_kind = match &self.native {
             Native::Jpeg(jpeg) => {
                 let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
-                vec![jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp)]
+                let bytes = Some(BytesBehind(jpeg.more.unknown)).filter(|bytes| bytes.0 > 0);
+                vec![
+                    jpeg.more.video.then_some(Remark::WithoutVideo),
+                    jpeg.more.gain_map.then_some(Remark::WithoutGainMap),
+                    jpeg.more.previews.then_some(Remark::WithoutPreviews),
+                    bytes.map(Remark::WithoutBytes),
+                    is_cut.then_some(Remark::PartOfXmp),
+                ]
             }
             Native::Tiff(tiff) => {
                 let is_kept = tiff.other.is_some() || self.restored().is_some_and(Mapped::has_other);

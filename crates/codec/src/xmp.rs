@@ -16,15 +16,17 @@ const CAMERA: &str = "http://ns.google.com/photos/1.0/camera/";
 /// How the names of those begin.
 const OF_A_VIDEO: [&str; 2] = ["MotionPhoto", "MicroVideo"];
 
-/// Namespaces all of whose properties are about what follows the picture: containers and their items, and gain maps.
-const OF_MORE: [&str; 6] = [
+/// Namespaces all of whose properties are about what follows the picture: containers and their items.
+const OF_CONTAINERS: [&str; 4] = [
     "http://ns.google.com/photos/1.0/container/",
     "http://ns.google.com/photos/1.0/container/item/",
     "http://ns.google.com/photos/dd/1.0/container/",
     "http://ns.google.com/photos/dd/1.0/item/",
-    "http://ns.adobe.com/hdr-gain-map/1.0/",
-    "http://ns.apple.com/HDRGainMap/1.0/",
 ];
+
+/// Those about gain maps.
+const OF_GAIN_MAPS: [&str; 2] =
+    ["http://ns.adobe.com/hdr-gain-map/1.0/", "http://ns.apple.com/HDRGainMap/1.0/"];
 
 /// Where a JPEG's packet says that it goes on in other segments.
 const NOTE: &str = "http://ns.adobe.com/xmp/note/";
@@ -52,7 +54,13 @@ pub(super) fn corrected(packet: &[u8], is_cut: bool) -> Option<Cow<'_, [u8]>> {
 
 /// Returns whether a packet, or a part of one, may tell of things that are left out.
 pub(super) fn tells_of_more(packet: &[u8]) -> bool {
-    OF_A_VIDEO.into_iter().chain(OF_MORE).any(|name| mentions(packet, name))
+    OF_A_VIDEO.into_iter().chain(OF_CONTAINERS).any(|name| mentions(packet, name))
+        || tells_of_gain_map(packet)
+}
+
+/// Returns whether a packet, or a part of one, tells of a gain map.
+pub(super) fn tells_of_gain_map(packet: &[u8]) -> bool {
+    OF_GAIN_MAPS.into_iter().any(|name| mentions(packet, name))
 }
 
 fn mentions(packet: &[u8], name: &str) -> bool {
@@ -86,7 +94,7 @@ fn goes(namespace: Option<&str>, name: &str, is_cut: bool) -> bool {
     match namespace {
         Some(CAMERA) => OF_A_VIDEO.iter().any(|start| name.starts_with(start)),
         Some(NOTE) => is_cut && name == HAS_EXTENSION,
-        Some(namespace) => OF_MORE.contains(&namespace),
+        Some(namespace) => OF_CONTAINERS.contains(&namespace) || OF_GAIN_MAPS.contains(&namespace),
         None => false,
     }
 }

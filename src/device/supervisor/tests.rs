@@ -63,7 +63,8 @@ fn task(slot: Slot) -> (Task, Receiver<QueuedJob>, Receiver<Task>) {
     let class = Class::new(opened.format(), &opened.layout());
     let decoded = opened.decode(&mut pixels, Vec::new(), &Cores::none()).unwrap();
     let (redo, again) = crossbeam_channel::unbounded();
-    let work = QueuedJob { job, page: None, pass: Pass::Only, attempts: Attempts::default(), redo };
+    let work =
+        QueuedJob { job, page: None, pass: Pass::Only, attempts: Attempts::default(), before: None, redo };
     let clock = Clock::start();
     let file = InputFile { bytes: 15, has_holes: false };
     let picture = Picture { decoded, work, file, class, way: None, clock };

@@ -8,6 +8,7 @@ use super::stack::Page;
 use crate::picture::band_tiles::BandTiles;
 use crate::picture::boxes::{BoxPart, FileSlice, StackBoxes};
 use crate::picture::luts::Luts;
+use crate::picture::preview::Shown;
 use crate::picture::remark::Remark;
 use crate::progress::timings::Clock;
 use crate::slot::rates::{Class, Way};
@@ -66,6 +67,8 @@ pub struct QueuedJob {
     pub pass: Pass,
     /// What became of the attempts so far, and thus which devices may still take it.
     pub attempts: Attempts,
+    /// What it looks like before it is changed, if a report shows it and its pixels were in memory.
+    pub(crate) before: Option<Box<Shown>>,
     pub(crate) redo: Sender<QueuedJob>,
 }
 
@@ -73,6 +76,16 @@ impl QueuedJob {
     /// Returns whether a device already had the picture, or an earlier page of its file.
     pub(crate) fn was_started(&self) -> bool {
         self.attempts != Attempts::default() || self.page.is_some()
+    }
+
+    /// Returns of how many pages of its file it is the first, if a report shows it and it is no band.
+    pub(crate) fn shown_of(&self) -> Option<usize> {
+        match &self.page {
+            _ if !self.job.is_shown => None,
+            None => Some(1),
+            Some(Page { stack, index: 0 }) if !stack.pages.are_bands() => Some(stack.pages.len()),
+            Some(_) => None,
+        }
     }
 
     /// Returns which part it is of what boxes divide, if it can be one.
@@ -83,7 +96,14 @@ impl QueuedJob {
     /// Returns another page of the same file, for this pass.
     pub(crate) fn other(&self, page: Page, pass: Pass) -> Self {
         let Self { job, redo, .. } = self;
-        Self { job: job.clone(), page: Some(page), pass, attempts: Attempts::default(), redo: redo.clone() }
+        Self {
+            job: job.clone(),
+            page: Some(page),
+            pass,
+            attempts: Attempts::default(),
+            before: None,
+            redo: redo.clone(),
+        }
     }
 
     /// Returns whether the file whose page it is is given up.
@@ -185,6 +205,13 @@ impl Processed {
     pub(crate) fn redo(self) {
         drop(self.slot);
         self.picture.redo(|attempts| attempts.declined = true);
+    }
+
+    /// Returns what the picture looks like that the devices made, if a report shows it and its pixels are in the slot.
+    pub(crate) fn after(&self) -> Option<Box<Shown>> {
+        let Picture { decoded, work, .. } = &*self.picture;
+        let pages = work.shown_of().filter(|_| !matches!(self.content, Content::Encoded(_)))?;
+        Shown::of_slot(decoded, self.slot.bytes(), &work.job.settings.target, true, pages).map(Box::new)
     }
 
     /// Returns what is worth telling about what the device made of the picture, before it is encoded.

@@ -1,10 +1,12 @@
 //! A file of several pages, each of which goes through the pipeline like a picture. All of them make one output, or none does.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::picture::band_tiles::BandTiles;
 use crate::picture::boxes::{BoxPart, CountedBoxes, Divided};
+use crate::picture::preview::Sides;
 use crate::picture::remark::Remark;
 use crate::progress::timings::Times;
 use crate::slot::schedule::DeviceId;
@@ -150,6 +152,8 @@ pub(crate) struct Done {
     /// The range of all values but the few that stretch it, if any do.
     pub(crate) inner_range: Option<Range>,
     pub(crate) times: Times,
+    /// What it looks like, as far as a report is to show it and that was seen.
+    pub(crate) sides: Sides,
 }
 
 impl Stack {
@@ -219,6 +223,7 @@ impl Stack {
         done.remarks.extend(page.remarks);
         done.remarks.sort_unstable();
         done.remarks.dedup();
+        done.sides = mem::take(&mut done.sides).or(page.sides);
         done.inner_range = Range::of_all([done.inner_range, page.inner_range]);
         self.added.notify_all();
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::error::PictureError;
+use crate::picture::preview::Sides;
 use crate::progress::timings::{Load, Times};
 use crate::source::Remake;
 use codec::{CodecError, Format};
@@ -15,6 +16,7 @@ fn done(device: &str) -> Event {
         bytes_out: 7,
         device: device.into(),
         times: Times::default(),
+        sides: Sides::default(),
     }
 }
 
@@ -91,7 +93,7 @@ fn failures_for_one_reason_are_one_line_in_the_text_and_whole_in_json() {
 fn notes_name_three_pictures_whatever_order_they_come_in() {
     let remarked = |n: u32| Event::Remarked {
         input: format!("in/{n}.jpg").into(),
-        remark: codec::Remark::PictureAlone.into(),
+        remark: codec::Remark::WithoutGainMap.into(),
         range: None,
     };
     let of_folder = Event::Remarked { input: "in/x.png".into(), remark: Remark::FolderSettings, range: None };
@@ -100,7 +102,7 @@ fn notes_name_three_pictures_whatever_order_they_come_in() {
     let text = all.text();
     assert!(
         text.contains(
-            "the originals keep them: in/0.jpg, in/1.jpg, in/2.jpg and 2 more (--verbose names each)\n"
+            "the originals keep it: in/0.jpg, in/1.jpg, in/2.jpg and 2 more (--verbose names each)\n"
         ),
         "{text}"
     );
@@ -230,7 +232,11 @@ fn json_has_every_figure_and_no_name_is_lost() {
         Event::Planned { count: 3 },
         done("cpu"),
         skipped(Skip::LinkLoop),
-        Event::Remarked { input: "in/a.png".into(), remark: codec::Remark::PictureAlone.into(), range: None },
+        Event::Remarked {
+            input: "in/a.png".into(),
+            remark: codec::Remark::WithoutGainMap.into(),
+            range: None,
+        },
         Event::Remade { input: "in/a.png".into(), remake: Remake { difference: Some("--color hue".into()) } },
         failed(OsStr::from_bytes(b"caf\xe9")),
         Event::Device { note: "GPU 0 is gone".into(), trouble: true },
@@ -238,7 +244,7 @@ fn json_has_every_figure_and_no_name_is_lost() {
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
     let expected = serde_json::json!({
         "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 }, "left_out": {},
-        "remarks": { "picture-alone": 1 }, "remade": 1, "remade_for": { "--color hue": 1 },
+        "remarks": { "without-gain-map": 1 }, "remade": 1, "remade_for": { "--color hue": 1 },
         "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "its plot cannot be drawn: no room" }],
         "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,
         "devices": { "cpu": 1 }, "notes": ["GPU 0 is gone"],

@@ -19,6 +19,7 @@ use crate::picture::band_tiles::{self, Bands};
 use crate::picture::boxes::Divided;
 use crate::picture::kind::kind_of;
 use crate::picture::luts::Luts;
+use crate::picture::preview::Shown;
 use crate::progress::timings::{Clock, Stage};
 use crate::run::together;
 use crate::slot::rates::{Class, Way};
@@ -379,12 +380,22 @@ impl Loader<'_> {
             }
             EmptySlots::Pixels(slots) => self.decode(opened, slots, Content::Pixels, work)?,
         };
+        if !matches!(content, Content::Compressed(_)) && work.before.is_none() {
+            work.before = self.shown(work, &slots.whole, &decoded);
+        }
         if let Pass::Apply(tables, _) = &work.pass {
             let channel = self.channel_of(work.page.as_ref());
             self.give_tables(&mut slots.whole, &decoded, tables, channel)?;
         }
         clock.mark(Stage::Decode);
         Ok(Loaded { slots, content, class, decoded, file })
+    }
+
+    /// Returns what a picture looks like that was decoded into this slot, if a report shows it and its colours are those of its file.
+    fn shown(&self, work: &QueuedJob, slot: &Slot, decoded: &Decoded) -> Option<Box<Shown>> {
+        let target = &self.settings.target;
+        let pages = work.shown_of().filter(|_| target.gray.is_none())?;
+        Shown::of_slot(decoded, slot.bytes(), target, false, pages).map(Box::new)
     }
 
     /// Puts the LUTs for a picture behind its pixels, if its tables are such.

@@ -43,7 +43,7 @@ impl Intake {
     pub(super) fn give(&self, batch: Vec<Job>, pass: impl Fn(&Job) -> Pass) {
         let work = |job| {
             let (pass, attempts, redo) = (pass(&job), Attempts::default(), self.redo.clone());
-            QueuedJob { job, page: None, pass, attempts, redo }
+            QueuedJob { job, page: None, pass, attempts, before: None, redo }
         };
         // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = self.fresh.send(batch.into_iter().map(work).collect());

@@ -62,6 +62,8 @@ pub(crate) struct DonePicture {
     /// From its job to its output.
     pub(crate) seconds: f64,
     pub(crate) times: Times,
+    /// What there is to say of it.
+    pub(crate) remarks: Vec<String>,
     pub(crate) at: Instant,
 }
 
@@ -79,6 +81,7 @@ impl DonePicture {
             bytes_out,
             seconds: 0.5,
             times: Times::default(),
+            remarks: Vec::new(),
             at: Instant::now(),
         }
     }
@@ -108,6 +111,7 @@ pub(crate) struct Shown {
     bytes_out: u64,
     seconds: f64,
     stages: Times,
+    remarks: Vec<String>,
     seconds_ago: u64,
 }
 
@@ -195,6 +199,7 @@ impl Activity {
             bytes_out: picture.bytes_out,
             seconds: picture.seconds,
             stages: picture.times,
+            remarks: picture.remarks.clone(),
             seconds_ago: now.saturating_duration_since(picture.at).as_secs(),
         });
         Recent {

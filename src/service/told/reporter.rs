@@ -14,6 +14,7 @@ use super::metrics::Metrics;
 use super::notifications::Notifications;
 use crate::fs::paths::Shown;
 use crate::ledger::ServiceReport;
+use crate::picture::remark::{Remark, TellingRemarks};
 
 /// How often the service's state is reported.
 const SAY: Duration = Duration::from_secs(2);
@@ -24,6 +25,7 @@ pub(crate) struct Reporter {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     notifications: Notifications,
+    remarked: TellingRemarks,
     next: Instant,
 }
 
@@ -34,7 +36,14 @@ impl Reporter {
         metrics: Arc<Metrics>,
         notifications: Notifications,
     ) -> Self {
-        Self { account, health, metrics, notifications, next: Instant::now() }
+        Self {
+            account,
+            health,
+            metrics,
+            notifications,
+            remarked: TellingRemarks::default(),
+            next: Instant::now(),
+        }
     }
 
     /// Returns what is told of pictures in figures.
@@ -63,6 +72,16 @@ impl Reporter {
     pub(crate) fn ended(&self, input: &Path) {
         self.health.moved();
         self.account.ended(input);
+    }
+
+    /// Tells of a remark about a picture, in these words.
+    pub(crate) fn remarked(&mut self, input: &Path, remark: Remark, text: &str) {
+        if remark == Remark::WithHoles {
+            // With --after, the file goes away.
+            warn!("note: {}: {text}", Shown(input));
+        } else {
+            self.remarked.tell(input, remark, text);
+        }
     }
 
     /// Counts a picture that was done.

@@ -1,5 +1,6 @@
 //! From ended to settled: hears how pictures ended, and does what follows for their inputs, the ledger and those who are told.
 
+use std::mem;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,6 @@ use super::Watching;
 use crate::error::PictureError;
 use crate::fs::paths::Shown;
 use crate::fs::stamp::Stamp;
-use crate::picture::remark::Remark;
 use crate::progress::Event;
 use crate::service::after::finished_inputs::{Fate, FinishedInput};
 use crate::service::pictures::{Begun, End, Failure};
@@ -22,8 +22,8 @@ impl Watching<'_> {
     pub(super) fn hear(&mut self, event: Event) {
         match event {
             Event::Done { input, pixels, bytes_in, bytes_out, device, times, .. } => {
-                if let Some(begun) = self.take_ended(&input) {
-                    let below = self.watch.below(&input);
+                if let Some(mut begun) = self.take_ended(&input) {
+                    let (below, remarks) = (self.watch.below(&input), mem::take(&mut begun.remarks));
                     let (input, moved_below) = self.rules.place_when_done(&input, below);
                     self.done(
                         &begun,
@@ -37,6 +37,7 @@ impl Watching<'_> {
                             bytes_out,
                             seconds: begun.at.elapsed().as_secs_f64(),
                             times,
+                            remarks,
                             at: Instant::now(),
                         },
                     );
@@ -53,12 +54,12 @@ impl Watching<'_> {
                 }
             }
             Event::Part { input, pixels, through } => self.reporter.part(&input, pixels, through),
-            // With --after, the file goes away.
-            Event::Remarked { input, remark: remark @ Remark::WithHoles, .. } => {
-                warn!("note: {}: {}", Shown(&input), remark.of_one());
-            }
             Event::Remarked { input, remark, range } => {
-                debug!("note: {}: {}", Shown(&input), remark.of_one_with(range));
+                let text = remark.of_one_with(range);
+                self.reporter.remarked(&input, remark, &text);
+                if remark.names_pictures() {
+                    self.pictures.remark(&input, text);
+                }
             }
             Event::Device { note, trouble: true } => warn!("{note}"),
             Event::Device { note, trouble: false } => info!("{note}"),

@@ -15,7 +15,7 @@ use crate::error::{Error, PictureError, Refusal};
 use crate::fs::paths::Identity;
 use crate::publish::ignores_case;
 use crate::source::pair::Pair;
-use crate::source::plan::{Plan, Skip};
+use crate::source::plan::Plan;
 use crate::source::stop::Stop;
 
 /// Turns candidates into jobs, skips and refusals.
@@ -63,7 +63,7 @@ pub(super) fn plan(
             let pair = Pair { input, output, named, own, state, spooled, object, image, stored };
             match pair.job(plan.jobs.len(), settings) {
                 Ok(job) => plan.jobs.push(job),
-                Err(input) => plan.skipped.push((input, Skip::AlreadyDone)),
+                Err(done) => plan.skipped.push(done),
             }
         }
     }

@@ -54,7 +54,7 @@ impl Case {
         let base = format!("{}/", self.folder.path().display());
         let short = |text: String| text.replace(&base, "");
         let job = |job: &Job| short(format!("{} -> {}", job.input.display(), job.output.display()));
-        let skip = |(path, why): &(PathBuf, Skip)| short(format!("{}: {why:?}", path.display()));
+        let skip = |skipped: &Skipped| short(format!("{}: {:?}", skipped.input.display(), skipped.why));
         let fail = |(path, why): &(PathBuf, PictureError)| short(format!("{}: {why}", path.display()));
         Scanned {
             jobs: plan.jobs.iter().map(job).collect(),

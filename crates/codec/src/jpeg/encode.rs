@@ -61,6 +61,65 @@ pub(crate) fn encode(
     Ok(scratch.len() as u64)
 }
 
+/// Encodes gray or RGB pixels of 8 bits at a quality, and returns the file.
+pub(crate) fn encode_packed(
+    layout: &Layout,
+    pixels: &[u8],
+    quality: u8,
+    metadata: &Metadata,
+) -> Result<Vec<u8>, CodecError> {
+    let (is_gray, segments) = (layout.pixel == Pixel::Gray, new_segments(metadata, layout.pixel)?);
+    let frame = Frame {
+        width: layout.width,
+        height: layout.height,
+        space: if is_gray { Space::Gray } else { Space::YCbCr },
+        components: &new_components(layout.pixel),
+        tables: Tables::Quality(quality),
+        progressive: false,
+        restart_interval: 0,
+        density: Some(Density::new(None)),
+        segments: segments.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect(),
+    };
+    let size = PlaneSize::of_pixels(layout);
+    let small = PlaneSize { width: size.width.div_ceil(2), rows: size.rows.div_ceil(2) };
+    let planes = if is_gray { [pixels.to_vec(), Vec::new(), Vec::new()] } else { planes(pixels, size) };
+    let [luma, blue, red] = &planes;
+    let mut parts = vec![Part::Samples(size.plane(&luma[..]))];
+    parts.extend(
+        [blue, red].into_iter().filter(|_| !is_gray).map(|chroma| Part::Samples(small.plane(&chroma[..]))),
+    );
+    let mut file = Vec::new();
+    coding::write(&mut file, &frame, &parts, &Cores::none()).map_err(encode_error)?;
+    Ok(file)
+}
+
+/// Returns Y, and the means of Cb and of Cr of squares of two pixels, of RGB (JFIF 1.02).
+fn planes(rgb: &[u8], size: PlaneSize) -> [Vec<u8>; 3] {
+    const BITS: i32 = 16;
+    const HALF: i32 = 1 << (BITS - 1);
+    let (pixels, _) = rgb.as_chunks::<3>();
+    let luma = pixels.iter().map(|pixel| {
+        let [red, green, blue] = pixel.map(i32::from);
+        ((19_595 * red + 38_470 * green + 7_471 * blue + HALF) >> BITS) as u8
+    });
+    let luma = luma.collect();
+    let (mut blues, mut reds) = (Vec::new(), Vec::new());
+    for rows in pixels.chunks(2 * size.width) {
+        // The last row and column may have to stand for two.
+        let upper = &rows[..size.width];
+        let lower = if rows.len() > size.width { &rows[size.width..] } else { upper };
+        for (above, below) in upper.chunks(2).zip(lower.chunks(2)) {
+            let four = [above[0], above[above.len() - 1], below[0], below[below.len() - 1]];
+            let [red, green, blue]: [i32; 3] =
+                std::array::from_fn(|i| four.iter().map(|pixel| i32::from(pixel[i])).sum());
+            let chroma = |sum: i32| (((sum + (HALF << 2)) >> (BITS + 2)) + 128).clamp(0, 255) as u8;
+            blues.push(chroma(-11_059 * red - 21_709 * green + 32_768 * blue));
+            reds.push(chroma(32_768 * red - 27_439 * green - 5_329 * blue));
+        }
+    }
+    [luma, blues, reds]
+}
+
 /// Encodes the pixels in `slot` and the chroma that was kept for them.
 fn write_slot(
     out: &mut Vec<u8>,

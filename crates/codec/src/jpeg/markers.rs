@@ -42,7 +42,7 @@ pub(super) const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 pub(super) const ICC: &[u8] = b"ICC_PROFILE\0";
 
 /// Begins the segment that says that a gain map follows the picture (ISO 21496-1, annex C).
-const GAIN_MAP: &[u8] = b"urn:iso:std:iso:ts:21496:-1\0";
+pub(super) const GAIN_MAP: &[u8] = b"urn:iso:std:iso:ts:21496:-1\0";
 
 /// Begins the segments of JPEG's boxes (ISO/IEC 18477-3, B.3), which hold data about the pixels: content credentials (C2PA), which would
 /// tell that the picture was tampered with, or what a JPEG XT decoder adds to it.
@@ -246,8 +246,10 @@ pub(super) struct Markers<'a> {
     pub(super) adobe: Option<u8>,
     /// The application data and comments to keep, in their order.
     pub(super) kept: Vec<Segment<'a>>,
-    /// Whether the file holds more than the picture itself: previews, a gain map, a video.
-    pub(super) has_more: bool,
+    /// Whether a segment holds a small version of the picture.
+    pub(super) has_thumbnail: bool,
+    /// What follows the end of the picture.
+    pub(super) behind: &'a [u8],
 }
 
 impl<'a> Markers<'a> {
@@ -265,8 +267,7 @@ impl<'a> Markers<'a> {
             rest = behind;
             match marker {
                 EOI => {
-                    // Many cameras pad their files with zeros.
-                    found.has_more |= rest.iter().any(|&byte| byte != 0);
+                    found.behind = rest;
                     break;
                 }
                 0x01 | 0xd0..=0xd7 => continue, // TEM and restart markers have no content
@@ -367,7 +368,8 @@ struct Found<'a> {
     density: Option<Density>,
     adobe: Option<u8>,
     kept: Vec<Segment<'a>>,
-    has_more: bool,
+    has_thumbnail: bool,
+    behind: &'a [u8],
 }
 
 impl<'a> Found<'a> {
@@ -387,7 +389,7 @@ impl<'a> Found<'a> {
                 self.density = Some(Density { unit, x, y });
             }
             // A JFXX thumbnail shows the old contrast.
-            (APP0, content) => self.has_more |= content.starts_with(b"JFXX\0"),
+            (APP0, content) => self.has_thumbnail |= content.starts_with(b"JFXX\0"),
             // Adobe's marker says how colours are transformed; libjpeg writes a new one where it is needed.
             (APP14, [b'A', b'd', b'o', b'b', b'e', _, _, _, _, _, _, transform, ..]) => {
                 self.adobe = Some(*transform);
@@ -425,7 +427,8 @@ impl<'a> Found<'a> {
             density: self.density,
             adobe: self.adobe,
             kept: self.kept,
-            has_more: self.has_more,
+            has_thumbnail: self.has_thumbnail,
+            behind: self.behind,
         })
     }
 }

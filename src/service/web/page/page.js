@@ -26,6 +26,11 @@ function pathText(path) {
   return typeof path === 'string' ? path : new TextDecoder().decode(new Uint8Array(path.bytes));
 }
 
+/** What is before a file's name: its folder, with a slash at the end. */
+function folderText(name) {
+  return name.slice(0, name.lastIndexOf('/') + 1);
+}
+
 /** The same with places for line breaks behind its slashes, where a long one is broken best. */
 function pathParts(name) {
   return name.split(/(?<=\/)/).flatMap((part, at) => at ? [document.createElement('wbr'), part] : [part]);
@@ -226,11 +231,13 @@ function cardOf(picture) {
   slider.addEventListener('input', () => compare.style.setProperty('--at', `${slider.value}%`));
   const details = element('details', {}, element('summary', { textContent: 'Histograms and times' }));
   details.addEventListener('toggle', () => showDetails(details, picture, base), { once: true });
-  const short = name.split('/').pop();
+  const folder = folderText(name);
+  const remarks = picture.remarks.map(remark => element('p', { className: 'remark', textContent: remark }));
   return element('figure', {},
-    element('figcaption', {}, element('b', { textContent: short, title: name }),
-      ` ${(picture.pixels / 1e6).toFixed(picture.pixels < 1e6 ? 2 : 1)} MP, ${picture.device}, ${(picture.seconds * 1000).toFixed(0)} ms, `,
-      element('span', { className: 'ago' }), part),
+    element('figcaption', {}, element('b', { textContent: name.slice(folder.length), title: name }),
+      element('span', { className: 'folder' }, ...pathParts(folder)),
+      `${(picture.pixels / 1e6).toFixed(picture.pixels < 1e6 ? 2 : 1)} MP, ${picture.device}, ${(picture.seconds * 1000).toFixed(0)} ms, `,
+      element('span', { className: 'ago' }), part, ...remarks),
     compare, slider,
     element('div', { className: 'sides', ariaHidden: 'true' }, element('span', { textContent: 'before' }), element('span', { textContent: 'after' })),
     details);

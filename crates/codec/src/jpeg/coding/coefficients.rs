@@ -48,7 +48,7 @@ impl Coefficients {
     }
 
     /// Returns the number of blocks in a row.
-    pub(super) fn across(&self) -> usize {
+    pub(in crate::jpeg) fn across(&self) -> usize {
         self.across
     }
 
@@ -136,6 +136,11 @@ impl<'a> Blocks<'a> {
         let (ac, other_ac) = self.ac.split_at(of_them);
         *self = Self { dc: other_dc, nonzero: other_nonzero, ac: other_ac };
         Self { dc, nonzero, ac }
+    }
+
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> usize {
+        self.dc.len()
     }
 
     /// Returns the DC coefficient of the last block.

@@ -1,8 +1,8 @@
 //! What happens to the blocks that are read.
 
-use super::coefficients::{Coefficients, Requantizer};
+use super::coefficients::{Coefficients, Quantized, Requantizer};
 use super::dct::{self, Excess};
-use super::{Block, natural};
+use super::{Block, ZIGZAG, natural, vectorized};
 use crate::jpeg::libjpeg::{MAX_QUANT, Plane, QuantTable};
 use crate::jpeg::{BLOCK, PlaneSize};
 
@@ -70,6 +70,51 @@ impl<'a> ComponentOutput<'a> {
             Self::Coefficients(all, _) => Some(Some(all)),
         }
     }
+}
+
+impl Coefficients {
+    /// Transforms the blocks back, which were quantized by this table, and calls `take` with each row of samples, from the top.
+    pub(in crate::jpeg) fn for_each_row(&self, table: &QuantTable, mut take: impl FnMut(&[u8])) {
+        let divisors = ZIGZAG.map(|place| table[usize::from(place)]);
+        let size = PlaneSize { width: self.across() * BLOCK, rows: BLOCK };
+        let (mut blocks, mut samples) = (self.blocks(), vec![0; size.bytes()]);
+        while let row @ 1.. = blocks.len().min(self.across()) {
+            let row = blocks.take_first(row);
+            let mut plane = size.plane(&mut samples[..]);
+            let mut output = ComponentOutput::samples(&mut plane, size, &divisors);
+            vectorized::run(
+                #[inline(always)]
+                || {
+                    let mut x = 0;
+                    for (dc, nonzero, values) in row {
+                        output.take((x, 0), dc, nonzero, &whole_block(nonzero, values));
+                        x += 1;
+                    }
+                },
+            );
+            // What is too large for libjpeg is not shown exactly.
+            output.finish();
+            samples.chunks_exact(size.width).for_each(&mut take);
+        }
+    }
+
+    /// Returns the mean of each block, row by row, which were quantized by this table.
+    pub(in crate::jpeg) fn block_means(&self, table: &QuantTable) -> Vec<u16> {
+        let mut excess = Excess::default();
+        let mean = |(dc, ..): Quantized<'_>| dct::inverse_flat(dc, table, &mut excess)[0][0].into();
+        self.blocks().map(mean).collect()
+    }
+}
+
+/// Returns a block with these values where the mask has bits.
+#[inline(always)]
+fn whole_block(nonzero: u64, values: &[i16]) -> Block {
+    let (mut block, mut left) = ([0; 64], nonzero);
+    for &value in values {
+        block[left.trailing_zeros() as usize % BLOCK.pow(2)] = value;
+        left &= left.wrapping_sub(1);
+    }
+    block
 }
 
 /// A plane that is decoded from blocks, two at a time.
