@@ -4,8 +4,8 @@ use std::io::{Read, Seek, Write};
 
 use crate::harness::project;
 use codec::{self, BaselineScan, BytesBehind, Decoded, Format, JpegQuality, Remark, Target};
-use equalize::{Layout, Pixel};
 use equalize::colour::Gray;
+use equalize::{Layout, Pixel};
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
 
