@@ -58,7 +58,7 @@ fn what_is_missing_or_wrong_is_a_usage_error() {
     assert_eq!(kind("a -o b --threads 0"), ErrorKind::ValueValidation);
     assert_eq!(kind("a -o b --quiet --verbose"), ErrorKind::ArgumentConflict);
     assert_eq!(kind("a -o b --no-config --config c"), ErrorKind::ArgumentConflict);
-    assert_eq!(kind("a -o b --color blue"), ErrorKind::InvalidValue);
+    assert_eq!(kind("a -o b --color purple"), ErrorKind::InvalidValue);
 }
 
 #[test]

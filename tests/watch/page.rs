@@ -185,7 +185,7 @@ fn remarks_are_on_the_page_and_the_first_of_a_kind_is_in_the_log() {
         let lines = log.lines().filter(|line| line.contains("its motion photo's video shows"));
         lines.filter(|line| line.contains(level)).count()
     };
-    assert_eq!((told("INFO"), told("DEBUG")), (1, 1), "{log}");
+    assert_eq!((told(" INFO "), told(" DEBUG ")), (1, 1), "{log}");
     with_page(&way_in(&service), |page| {
         page.wait("document.querySelectorAll('#latest .remark').length == 2");
         page.wait("[...document.querySelectorAll('#latest .folder')].filter(folder => folder.textContent.endsWith('in/a/')).length == 2");
