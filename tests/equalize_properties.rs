@@ -329,7 +329,8 @@ fn a_constant_picture_is_unchanged() {
                 if colour == Colour::Linked { [40, 40, 40, 65535] } else { [40, 5000, 300, 65535] };
             let samples = one[..pixel.channels()].repeat(50);
             assert_eq!(equalized(&samples, row(50, pixel, Depth::Sixteen), operation), samples);
-            let samples = [40_u8, 50, 60, 0][..pixel.channels()].repeat(50);
+            let one: [u8; 4] = if colour == Colour::Linked { [40, 40, 40, 0] } else { [40, 50, 60, 0] };
+            let samples = one[..pixel.channels()].repeat(50);
             assert_eq!(equalized(&samples, row(50, pixel, Depth::Eight), operation), samples);
         }
     }

@@ -73,7 +73,7 @@ impl PictureSettings {
             png_level: key(resolved.png_level).into(),
             eight_bit: key(resolved.depth) == DepthChoice::Eight,
             gray: color.gray(),
-            needs_rgb: colour != Colour::Luma || color.gray().is_some_and(|gray| gray.channel().is_some()),
+            needs_rgb: colour != Colour::Luma,
             range: match key(resolved.range) {
                 OrAuto::Auto => None,
                 OrAuto::Fixed(range) => Some(range),

@@ -202,9 +202,9 @@ fn colour_decides_what_is_decoded_and_what_is_equalized() {
         ("hue", None, true, Colour::Hue),
         ("lab", None, true, Colour::Lab),
         ("gray", Some(Gray::Luma), false, Colour::Luma),
-        ("red", Some(Gray::Red), true, Colour::Luma),
-        ("green", Some(Gray::Green), true, Colour::Luma),
-        ("blue", Some(Gray::Blue), true, Colour::Luma),
+        ("red", Some(Gray::Red), false, Colour::Luma),
+        ("green", Some(Gray::Green), false, Colour::Luma),
+        ("blue", Some(Gray::Blue), false, Colour::Luma),
         ("per-channel", None, true, Colour::PerChannel),
         ("linked", None, true, Colour::Linked),
     ] {

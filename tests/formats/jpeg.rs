@@ -91,7 +91,7 @@ fn a_channel_alone_is_that_of_the_rgb() {
     for source in [jpeg(45, 31), file("peacock.s1x3.jpeg")] {
         let (rgb, colours) = decode(&source, &Target { needs_rgb: true, ..TARGET }).unwrap();
         for (channel, gray) in [Gray::Red, Gray::Green, Gray::Blue].into_iter().enumerate() {
-            let target = Target { gray: Some(gray), needs_rgb: true, ..TARGET };
+            let target = Target { gray: Some(gray), ..TARGET };
             let (decoded, slot) = decode(&source, &target).unwrap();
             let expected: Vec<u8> = pixels(&rgb, &colours).chunks(3).map(|pixel| pixel[channel]).collect();
             assert_eq!(decoded.layout, Layout { pixel: Pixel::Gray, ..rgb.layout });

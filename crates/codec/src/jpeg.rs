@@ -191,10 +191,12 @@ impl<'a> Source<'a> {
             return Err(malformed("its colour space does not fit its components"));
         }
         let to_jpeg = target.format_for(Format::Jpeg) == Format::Jpeg;
+        let is_channel = target.gray.and_then(Gray::channel).is_some();
+        let needs_rgb = target.needs_rgb || is_channel;
         let form = match space {
             Space::Gray => Form::Gray,
             Space::YCbCr if target.gray == Some(Gray::Luma) && markers.is_usual() => Form::Gray,
-            Space::YCbCr if to_jpeg && !target.needs_rgb && markers.is_usual() => {
+            Space::YCbCr if to_jpeg && !needs_rgb && markers.is_usual() => {
                 Form::Planes(markers.chroma_size())
             }
             Space::YCbCr | Space::Rgb => Form::Rgb,
