@@ -46,6 +46,12 @@ pub const COLOURS: Module = module!("colours");
 pub const CLAHE8: Module = module!("clahe8");
 /// CLAHE of 16-bit planes.
 pub const CLAHE16: Module = module!("clahe16");
+/// The decoder of a JPEG's entropy-coded data.
+pub const JPEG_DECODE: Module = module!("jpeg_decode");
+/// The transforms of JPEGs, from coefficients to samples and back.
+pub const JPEG_TRANSFORM: Module = module!("jpeg_transform");
+/// The coder of JPEGs' coefficients.
+pub const JPEG_ENCODE: Module = module!("jpeg_encode");
 /// The check of a JPEG's entropy-coded data.
 pub const JPEG_SCAN: Module = module!("jpeg_scan");
 /// A kernel that traps, to test what a failing GPU costs.
@@ -103,14 +109,17 @@ mod tests {
 
     use super::*;
 
-    const COMPILED: [(&str, Module); 7] = [
+    const COMPILED: [(&str, Module); 10] = [
         ("global8", GLOBAL8),
         ("global16", GLOBAL16),
         ("planes", PLANES),
         ("colours", COLOURS),
         ("clahe8", CLAHE8),
         ("clahe16", CLAHE16),
+        ("jpeg_decode", JPEG_DECODE),
+        ("jpeg_encode", JPEG_ENCODE),
         ("jpeg_scan", JPEG_SCAN),
+        ("jpeg_transform", JPEG_TRANSFORM),
     ];
 
     /// Returns the number of the architecture in a cubin's header, 90 for sm_90.

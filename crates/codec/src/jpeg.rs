@@ -34,7 +34,9 @@ mod process;
 mod small;
 
 pub(super) use cmyk::CmykSource;
-pub use coding::{BaselineScan, CanonicalCode};
+pub use coding::{
+    BaselineComponent, BaselineOutput, BaselinePicture, BaselineScan, CanonicalCode, Codebook, Divisors,
+};
 use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};

@@ -124,7 +124,10 @@ use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
 pub use image_store::{ImageStore, Medium, MediumRef};
 pub use input::{waited_for_files, waiting_for_file};
-pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
+pub use jpeg::{
+    BaselineComponent, BaselineOutput, BaselinePicture, BaselineScan, CHROMA_PADDING, CanonicalCode,
+    Codebook, CompressedJpeg, Divisors, Sampling,
+};
 pub use jpeg2000::decode_codestream;
 use levels::Scale;
 use mapped::Mapped;

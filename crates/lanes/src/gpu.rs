@@ -5,6 +5,7 @@ mod codestream_lane;
 mod engine;
 mod equalizer;
 mod facts;
+mod jpeg;
 mod jpeg_lane;
 mod jpeg_planes;
 pub mod kernels;
@@ -20,6 +21,7 @@ use codestream_lane::GpuCodestreamLane;
 pub use cuda as driver;
 pub(crate) use engine::GpuEngine;
 pub use facts::{list, locate};
+use jpeg::CoderLane;
 use jpeg_lane::NvJpegLane;
 use pixel_lane::GpuLane;
 use stream_lane::GpuStreamLane;
@@ -65,6 +67,10 @@ impl Engine for GpuEngine {
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
         self.context.bind()?;
         Ok(Box::new(NvJpegLane::new(self, self.nvjpeg().map_err(EngineError)?)?))
+    }
+
+    fn coder_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
+        Ok(Box::new(CoderLane::new(self)?))
     }
 
     fn codestream_lane(&self) -> Result<Box<dyn CodestreamLane + '_>, EngineError> {

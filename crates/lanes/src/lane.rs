@@ -61,6 +61,13 @@ pub trait Engine: Send + Sync {
     /// If this backend cannot decode JPEGs, or the device has no room for the lane.
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 
+    /// Creates a JPEG lane that needs no library, and whose files have the CPU's bytes, to be used on the calling thread only. Several
+    /// share a GPU well.
+    ///
+    /// # Errors
+    /// As [`Engine::jpeg_lane`].
+    fn coder_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
+
     /// Creates a lane for codestreams of JPEG 2000, to be used on the calling thread only. It takes little memory until its first one.
     ///
     /// # Errors

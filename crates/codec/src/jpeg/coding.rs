@@ -13,6 +13,8 @@
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 
+mod baseline;
+mod baseline_output;
 mod bits;
 mod coefficients;
 mod component;
@@ -35,6 +37,8 @@ mod write_sequential;
 #[cfg(test)]
 mod tests;
 
+pub use baseline::{BaselineComponent, BaselinePicture};
+pub use baseline_output::{BaselineOutput, Codebook, Divisors};
 pub(super) use coefficients::Coefficients;
 pub(super) use component::Rest;
 pub use huffman::CanonicalCode;

@@ -19,6 +19,14 @@ pub(super) enum ComponentOutput<'a> {
     Nothing,
     Samples(Box<Samples<'a>>),
     Coefficients(Coefficients, Option<Box<Requantizer>>),
+    /// All coefficients as they are, whatever their range.
+    Blocks(BlockGrid),
+}
+
+/// The blocks of a component, row by row.
+pub(super) struct BlockGrid {
+    across: usize,
+    pub(super) blocks: Vec<Block>,
 }
 
 impl<'a> ComponentOutput<'a> {
@@ -58,6 +66,7 @@ impl<'a> ComponentOutput<'a> {
             Self::Nothing => {}
             Self::Samples(samples) => samples.take(place, dc, nonzero, block),
             Self::Coefficients(all, requantizer) => all.push(dc, nonzero, block, requantizer.as_deref())?,
+            Self::Blocks(grid) => grid.put(place, dc, block)?,
         }
         Some(())
     }
@@ -65,7 +74,7 @@ impl<'a> ComponentOutput<'a> {
     /// Returns the coefficients, if they were wanted. `None` if the component is a case for libjpeg.
     pub(super) fn finish(self) -> Option<Option<Coefficients>> {
         match self {
-            Self::Nothing => Some(None),
+            Self::Nothing | Self::Blocks(_) => Some(None),
             Self::Samples(samples) => samples.finish().map(|()| None),
             Self::Coefficients(all, _) => Some(Some(all)),
         }
@@ -115,6 +124,23 @@ fn whole_block(nonzero: u64, values: &[i16]) -> Block {
         left &= left.wrapping_sub(1);
     }
     block
+}
+
+impl BlockGrid {
+    /// Makes so many blocks of zeros, across and down. `None` if there is no memory for them.
+    pub(super) fn new((across, down): (usize, usize)) -> Option<Self> {
+        let mut blocks = Vec::new();
+        blocks.try_reserve_exact(across * down).ok()?;
+        blocks.resize(across * down, [0; 64]);
+        Some(Self { across, blocks })
+    }
+
+    fn put(&mut self, (x, y): (usize, usize), dc: i16, block: &Block) -> Option<()> {
+        let place = self.blocks.get_mut(y * self.across + x)?;
+        *place = *block;
+        place[0] = dc;
+        Some(())
+    }
 }
 
 /// A plane that is decoded from blocks, two at a time.

@@ -173,6 +173,11 @@ impl Quantizer {
         quantizer
     }
 
+    /// Returns the numbers that [`Quantizer::divide`] uses, each in zigzag order: corrections, reciprocals and scales.
+    pub(super) fn parts(&self) -> [Row; 3] {
+        [self.correction, self.reciprocal, self.scale]
+    }
+
     /// Divides `value` by the divisor of coefficient `k`.
     #[inline(always)]
     fn divide(&self, k: usize, value: i32) -> i32 {

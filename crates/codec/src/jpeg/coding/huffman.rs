@@ -11,6 +11,15 @@ const VALUED: u32 = 11;
 /// The length of the longest code, in bits.
 const LONGEST: usize = 16;
 
+/// The most bits of a difference between two DC coefficients in 8-bit baseline pictures (table F.1).
+const MAX_DC_BITS: u8 = 11;
+
+/// The most bits of an AC coefficient in these (table F.2).
+const MAX_AC_BITS: u8 = 10;
+
+/// The symbols without a coefficient (table F.2): the end of a block, and sixteen zeros. Decoders disagree on other symbols without bits.
+const NO_VALUE: [u8; 2] = [0x00, 0xf0];
+
 /// The Huffman codes of a picture, by their table numbers.
 #[derive(Default)]
 pub(super) struct Codes {
@@ -54,7 +63,7 @@ pub struct CanonicalCode<'c> {
 }
 
 /// A code with the tables for reading.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Decoder {
     /// By the next [`SHORT`] bits: the length of the code they begin with, in the upper byte, and its symbol; 0 for a longer code.
     short: Box<[u16; 1 << SHORT]>,
@@ -95,9 +104,17 @@ impl Decoder {
         Some(Self { short, valued, end, place, symbols: symbols[..next].to_vec() })
     }
 
-    /// Returns all symbols that have a code, in order of code length.
-    pub(super) fn symbols(&self) -> &[u8] {
-        &self.symbols
+    /// Returns whether all its symbols are those of differences of DC coefficients in 8-bit baseline pictures.
+    pub(super) fn is_of_baseline_dc(&self) -> bool {
+        self.symbols.iter().all(|&size| size <= MAX_DC_BITS)
+    }
+
+    /// Returns whether all its symbols are those of AC coefficients in 8-bit baseline pictures.
+    pub(super) fn is_of_baseline_ac(&self) -> bool {
+        self.symbols.iter().all(|symbol| match symbol & 15 {
+            0 => NO_VALUE.contains(symbol),
+            bits => bits <= MAX_AC_BITS,
+        })
     }
 
     /// Returns the description that the tables were made from.

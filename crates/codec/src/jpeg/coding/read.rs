@@ -33,32 +33,11 @@ pub(in crate::jpeg) fn read(
     wanted_rest: Rest<'_>,
     workspace: &mut [u8],
 ) -> Option<Picture> {
-    let mut workspace = whole_blocks(workspace);
     let mut reader = Reader::default();
-    let mut picture = None;
-    let mut rest = &bytes[2..];
-    while rest.first() == Some(&0xff) {
-        let (marker, behind) = next_marker(rest).ok()?;
-        if marker == EOI {
-            return if reader.progressive { reader.finish(planes, wanted_rest) } else { picture };
-        }
-        let (segment, behind) = segment(marker, behind).ok()?;
-        rest = behind;
-        match marker {
-            DHT => reader.codes.define(segment.content)?,
-            DQT => reader.define_divisors(segment.content)?,
-            DRI => reader.interval = usize::from(u16::from_be_bytes(segment.content.try_into().ok()?)),
-            SOF0 | SOF1 | SOF2 => reader.begin(segment, &mut workspace)?,
-            SOS if reader.progressive => rest = reader.scan(segment.content, rest)?,
-            SOS if picture.is_none() => {
-                let (whole, behind) = reader.only_scan(segment.content, rest, planes, wanted_rest)?;
-                (picture, rest) = (Some(whole), behind);
-            }
-            DNL | 0xe0..=0xef | 0xfe => {}
-            _ => return None,
-        }
-    }
-    None
+    let picture = reader.walk(bytes, &mut whole_blocks(workspace), |reader, header, data| {
+        reader.only_scan(header, data, planes, wanted_rest)
+    })?;
+    if reader.progressive { reader.finish(planes, wanted_rest) } else { picture }
 }
 
 /// Returns the workspace as blocks. (There are none if it is misaligned, at an odd address; then the reader allocates its own.)
@@ -67,9 +46,9 @@ fn whole_blocks(workspace: &mut [u8]) -> &mut [Block] {
     bytemuck::try_cast_slice_mut(&mut workspace[..whole]).unwrap_or_default()
 }
 
-struct Component<'w> {
+pub(super) struct Component<'w> {
     id: u8,
-    factors: Factors,
+    pub(super) factors: Factors,
     divisors: usize,
     size: PlaneSize,
     /// The coefficients, if the picture is progressive.
@@ -79,19 +58,62 @@ struct Component<'w> {
 }
 
 #[derive(Default)]
-struct Reader<'w> {
+pub(super) struct Reader<'w> {
     /// The quantization tables, in zigzag order.
     divisors: [Option<QuantTable>; 4],
     codes: Codes,
     progressive: bool,
-    interval: usize,
-    components: Vec<Component<'w>>,
+    /// MCUs of a restart interval; 0 if there are no restarts.
+    pub(super) interval: usize,
+    pub(super) components: Vec<Component<'w>>,
+    /// Pixels across and down.
+    pub(super) size: (u32, u32),
     /// MCUs across and down in a scan of all components.
     mcus: (usize, usize),
     scans: u32,
+    /// Whether progressive pictures are refused.
+    only_sequential: bool,
 }
 
 impl<'w> Reader<'w> {
+    /// Returns one that refuses progressive pictures.
+    pub(super) fn of_sequential() -> Self {
+        Self { only_sequential: true, ..Self::default() }
+    }
+
+    /// Goes through a file, from its first segment to its last. The scans of a progressive picture are read. The only scan of a sequential one is left to `only_scan`: from the scan's header and the rest of the file, it returns its result and the rest after the scan.
+    pub(super) fn walk<'b, T>(
+        &mut self,
+        bytes: &'b [u8],
+        workspace: &mut &'w mut [Block],
+        mut only_scan: impl FnMut(&Self, &[u8], &'b [u8]) -> Option<(T, &'b [u8])>,
+    ) -> Option<Option<T>> {
+        let mut found = None;
+        let mut rest = bytes.get(2..)?;
+        while rest.first() == Some(&0xff) {
+            let (marker, behind) = next_marker(rest).ok()?;
+            if marker == EOI {
+                return Some(found);
+            }
+            let (segment, behind) = segment(marker, behind).ok()?;
+            rest = behind;
+            match marker {
+                DHT => self.codes.define(segment.content)?,
+                DQT => self.define_divisors(segment.content)?,
+                DRI => self.interval = usize::from(u16::from_be_bytes(segment.content.try_into().ok()?)),
+                SOF0 | SOF1 | SOF2 => self.begin(segment, workspace)?,
+                SOS if self.progressive => rest = self.scan(segment.content, rest)?,
+                SOS if found.is_none() => {
+                    let (whole, behind) = only_scan(self, segment.content, rest)?;
+                    (found, rest) = (Some(whole), behind);
+                }
+                DNL | 0xe0..=0xef | 0xfe => {}
+                _ => return None,
+            }
+        }
+        None
+    }
+
     fn define_divisors(&mut self, mut content: &[u8]) -> Option<()> {
         // A table that changes between scans would apply to some components and not to others.
         if self.scans > 0 {
@@ -117,7 +139,8 @@ impl<'w> Reader<'w> {
     fn begin(&mut self, segment: Segment<'_>, workspace: &mut &'w mut [Block]) -> Option<()> {
         let frame = FrameHeader::parse(segment).ok()?;
         let all = frame.factors();
-        if !self.components.is_empty() || !matches!(all.len(), 1 | 3) {
+        let is_refused = frame.progressive && self.only_sequential;
+        if is_refused || !self.components.is_empty() || !matches!(all.len(), 1 | 3) {
             return None;
         }
         for component in &frame.components {
@@ -133,6 +156,7 @@ impl<'w> Reader<'w> {
             });
         }
         self.progressive = frame.progressive;
+        self.size = (frame.width, frame.height);
         self.mcus = frame.mcus();
         Some(())
     }
@@ -145,38 +169,55 @@ impl<'w> Reader<'w> {
         planes: &mut [Plane<&mut [u8]>],
         rest: Rest<'_>,
     ) -> Option<(Picture, &'b [u8])> {
-        let [count, ref selectors @ .., 0, 63, 0] = *header else { return None };
-        let (selectors, more) = selectors.as_chunks::<2>();
-        let same_number = selectors.len() == self.components.len() && usize::from(count) == selectors.len();
+        let selected = self.selected_codes(header)?;
         let divisors = self.component_divisors()?;
-        if !same_number || !more.is_empty() || self.blocks_together() > MAX_BLOCKS as usize {
-            return None;
-        }
         let alone = self.components.len() == 1;
         let mut parts = Vec::new();
         let wanted = self.wanted(&divisors, planes, rest)?;
-        for ((component, &[id, codes]), wanted) in self.components.iter().zip(selectors).zip(wanted) {
+        for ((component, (dc, ac)), wanted) in self.components.iter().zip(selected).zip(wanted) {
             let row_by_row = alone || component.factors.vertical == 1;
-            if id != component.id || (matches!(wanted, ComponentOutput::Coefficients(..)) && !row_by_row) {
+            if matches!(wanted, ComponentOutput::Coefficients(..)) && !row_by_row {
                 return None;
             }
-            parts.push(ScanComponent {
-                factors: if alone { (1, 1) } else { component.blocks_of_mcu() },
-                size: (component.size.width / BLOCK, component.size.rows / BLOCK),
-                dc: self.codes.dc.get(usize::from(codes >> 4))?.as_ref()?,
-                ac: self.codes.ac.get(usize::from(codes & 15))?.as_ref()?,
-                wanted,
-            });
+            let (factors, size) = (self.factors_in_scan(component), component.blocks());
+            parts.push(ScanComponent { factors, size, dc, ac, wanted });
         }
-        let mcus = if alone { parts.first()?.size } else { self.mcus };
+        let mcus = self.mcus_of_scan();
         let behind = read_sequential::read(data, self.interval, mcus, &mut parts)?;
         let rest = parts.into_iter().map(|part| part.wanted.finish()).collect::<Option<Vec<_>>>()?;
         let rest = rest.into_iter().flatten().collect();
         Some((Picture { tables: divisors.iter().map(natural).collect(), rest }, behind))
     }
 
+    /// Returns the codes of each component, for DC and AC coefficients, from the header of a scan of all components.
+    pub(super) fn selected_codes(&self, header: &[u8]) -> Option<Vec<(&Decoder, &Decoder)>> {
+        let [count, ref selectors @ .., 0, 63, 0] = *header else { return None };
+        let (selectors, more) = selectors.as_chunks::<2>();
+        let same_number = selectors.len() == self.components.len() && usize::from(count) == selectors.len();
+        if !same_number || !more.is_empty() || self.blocks_together() > MAX_BLOCKS as usize {
+            return None;
+        }
+        let of_component = |(component, &[id, numbers]): (&Component<'_>, &[u8; 2])| {
+            let dc = self.codes.dc.get(usize::from(numbers >> 4))?.as_ref()?;
+            let ac = self.codes.ac.get(usize::from(numbers & 15))?.as_ref()?;
+            (id == component.id).then_some((dc, ac))
+        };
+        self.components.iter().zip(selectors).map(of_component).collect()
+    }
+
+    /// Returns the number of a component's blocks in an MCU of a scan of all components, across and down. If there is only one, its MCU is a
+    /// block, whatever its factors (T.81, A.2.2).
+    pub(super) fn factors_in_scan(&self, component: &Component<'_>) -> (usize, usize) {
+        if self.components.len() == 1 { (1, 1) } else { component.blocks_of_mcu() }
+    }
+
+    /// Returns the number of MCUs of a scan of all components, across and down.
+    pub(super) fn mcus_of_scan(&self) -> (usize, usize) {
+        if let [alone] = &self.components[..] { alone.blocks() } else { self.mcus }
+    }
+
     /// Returns the components' quantization tables, in zigzag order.
-    fn component_divisors(&self) -> Option<Vec<QuantTable>> {
+    pub(super) fn component_divisors(&self) -> Option<Vec<QuantTable>> {
         self.components.iter().map(|c| self.divisors.get(c.divisors).copied().flatten()).collect()
     }
 
@@ -292,6 +333,11 @@ impl Component<'_> {
     /// Returns the number of its blocks in an MCU, across and down, in a scan of several components.
     fn blocks_of_mcu(&self) -> (usize, usize) {
         (self.factors.horizontal.into(), self.factors.vertical.into())
+    }
+
+    /// Returns the number of its blocks in the picture, across and down.
+    pub(super) fn blocks(&self) -> (usize, usize) {
+        (self.size.width / BLOCK, self.size.rows / BLOCK)
     }
 
     /// Records which bits a scan has. `None` if the scan is out of order.

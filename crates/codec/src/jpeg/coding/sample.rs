@@ -21,17 +21,37 @@ pub(super) struct Codes {
     pub(super) ac: AcEncoder,
 }
 
-/// Makes the codes for the first component, and those for the others. `None` if memory runs out.
-pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
-    // Symbols that are not in the sample may occur outside it: up to 11 bits for a difference of DC coefficients, and up to 10 for the rest.
-    let mut counters = [(); 2].map(|()| {
+/// The counts of the symbols for DC and for AC coefficients.
+type Counters = [Counter; 2];
+
+/// Returns the counters for the first component, and those for the others. Symbols that are not in the sample may occur outside it: up to 11
+/// bits for a difference of DC coefficients, and up to 10 for the rest.
+fn starting() -> [Counters; 2] {
+    [(); 2].map(|()| {
         let dc = Counter::starting(|symbol| u32::from(symbol <= 11));
         let ac = Counter::starting(|symbol| {
             u32::from((1..=10).contains(&(symbol & 15)) || symbol == 0 || symbol == 0xf0)
         });
         [dc, ac]
-    });
-    let step = (height as usize / BLOCK / ROWS).clamp(1, MAX_STEP);
+    })
+}
+
+/// Returns the distance between sampled rows of blocks in a picture of this height.
+pub(super) fn step(height: u32) -> usize {
+    (height as usize / BLOCK / ROWS).clamp(1, MAX_STEP)
+}
+
+impl Codes {
+    fn new([dc, ac]: Counters) -> Self {
+        let [dc, ac] = [dc, ac].map(|counter| Encoder::optimal(&counter.frequencies));
+        Self { dc, ac: AcEncoder::new(ac) }
+    }
+}
+
+/// Makes the codes for the first component, and those for the others. `None` if memory runs out.
+pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
+    let mut counters = starting();
+    let step = step(height);
     for (component, (part, quantizer)) in parts.iter().zip(quantizers).enumerate() {
         let rows = Rows::new(part, quantizer);
         vectorized::run(
@@ -39,10 +59,20 @@ pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -
             || count(rows, step, &mut counters[component.min(1)]),
         )?;
     }
-    Some(counters.map(|counters| {
-        let [dc, ac] = counters.map(|counter| Encoder::optimal(&counter.frequencies));
-        Codes { dc, ac: AcEncoder::new(ac) }
-    }))
+    Some(counters.map(Codes::new))
+}
+
+/// Makes the same codes from counts of the sample: for DC and for AC coefficients, in the first component and in the others.
+pub(super) fn codes_of_sample(counted: &[[[u32; 256]; 2]; 2]) -> [Codes; 2] {
+    let mut counters = starting();
+    for (component, counters) in counters.iter_mut().enumerate() {
+        for (counter, counted) in counters.iter_mut().zip(counted) {
+            for (frequency, count) in counter.frequencies.iter_mut().zip(counted[component]) {
+                *frequency += count;
+            }
+        }
+    }
+    counters.map(Codes::new)
 }
 
 #[inline(always)]

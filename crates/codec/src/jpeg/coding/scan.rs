@@ -29,17 +29,30 @@ pub(super) struct DcComponent<'a, 'w> {
 /// Reads the data of a scan, one restart interval after the other. `read` gets the range of units in each interval, and returns the bit
 /// reader. (It takes that by value so that it can be in registers.) Returns the rest of the file, from the marker after the scan on.
 pub(super) fn read_intervals(
-    mut bytes: &[u8],
+    bytes: &[u8],
     interval: usize,
     units: usize,
     mut read: impl for<'d> FnMut(BitReader<'d>, Range<usize>) -> Option<BitReader<'d>>,
 ) -> Option<&[u8]> {
-    let step = if interval == 0 { units } else { interval };
     let mut data = Vec::new();
+    each_interval(bytes, interval, units, |stuffed, units| {
+        unstuff(stuffed, &mut data)?;
+        read(BitReader::new(&data), units)?.finish()
+    })
+}
+
+/// Finds the data of each restart interval of a scan, and calls `each` with them and with the range of units in them. Returns the rest of
+/// the file, from the marker after the scan on.
+pub(super) fn each_interval<'b>(
+    mut bytes: &'b [u8],
+    interval: usize,
+    units: usize,
+    mut each: impl FnMut(&'b [u8], Range<usize>) -> Option<()>,
+) -> Option<&'b [u8]> {
+    let step = if interval == 0 { units } else { interval };
     for (number, first) in (0..units).step_by(step).enumerate() {
         let (end, marker, behind) = end_of_data(bytes)?;
-        unstuff(&bytes[..end], &mut data)?;
-        read(BitReader::new(&data), first..units.min(first + step))?.finish()?;
+        each(&bytes[..end], first..units.min(first + step))?;
         if first + step < units {
             if marker != RST0 + (number % 8) as u8 {
                 return None;

@@ -9,15 +9,6 @@ use super::huffman::{CanonicalCode, Codes, Decoder, SHORT};
 use super::vectorized;
 use crate::jpeg::markers::EOI;
 
-/// The most bits of a difference between two DC coefficients in 8-bit baseline pictures (table F.1).
-const MAX_DC_BITS: u8 = 11;
-
-/// The most bits of an AC coefficient (table F.2).
-const MAX_AC_BITS: u8 = 10;
-
-/// The symbols without a coefficient (table F.2): the end of a block, and sixteen zeros. Decoders disagree on other symbols without bits.
-const NO_VALUE: [u8; 2] = [0x00, 0xf0];
-
 /// The number of bits that are looked up together. More bits hold more symbols, but the table takes longer to prepare.
 const LOOKED_UP: u32 = 11;
 
@@ -43,14 +34,8 @@ impl<'a> BaselineScan<'a> {
     ) -> Option<Self> {
         let mut codes = Codes::default();
         segments.iter().try_for_each(|segment| codes.define(segment))?;
-        let all = |codes: &[Option<Decoder>; 4], fits: fn(u8) -> bool| {
-            codes.iter().flatten().flat_map(Decoder::symbols).all(|&symbol| fits(symbol))
-        };
-        let fit = all(&codes.dc, |size| size <= MAX_DC_BITS)
-            && all(&codes.ac, |symbol| match symbol & 15 {
-                0 => NO_VALUE.contains(&symbol),
-                bits => bits <= MAX_AC_BITS,
-            });
+        let fit = codes.dc.iter().flatten().all(Decoder::is_of_baseline_dc)
+            && codes.ac.iter().flatten().all(Decoder::is_of_baseline_ac);
         let blocks: Vec<_> =
             blocks.iter().map(|block| (usize::from(block >> 4), usize::from(block & 15))).collect();
         let has = |codes: &[Option<Decoder>; 4], number: usize| matches!(codes.get(number), Some(Some(_)));

@@ -33,13 +33,7 @@ pub(super) fn write(
     let quantizers: Vec<Quantizer> = tables.iter().map(Quantizer::new).collect();
     let codes = codes(frame.height, &quantizers, parts)?;
     write_header(out, frame, tables);
-    for (number, Codes { dc, ac }) in (0..).zip(&codes).take(parts.len()) {
-        write_segment(out, DHT, &dc.definition(number));
-        write_segment(out, DHT, &ac.definition(0x10 | number));
-    }
-    let selectors = (0..).zip(parts).flat_map(|(i, _)| [i + 1, if i == 0 { 0 } else { 0x11 }]);
-    let header: Vec<u8> = [parts.len() as u8].into_iter().chain(selectors).chain([0, 63, 0]).collect();
-    write_segment(out, SOS, &header);
+    write_codes(out, parts.len(), &codes);
 
     let scan = Scan::new(frame, &quantizers, parts, &codes);
     let mut bits = BitWriter::new(out);
@@ -59,6 +53,17 @@ pub(super) fn write(
     written.ok()?;
     bits.flush();
     Some(())
+}
+
+/// Writes the codes, and the header of the scan of this many components.
+pub(super) fn write_codes(out: &mut Vec<u8>, components: usize, codes: &[Codes; 2]) {
+    for (number, Codes { dc, ac }) in (0..).zip(codes).take(components) {
+        write_segment(out, DHT, &dc.definition(number));
+        write_segment(out, DHT, &ac.definition(0x10 | number));
+    }
+    let selectors = (0..components as u8).flat_map(|i| [i + 1, if i == 0 { 0 } else { 0x11 }]);
+    let header: Vec<u8> = [components as u8].into_iter().chain(selectors).chain([0, 63, 0]).collect();
+    write_segment(out, SOS, &header);
 }
 
 struct Scan<'a> {

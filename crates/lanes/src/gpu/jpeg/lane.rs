@@ -1,0 +1,145 @@
+//! A lane that turns JPEGs into JPEGs by its own coder.
+#![allow(unsafe_code)]
+
+use super::recoder::{File, Recoder};
+use crate::gpu::driver::{CudaError, Event, Stream};
+use crate::gpu::engine::GpuEngine;
+use crate::gpu::equalizer::Equalizer;
+use crate::lane::{EngineError, JpegLane, LaneError, Recoded, Recoding};
+use codec::{BaselineOutput, BaselinePicture};
+use equalize::ByteOrders;
+use tracing::trace_span;
+
+/// One part in so many of a lane's share of device memory is left for CLAHE.
+const SHARE_OF_CLAHE: u64 = 8;
+
+/// The most bytes before the data of a picture: two tables of divisors, four codes, and headers.
+const MOST_AHEAD: usize = 2048;
+
+/// The marker at the end of a file.
+const EOI: [u8; 2] = [0xff, 0xd9];
+
+pub(in crate::gpu) struct CoderLane<'e> {
+    engine: &'e GpuEngine,
+    stream: Stream,
+    done: Event,
+    equalizer: Equalizer<'e>,
+    recoder: Recoder,
+}
+
+impl<'e> CoderLane<'e> {
+    pub(in crate::gpu) fn new(engine: &'e GpuEngine) -> Result<Self, EngineError> {
+        engine.context.bind()?;
+        let stream = Stream::new()?;
+        let equalizer = Equalizer::new(engine, &stream)?;
+        Ok(Self { engine, done: Event::new()?, equalizer, recoder: Recoder::default(), stream })
+    }
+
+    /// Waits until the stream is through.
+    fn wait(&self) -> Result<(), CudaError> {
+        self.done.record(&self.stream)?;
+        self.done.wait()
+    }
+
+    /// Recodes as many pictures, from the first on, as there is room for at once; returns how many.
+    fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, EngineError> {
+        let room = self.engine.lane_memory - self.engine.lane_memory / SHARE_OF_CLAHE;
+        let mut files = Vec::new();
+        let mut bytes = 0;
+        for picture in &*batch {
+            let file = described(picture);
+            let more = file.as_ref().map_or(0, Recoder::bytes);
+            if bytes + more > room && !files.is_empty() {
+                break;
+            }
+            bytes += if more > room { 0 } else { more };
+            files.push(file.filter(|_| more <= room));
+        }
+        let coded = self.code(batch, &files);
+        let taken = files.len();
+        drop(files);
+        match coded {
+            Ok(()) => self.retrieve(&mut batch[..taken])?,
+            Err(LaneError::Device(error)) => return Err(error),
+            Err(declined) => {
+                self.wait()?;
+                batch[..taken].iter_mut().for_each(|picture| picture.decline(&declined.to_string()));
+                self.recoder = Recoder::default();
+                self.equalizer.shrink();
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Decodes, equalizes and codes pictures. Their files stay in their slots.
+    fn code(&mut self, batch: &[Recoding<'_>], files: &[Option<File<'_>>]) -> Result<(), LaneError> {
+        let kernels = &self.engine.kernels;
+        // SAFETY: the slots with the files are lent to this lane until it has waited for the
+        // stream.
+        unsafe {
+            trace_span!("decode").in_scope(|| self.recoder.decode(kernels, &self.stream, files))?;
+            for (number, picture) in batch.iter().enumerate().take(files.len()) {
+                let Some(luma) = self.recoder.luma(number) else { continue };
+                let (layout, operation) = (picture.jpeg.layout, (&picture.operation, &[][..]));
+                let plan = self.equalizer.plan(&layout, ByteOrders::NATIVE, operation, 0)?;
+                self.equalizer.equalize(&self.stream, luma, &plan)?;
+            }
+            self.recoder.quantize(kernels, &self.stream)?;
+            trace_span!("wait for samples").in_scope(|| self.wait())?;
+            self.recoder.code(kernels, &self.stream, files)?;
+        }
+        Ok(trace_span!("wait for data").in_scope(|| self.wait())?)
+    }
+
+    /// Copies the results to the slots.
+    fn retrieve(&self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
+        for (number, picture) in batch.iter_mut().enumerate() {
+            let Some((head, data, length)) = self.recoder.coded(number) else {
+                picture.decline("");
+                continue;
+            };
+            let bytes = head.len() + length as usize + EOI.len();
+            let Some(to) = picture.slot.get_mut(..bytes) else {
+                picture.decline("it has become too long for its slot");
+                continue;
+            };
+            let (ahead, behind) = to.split_at_mut(head.len());
+            let (scan, end) = behind.split_at_mut(length as usize);
+            ahead.copy_from_slice(head);
+            end.copy_from_slice(&EOI);
+            // SAFETY: the slot is lent to this lane until it has waited for the stream.
+            unsafe { self.stream.download(data, scan)? };
+            picture.answer = Recoded::Encoded(bytes as u64);
+        }
+        Ok(self.wait()?)
+    }
+}
+
+/// Describes a picture, unless it is for the CPU.
+fn described<'p>(picture: &'p Recoding<'_>) -> Option<File<'p>> {
+    let file = BaselinePicture::read(picture.file()?)?;
+    let layout = picture.jpeg.layout;
+    let output = BaselineOutput::new(&file, picture.jpeg.quality)?;
+    let room = picture.slot.len().checked_sub(MOST_AHEAD).and_then(|room| u32::try_from(room).ok())?;
+    (file.size == (layout.width, layout.height)).then_some((file, output, room))
+}
+
+impl JpegLane for CoderLane<'_> {
+    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let taken = self.some(rest);
+            if taken.is_err() {
+                // As far as the device still responds.
+                let _ = self.wait();
+            }
+            rest = &mut rest[taken?..];
+        }
+        Ok(())
+    }
+
+    fn trap(&mut self) -> Result<(), EngineError> {
+        self.engine.kernels.trap(&self.stream)?;
+        Ok(self.wait()?)
+    }
+}

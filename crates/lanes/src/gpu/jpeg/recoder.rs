@@ -1,0 +1,216 @@
+//! From coefficients to luma, and back to the data of a file.
+#![allow(unsafe_code)]
+
+use super::Parts;
+use super::coefficients::{self, Coefficients};
+use crate::gpu::driver::{Address, Buffer, Stream};
+use crate::gpu::equalizer::grow;
+use crate::gpu::kernels::{Coding, JpegBatch, Kernels, Symbols, Transform};
+use crate::lane::LaneError;
+use codec::{BaselineOutput, BaselinePicture, Codebook};
+
+/// The bytes after those without stuffing that kernels may read.
+const BEHIND_RAW: u64 = 16;
+
+/// A file to recode: its picture, its output, and the most bytes of data in the output.
+pub(super) type File<'f> = (BaselinePicture<'f>, BaselineOutput, u32);
+
+/// A batch of pictures on its way from coefficients to luma, which the caller changes, and back.
+/// Its steps are [`Recoder::decode`], [`Recoder::quantize`] and [`Recoder::code`]; the stream must
+/// be waited for after each of the last two.
+#[derive(Default)]
+pub(super) struct Recoder {
+    coefficients: Coefficients,
+    memory: Buffer,
+    transforms: Vec<Transform>,
+    codings: Vec<Coding>,
+    symbols: Vec<Symbols>,
+    codebooks: Vec<Codebook>,
+    lengths: Vec<u32>,
+    /// The bytes before the data of each picture.
+    heads: Vec<Vec<u8>>,
+    at: Address,
+    places: PartPlaces,
+}
+
+/// The places of parts, from the beginning of the memory on.
+#[derive(Clone, Copy, Default)]
+struct PartPlaces {
+    transforms: u64,
+    codings: u64,
+    codebooks: u64,
+    symbols: u64,
+    lengths: u64,
+    /// The first part to be zeroed before coding, and the end of all.
+    raw: u64,
+    end: u64,
+}
+
+impl Recoder {
+    /// Returns the bytes of device memory for a file, about, without those for changing its luma.
+    pub(super) fn bytes((picture, _, room): &File<'_>) -> u64 {
+        let pixels = u64::from(picture.size.0) * u64::from(picture.size.1);
+        let blocks = (picture.mcus.0 * picture.mcus.1 * picture.blocks_of_mcu()) as u64;
+        coefficients::bytes(picture) + pixels + 5 * blocks + 9 * u64::from(*room) / 4 + 16384
+    }
+
+    /// Starts decoding these pictures. A file of another kind is `None`.
+    ///
+    /// # Safety
+    /// The data must stay valid and unwritten, and this must not be used for anything else, until
+    /// the stream is through.
+    pub(super) unsafe fn decode(
+        &mut self,
+        kernels: &Kernels,
+        stream: &Stream,
+        batch: &[Option<File<'_>>],
+    ) -> Result<(), LaneError> {
+        let pictures: Vec<_> = batch.iter().map(|file| file.as_ref().map(|(picture, ..)| picture)).collect();
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.coefficients.decode(kernels, stream, &pictures)? };
+        self.describe(batch);
+        if self.transforms.is_empty() {
+            return Ok(());
+        }
+        self.place()?;
+        // SAFETY: each part is as large as its content, and this lane's own; the rest is guaranteed
+        // by the caller.
+        unsafe {
+            stream.zero(self.at + self.places.raw, self.places.end - self.places.raw)?;
+            stream.upload(bytemuck::cast_slice(&self.transforms), self.at + self.places.transforms)?;
+            stream.upload(bytemuck::cast_slice(&self.codings), self.at + self.places.codings)?;
+            Ok(kernels.jpeg_samples(stream, self.all())?)
+        }
+    }
+
+    fn describe(&mut self, batch: &[Option<File<'_>>]) {
+        self.transforms.clear();
+        self.codings.clear();
+        for (number, file) in batch.iter().enumerate() {
+            let (Some((picture, output, room)), Some(place)) = (file, self.coefficients.place_of(number))
+            else {
+                continue;
+            };
+            self.transforms.push(Transform::new(picture, output));
+            self.codings.push(Coding::new(&self.coefficients.pictures[place], output, *room));
+        }
+        let number = self.transforms.len();
+        self.symbols.resize(number, [[[0; 256]; 2]; 2]);
+        self.codebooks.resize(number, [[[0; 256]; 2]; 2]);
+        self.lengths.resize(number, 0);
+    }
+
+    /// Finds a place for everything.
+    fn place(&mut self) -> Result<(), LaneError> {
+        let mut parts = Parts::default();
+        let number = self.transforms.len() as u64;
+        let codebook = size_of::<Codebook>() as u64;
+        let [transforms, codings, codebooks, lengths] =
+            parts.add_for(number, [size_of::<Transform>() as u64, size_of::<Coding>() as u64, codebook, 4]);
+        for (transform, coding) in self.transforms.iter_mut().zip(&mut self.codings) {
+            transform.samples = parts.add(transform.samples());
+            coding.out = parts.add(coding.room());
+        }
+        for (coding, picture) in self.codings.iter_mut().zip(&self.coefficients.pictures) {
+            coding.offsets = parts.add(4 * picture.blocks());
+            coding.chunks = parts.add(8 * coding.chunks(picture));
+            coding.ends = parts.add(4 * picture.intervals());
+            coding.tiles = parts.add(4 * coding.tiles());
+        }
+        let raw = parts.bytes;
+        let symbols = parts.add(number * codebook);
+        for coding in &mut self.codings {
+            coding.raw = parts.add(coding.room() + BEHIND_RAW);
+        }
+        self.at = grow(&mut self.memory, parts.bytes)?;
+        self.places = PartPlaces { transforms, codings, codebooks, symbols, lengths, raw, end: parts.bytes };
+        for (number, (transform, coding)) in self.transforms.iter_mut().zip(&mut self.codings).enumerate() {
+            transform.samples += self.at;
+            let places = [
+                &mut coding.out,
+                &mut coding.offsets,
+                &mut coding.chunks,
+                &mut coding.ends,
+                &mut coding.tiles,
+                &mut coding.raw,
+            ];
+            places.into_iter().for_each(|place| *place += self.at);
+            coding.codebook = self.at + codebooks + number as u64 * codebook;
+            coding.symbols = self.at + symbols + number as u64 * codebook;
+            coding.length = self.at + lengths + number as u64 * 4;
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> JpegBatch<'_> {
+        JpegBatch {
+            pictures: &self.coefficients.pictures,
+            codings: &self.codings,
+            pictures_at: self.coefficients.described,
+            transforms_at: self.at + self.places.transforms,
+            codings_at: self.at + self.places.codings,
+        }
+    }
+
+    /// Returns the place of a picture's luma, which is without gaps and can be changed from
+    /// [`Recoder::decode`] to [`Recoder::quantize`], unless the picture is for the CPU.
+    pub(super) fn luma(&self, number: usize) -> Option<Address> {
+        Some(self.transforms[self.coefficients.place_of(number)?].samples)
+    }
+
+    /// Starts the way back: luma becomes coefficients, others are quantized anew, and symbols are
+    /// counted.
+    ///
+    /// # Safety
+    /// As [`Recoder::decode`].
+    pub(super) unsafe fn quantize(&mut self, kernels: &Kernels, stream: &Stream) -> Result<(), LaneError> {
+        if self.transforms.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            kernels.jpeg_quantized(stream, self.all())?;
+            stream.download(self.at + self.places.symbols, bytemuck::cast_slice_mut(&mut self.symbols))?;
+            self.coefficients.look(stream)
+        }
+    }
+
+    /// Makes codes from the counted symbols, and starts coding.
+    ///
+    /// # Safety
+    /// As [`Recoder::decode`]; the stream must be through with [`Recoder::quantize`].
+    pub(super) unsafe fn code(
+        &mut self,
+        kernels: &Kernels,
+        stream: &Stream,
+        batch: &[Option<File<'_>>],
+    ) -> Result<(), LaneError> {
+        if self.transforms.is_empty() {
+            return Ok(());
+        }
+        self.heads.clear();
+        for (number, file) in batch.iter().enumerate() {
+            let (Some((_, output, _)), Some(place)) = (file, self.coefficients.place_of(number)) else {
+                continue;
+            };
+            let (codebook, head) = output.codes(&self.symbols[place]);
+            self.codebooks[place] = codebook;
+            self.heads.push(head);
+        }
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            stream.upload(bytemuck::cast_slice(&self.codebooks), self.at + self.places.codebooks)?;
+            kernels.jpeg_coded(stream, self.all())?;
+            stream.download(self.at + self.places.lengths, bytemuck::cast_slice_mut(&mut self.lengths))?;
+            self.coefficients.look(stream)
+        }
+    }
+
+    /// Returns the result for a picture, once the stream is through with [`Recoder::code`], unless
+    /// it is for the CPU: the bytes before the data, the place of the data, and their length.
+    pub(super) fn coded(&self, number: usize) -> Option<(&[u8], Address, u32)> {
+        let place = self.coefficients.place_of(number)?;
+        let coded = (&*self.heads[place], self.codings[place].out, self.lengths[place]);
+        self.coefficients.is_whole(number).then_some(coded)
+    }
+}

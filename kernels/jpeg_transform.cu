@@ -1,0 +1,247 @@
+// Transforms of JPEGs, from quantized coefficients to samples and back, and from one quantization
+// to another, in the integer arithmetic of `dct.rs` of the codec and of libjpeg's `jidctint.c` and
+// `jfdctint.c`: C. Loeffler, A. Ligtenberg and G. Moschytz, Practical fast 1-D DCT algorithms with
+// 11 multiplications (ICASSP 1989).
+
+#include "jpeg.cuh"
+
+// Threads per block. `THREADS` in the lanes.
+constexpr u32 THREADS = 128;
+
+// Fractional bits of the constants, and of the values that the first pass leaves to the second.
+constexpr int CONSTANT_BITS = 13, PASS_BITS = 2;
+
+constexpr int F_0_298 = 2446, F_0_390 = 3196, F_0_541 = 4433, F_0_765 = 6270, F_0_899 = 7373, F_1_175 = 9633, F_1_501 = 12299,
+              F_1_847 = 15137, F_1_961 = 16069, F_2_053 = 16819, F_2_562 = 20995, F_3_072 = 25172;
+
+// The most bits, without the sign, of a dequantized coefficient in libjpeg, and in real pictures.
+constexpr int ROOM_BITS = 14, USUAL_BITS = 12;
+
+// The largest AC coefficient that baseline codes can express, and the range of those for DC.
+constexpr int MAX_AC = 1023, MIN_DC = -1024, MAX_DC = 1023;
+
+// Returns the index in natural order of a coefficient in zigzag order.
+__device__ constexpr int natural(int k) {
+    constexpr u8 ZIGZAG[64] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
+                               41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
+                               30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+    return ZIGZAG[k];
+}
+
+template <int BITS> __device__ __forceinline__ int round_shift(int value) { return (value + (1 << (BITS - 1))) >> BITS; }
+
+// Returns whether a value is too large for libjpeg.
+__device__ __forceinline__ bool is_excessive(int value) { return u32(value + (1 << ROOM_BITS)) >> (ROOM_BITS + 1) != 0; }
+
+// Transforms eight values `STEP` apart back, and rounds `SHIFT` bits off.
+template <int STEP, int SHIFT> __device__ __forceinline__ void inverse(int* at) {
+    const int a = at[0], b = at[STEP], c = at[2 * STEP], d = at[3 * STEP], e = at[4 * STEP], f = at[5 * STEP], g = at[6 * STEP],
+              h = at[7 * STEP];
+    const int y = (c + g) * F_0_541, t2 = y - g * F_1_847, t3 = y + c * F_0_765;
+    const int t0 = (a + e) << CONSTANT_BITS, t1 = (a - e) << CONSTANT_BITS;
+    const int even[4] = {t0 + t3, t1 + t2, t1 - t2, t0 - t3};
+    const int z5 = (h + d + f + b) * F_1_175, z1 = (h + b) * -F_0_899, z2 = (f + d) * -F_2_562;
+    const int z3 = (h + d) * -F_1_961 + z5, z4 = (f + b) * -F_0_390 + z5;
+    const int odd[4] = {b * F_1_501 + z1 + z4, d * F_3_072 + z2 + z3, f * F_2_053 + z2 + z4, h * F_0_298 + z1 + z3};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        at[i * STEP] = round_shift<SHIFT>(even[i] + odd[i]);
+        at[(7 - i) * STEP] = round_shift<SHIFT>(even[i] - odd[i]);
+    }
+}
+
+// Transforms eight values `STEP` apart. The first pass adds `PASS_BITS` fractional bits, and the
+// second drops them.
+template <int STEP, bool FIRST> __device__ __forceinline__ void forward(int* at) {
+    constexpr int SHIFT = FIRST ? CONSTANT_BITS - PASS_BITS : CONSTANT_BITS + PASS_BITS;
+    int sum[4], difference[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int one = at[i * STEP], other = at[(7 - i) * STEP];
+        sum[i] = one + other, difference[i] = one - other;
+    }
+    const int t10 = sum[0] + sum[3], t13 = sum[0] - sum[3], t11 = sum[1] + sum[2], t12 = sum[1] - sum[2];
+    at[0] = FIRST ? (t10 + t11) << PASS_BITS : round_shift<PASS_BITS>(t10 + t11);
+    at[4 * STEP] = FIRST ? (t10 - t11) << PASS_BITS : round_shift<PASS_BITS>(t10 - t11);
+    const int y = (t12 + t13) * F_0_541;
+    at[2 * STEP] = round_shift<SHIFT>(y + t13 * F_0_765);
+    at[6 * STEP] = round_shift<SHIFT>(y - t12 * F_1_847);
+    const int t7 = difference[0], t6 = difference[1], t5 = difference[2], t4 = difference[3];
+    const int z5 = (t4 + t6 + t5 + t7) * F_1_175, z1 = (t4 + t7) * -F_0_899, z2 = (t5 + t6) * -F_2_562;
+    const int z3 = (t4 + t6) * -F_1_961 + z5, z4 = (t5 + t7) * -F_0_390 + z5;
+    at[7 * STEP] = round_shift<SHIFT>(t4 * F_0_298 + z1 + z3);
+    at[5 * STEP] = round_shift<SHIFT>(t5 * F_2_053 + z2 + z4);
+    at[3 * STEP] = round_shift<SHIFT>(t6 * F_3_072 + z2 + z3);
+    at[STEP] = round_shift<SHIFT>(t7 * F_1_501 + z1 + z4);
+}
+
+// Returns eight coefficients, two in each word.
+__device__ __forceinline__ int4 packed(const int* eight) {
+    int four[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) four[j] = (eight[2 * j] & 0xffff) | eight[2 * j + 1] << 16;
+    return make_int4(four[0], four[1], four[2], four[3]);
+}
+
+// The coefficients of a block in memory, eight at a time.
+struct Stored {
+    int4* at;
+
+    __device__ __forceinline__ Stored(const Picture& picture, u32 block)
+        : at(reinterpret_cast<int4*>(picture.coefficients + u64(block) * 64)) {}
+    __device__ __forceinline__ void load(int i, int* eight) const {
+        const int4 words = at[i];
+        const int four[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+        for (int j = 0; j < 4; ++j) eight[2 * j] = short(four[j]), eight[2 * j + 1] = four[j] >> 16;
+    }
+    __device__ __forceinline__ void store(int i, const int* eight) const { at[i] = packed(eight); }
+};
+
+// Returns the blocks of an MCU that are of the first component.
+__device__ __forceinline__ u32 first_blocks(const Picture& picture) { return picture.component[0].mcu_across * picture.component[0].mcu_down; }
+
+// Transforms the coefficients of the first component to samples. Grid: x = its blocks, y =
+// pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_samples(const Picture* pictures, const Transform* transforms) {
+    const Picture& picture = pictures[blockIdx.y];
+    const Transform& transform = transforms[blockIdx.y];
+    const u32 number = blockIdx.x * THREADS + threadIdx.x, in_mcu = first_blocks(picture);
+    if (number >= picture.mcus * in_mcu) return;
+    const u32 block = number / in_mcu * picture.mcu_blocks + number % in_mcu;
+    const Spot spot(picture, block);
+    if (!spot.is_inside(picture)) return;
+    const Stored stored(picture, block);
+    int m[64];
+    bool excessive = false;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        int eight[8];
+        stored.load(i, eight);
+        if (i == 0) eight[0] = picture.dc[block];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const int product = eight[j] * int(transform.divisors[0][8 * i + j]);
+            excessive |= is_excessive(product);
+            m[natural(8 * i + j)] = product;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) inverse<8, CONSTANT_BITS - PASS_BITS>(m + i);
+#pragma unroll
+    for (int i = 0; i < 64; ++i) excessive |= is_excessive(m[i]);
+    if (excessive) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
+    const u32 left = spot.x * 8, top = spot.y * 8, columns = min(8u, transform.width - left), rows = min(8u, transform.height - top);
+    u8* to = transform.samples + u64(top) * transform.width + left;
+    const bool is_aligned = columns == 8 && transform.width % 8 == 0;
+#pragma unroll
+    for (int y = 0; y < 8; ++y, to += transform.width) {
+        if (y >= rows) return;
+        inverse<1, CONSTANT_BITS + PASS_BITS + 3>(m + 8 * y);
+        u32 word[2] = {0, 0};
+#pragma unroll
+        for (int x = 0; x < 8; ++x) word[x / 4] |= u32(min(max(m[8 * y + x] + 128, 0), 255)) << 8 * (x % 4);
+        if (is_aligned) {
+            *reinterpret_cast<uint2*>(to) = make_uint2(word[0], word[1]);
+        } else {
+#pragma unroll
+            for (int x = 0; x < 8; ++x) {
+                if (x < columns) to[x] = u8(word[x / 4] >> 8 * (x % 4));
+            }
+        }
+    }
+}
+
+// Transforms the samples of the first component to coefficients. Beyond the edges, the last samples
+// are repeated. A block that is not part of it gets the DC coefficient of the last one before it
+// that is. Grid: as above.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_quantized(const Picture* pictures, const Transform* transforms) {
+    __shared__ Divisor divisors[64];
+    // An additional vector for each thread keeps those of neighbours in different banks.
+    __shared__ int4 staged[THREADS][9];
+    const Picture& picture = pictures[blockIdx.y];
+    const Transform& transform = transforms[blockIdx.y];
+    if (threadIdx.x < 64) divisors[threadIdx.x] = transform.divisor(0, threadIdx.x);
+    __syncthreads();
+    const u32 first = blockIdx.x * THREADS, in_mcu = first_blocks(picture), blocks = picture.mcus * in_mcu;
+    if (first >= blocks) return;
+    const u32 number = min(first + threadIdx.x, blocks - 1);
+    const u32 block = number / in_mcu * picture.mcu_blocks + number % in_mcu, source = last_inside(picture, block);
+    const Spot spot(picture, source);
+    const u32 left = spot.x * 8, top = spot.y * 8, width = transform.width;
+    const bool is_aligned = left + 8 <= width && width % 8 == 0;
+    int m[64];
+#pragma unroll
+    for (int y = 0; y < 8; ++y) {
+        const u8* from = transform.samples + u64(min(top + y, transform.height - 1)) * width;
+        if (is_aligned) {
+            const uint2 words = *reinterpret_cast<const uint2*>(from + left);
+#pragma unroll
+            for (int x = 0; x < 8; ++x) m[8 * y + x] = int((x < 4 ? words.x : words.y) >> 8 * (x % 4) & 255) - 128;
+        } else {
+#pragma unroll
+            for (int x = 0; x < 8; ++x) m[8 * y + x] = int(from[min(left + x, width - 1)]) - 128;
+        }
+        forward<1, true>(m + 8 * y);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) forward<8, false>(m + i);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        int eight[8];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const int value = divisors[8 * i + j].quotient(m[natural(8 * i + j)]);
+            if (i + j == 0) picture.dc[block] = short(value);
+            eight[j] = i + j == 0 || block != source ? 0 : value;
+        }
+        staged[threadIdx.x][i] = packed(eight);
+    }
+    __syncthreads();
+    // Eight threads write a block, so that a warp writes whole lines of memory.
+    for (u32 i = threadIdx.x; i < 8 * THREADS; i += THREADS) {
+        const u32 at = first + i / 8;
+        if (at >= blocks) return;
+        Stored(picture, at / in_mcu * picture.mcu_blocks + at % in_mcu).at[i % 8] = staged[i / 8][i % 8];
+    }
+}
+
+// Quantizes a coefficient anew; `excessive`: it is larger than in any real picture.
+__device__ __forceinline__ int requantized(const Transform& transform, u32 component, u32 k, int value, bool& excessive) {
+    const int product = value * int(transform.divisors[component][k]);
+    excessive |= product < -(1 << USUAL_BITS) || product >= 1 << USUAL_BITS;
+    return transform.divisor(component, k).quotient(8 * product);
+}
+
+// Quantizes the coefficients of the other components anew, if their divisors differ from those of
+// the output, and looks whether baseline codes can express those that stay. Grid: x = blocks, y =
+// pictures.
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_requantized(const Picture* pictures, const Transform* transforms) {
+    const Picture& picture = pictures[blockIdx.y];
+    const Transform& transform = transforms[blockIdx.y];
+    const u32 number = blockIdx.x * THREADS + threadIdx.x, ahead = first_blocks(picture), in_mcu = picture.mcu_blocks - ahead;
+    if (number >= picture.mcus * in_mcu) return;
+    const u32 block = number / in_mcu * picture.mcu_blocks + ahead + number % in_mcu;
+    const Spot spot(picture, block);
+    const Stored stored(picture, block);
+    const u32 component = spot.component;
+    const bool is_inside = spot.is_inside(picture), is_requantized = transform.is_requantized[component];
+    // A block that is not part of the component has the DC coefficient of the last one before it
+    // that is, and nothing else.
+    int dc = picture.dc[block];
+    bool excessive = false;
+    if (is_requantized) {
+        dc = min(max(requantized(transform, component, 0, dc, excessive), MIN_DC), MAX_DC);
+        picture.dc[block] = short(dc);
+    }
+    for (int i = 0; i < 8 && (is_requantized || !is_inside); ++i) {
+        int eight[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        if (is_inside) stored.load(i, eight);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            if (is_requantized) eight[j] = min(max(requantized(transform, component, 8 * i + j, eight[j], excessive), -MAX_AC), MAX_AC);
+        }
+        stored.store(i, eight);
+    }
+    if (excessive || dc < MIN_DC || dc > MAX_DC) atomicOr(&picture.finding->faults, Finding::EXCESSIVE);
+}
