@@ -94,10 +94,8 @@ impl Coefficients {
             vectorized::run(
                 #[inline(always)]
                 || {
-                    let mut x = 0;
-                    for (dc, nonzero, values) in row {
+                    for (x, (dc, nonzero, values)) in row.enumerate() {
                         output.take((x, 0), dc, nonzero, &whole_block(nonzero, values));
-                        x += 1;
                     }
                 },
             );
