@@ -131,7 +131,7 @@ impl Content {
         if Counts::are_in(&head) {
             return Ok(Self::Counts(Counts::read(path, roots)?));
         }
-        let (layout, levels, counts, channels) = count_pages(path, target, limits, memory, roots)?;
+        let ((layout, levels, counts), channels) = count_pages(path, target, limits, memory, roots)?;
         Ok(Self::Picture { layout, levels, counts, channels })
     }
 }
@@ -276,6 +276,9 @@ impl fmt::Debug for Reference {
 /// The layout of a picture, how many levels it has, and the counts of all of its planes.
 type Counted = (Layout, Levels, Vec<u64>);
 
+/// The counts of each channel, if channels that are samples of a pixel have tables of their own.
+type ChannelCounts = Vec<Vec<u64>>;
+
 /// Counts all pages of a file, which have to be of one kind; returns what the first is like, with the sums of the counts and those of each channel.
 fn count_pages(
     path: &Path,
@@ -283,13 +286,13 @@ fn count_pages(
     limits: &Limits,
     memory: u64,
     roots: &InputRoots,
-) -> Result<(Layout, Levels, Vec<u64>, Vec<Vec<u64>>), Why> {
+) -> Result<(Counted, ChannelCounts), Why> {
     let (mut buffer, mut scratch) = (Vec::new(), Scratch::default());
     let mut file = roots.open_named(path)?;
     let mut first = codec::open(&mut file, &mut buffer, limits, target)?;
     let pages = first.take_pages();
     let (layout, levels, mut sums) = count_page(first, memory, &mut scratch)?;
-    let Some(pages) = pages else { return Ok((layout, levels, sums, Vec::new())) };
+    let Some(pages) = pages else { return Ok(((layout, levels, sums), Vec::new())) };
     let mut channels: BTreeMap<u16, Vec<u64>> =
         pages.sample_channel(0).map(|channel| (channel, sums.clone())).into_iter().collect();
     for index in 1..pages.len() {
@@ -304,7 +307,7 @@ fn count_pages(
             add(channels.entry(channel).or_insert_with(|| vec![0; counts.len()]), &counts);
         }
     }
-    Ok((layout, levels, sums, channels.into_values().collect()))
+    Ok(((layout, levels, sums), channels.into_values().collect()))
 }
 
 /// Adds counts to sums.

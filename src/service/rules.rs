@@ -202,12 +202,12 @@ impl<'a> Rules<'a> {
         input: &Path,
         below: &Path,
         stamp: Stamp,
-        settings: Arc<PictureSettings>,
+        settings: &Arc<PictureSettings>,
     ) -> Result<Candidate, LedgerError> {
         let assigned = ledger.assigned(input)?;
-        let settings = settings.clone().of_file(|| {
+        let settings = Arc::clone(settings).of_file(|| {
             let same = assigned.as_ref().filter(|assigned| assigned.stamp == stamp);
-            self.has_several(input, below, &settings, same)
+            self.has_several(input, below, settings, same)
         });
         let usual = self.usual_output(input, below, &settings);
         let assigned = assigned.filter(|assigned| {
@@ -268,7 +268,7 @@ impl<'a> Rules<'a> {
         let Ok(settings) = self.settings_of(input, below) else {
             return self.inputs_stay() && was_done(ledger, input, stamp);
         };
-        let candidate = self.candidate(ledger, input, below, stamp, settings);
+        let candidate = self.candidate(ledger, input, below, stamp, &settings);
         match candidate.and_then(|candidate| self.standing(ledger, &candidate)) {
             Ok(Standing::Done) => self.inputs_stay(),
             Ok(Standing::Skipped) => true,

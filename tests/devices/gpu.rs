@@ -89,7 +89,6 @@ fn per_channel_has_the_same_bytes() {
 fn linked_colours_have_the_same_bytes() {
     assert_parity(&["--color", "linked"]);
     assert_parity(&["--color", "linked", "--method", "stretch", "--strength", "0.4"]);
-    assert_parity(&["--color", "linked", "--together", "all"]);
 }
 
 #[test]

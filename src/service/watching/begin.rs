@@ -79,7 +79,7 @@ impl Watching<'_> {
             Ok(settings) => settings,
             Err(why) => return self.wait_for_settings(path, below, *stamp, why).map(|()| false),
         };
-        let candidate = self.rules.candidate(self.output.ledger(), path, below, *stamp, settings)?;
+        let candidate = self.rules.candidate(self.output.ledger(), path, below, *stamp, &settings)?;
         let next = self.examiner().examine(&candidate)?;
         self.follow(candidate, next)
     }
