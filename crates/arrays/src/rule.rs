@@ -8,7 +8,7 @@ pub(crate) const fn colours(pixel: Pixel, per_channel: bool) -> usize {
     if per_channel && matches!(pixel, Pixel::Rgb | Pixel::Rgba) { 3 } else { 1 }
 }
 
-/// What counts go through before LUTs follow from them.
+/// The preparation of counts for LUTs: planes added up, counts cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Preparation {
     /// How many planes that follow one another are added up.
