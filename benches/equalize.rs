@@ -16,7 +16,7 @@ const WIDTH: u32 = 8192;
 const HEIGHT: u32 = 6144;
 const PIXELS: usize = WIDTH as usize * HEIGHT as usize;
 const CLAHE: Method =
-    Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 } });
+    Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 }, noise: 0 });
 
 /// The content of a picture.
 #[derive(Clone, Copy)]

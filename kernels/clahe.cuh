@@ -16,6 +16,16 @@ struct Tiling {
     u32 clip;
     // (levels - 1) / (tile_width * tile_height), and 1 / tile_width, 1 / tile_height.
     float lut_scale, inverse_width, inverse_height;
+    // How many levels the middle four fifths of a tile have to span for its LUT to be all of it; 0 for all LUTs as they are.
+    u32 full_span;
+
+    // Returns whether a level is in the middle four fifths, but for the last of them. `running`: how many samples are not above it.
+    __device__ __forceinline__ bool spans(u32 running) const {
+        const u64 area = u64(tile_width) * tile_height;
+        return 10 * u64(running) > area && 10 * u64(running) < 9 * area;
+    }
+    // Returns how far the LUT of a tile goes that spans so many levels.
+    __device__ __forceinline__ u32 strength_of(u32 span) const { return min(span, full_span) * FULL_STRENGTH / full_span; }
 };
 
 // Maps a position beyond the edge into the picture: mirrored about the last pixel, which is not repeated (BORDER_REFLECT_101).

@@ -116,14 +116,35 @@ struct TileLuts16 {
 
         // Each warp owns consecutive levels, of which a lane takes four at a time.
         const u32 clip = c.clip ? c.clip : ~0u;
-        auto kept = [=](u32 bin) {
+        auto counted = [=](u32 bin) {
             uint4 n = counters.counts(bin);
             if (spilled) {
                 const uint4 m = __ldcg(reinterpret_cast<const uint4*>(more + bin));
                 n = make_uint4(n.x + m.x, n.y + m.y, n.z + m.z, n.w + m.w);
             }
+            return n;
+        };
+        auto kept = [=](u32 bin) {
+            const uint4 n = counted(bin);
             return make_uint4(min(n.x, clip), min(n.y, clip), min(n.z, clip), min(n.w, clip));
         };
+        u32 strength = FULL_STRENGTH;
+        if (t.full_span) {
+            u32 own = 0, span = 0;
+            for (u32 bin = from; bin < end; bin += 4 * WARP) {
+                const uint4 n = counted(bin);
+                own += n.x + n.y + n.z + n.w;
+            }
+            own = warp_sum(own);
+            u32 before = __shfl_sync(FULL_WARP, block_scan(lane == 0 ? own : 0, scratch), 0) - own;
+            for (u32 bin = from; bin < end; bin += 4 * WARP) {
+                const uint4 n = counted(bin);
+                const u32 here = before + warp_scan(n.x + n.y + n.z + n.w);
+                before = __shfl_sync(FULL_WARP, here, WARP - 1);
+                span += t.spans(here - n.w - n.z - n.y) + t.spans(here - n.w - n.z) + t.spans(here - n.w) + t.spans(here);
+            }
+            strength = t.strength_of(block_sum(span, scratch));
+        }
         u32 sum = 0;
         for (u32 bin = from; bin < end; bin += 4 * WARP) {
             const uint4 n = kept(bin);
@@ -139,8 +160,10 @@ struct TileLuts16 {
             const u32 here = running + warp_scan(n.x + n.y + n.z + n.w);
             running = __shfl_sync(FULL_WARP, here, WARP - 1);
             const u32 c2 = here - n.w, c1 = c2 - n.z, c0 = c1 - n.y;
-            const u32 l0 = tile_level(c0 + share.through(bin), t.lut_scale, 65535), l1 = tile_level(c1 + share.through(bin + 1), t.lut_scale, 65535);
-            const u32 l2 = tile_level(c2 + share.through(bin + 2), t.lut_scale, 65535), l3 = tile_level(here + share.through(bin + 3), t.lut_scale, 65535);
+            auto level = [=](u32 bin, u32 running) {
+                return weakened(bin, tile_level(running + share.through(bin), t.lut_scale, 65535), strength);
+            };
+            const u32 l0 = level(bin, c0), l1 = level(bin + 1, c1), l2 = level(bin + 2, c2), l3 = level(bin + 3, here);
             *reinterpret_cast<uint2*>(lut + bin) = make_uint2(l0 | l1 << 16, l2 | l3 << 16);
             steep |= l3 - __shfl_sync(FULL_WARP, l0, lane & ~3u) > 63;
             if (spilled) *reinterpret_cast<uint4*>(more + bin) = make_uint4(0, 0, 0, 0);

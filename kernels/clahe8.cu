@@ -29,7 +29,12 @@ extern "C" __global__ void __launch_bounds__(512)
     const u32 kept = t.clip ? min(n, t.clip) : n;
     const Redistribution share(block_sum(n - kept, scratch), 0, 256);
     const u32 running = block_scan(kept, scratch);
-    if (bin < 256) luts[256 * place + bin] = u8(tile_level(running + share.through(bin), t.lut_scale, 255));
+    u32 level = tile_level(running + share.through(bin), t.lut_scale, 255);
+    if (t.full_span) {
+        const bool spans = t.spans(block_scan(n, scratch));
+        level = weakened(bin, level, t.strength_of(block_sum(u32(spans), scratch)));
+    }
+    if (bin < 256) luts[256 * place + bin] = u8(level);
 }
 
 // The same for small tiles: each warp makes one, without waiting for others. Grid: x = as many blocks of 256 threads as tiles take, y = pictures.
@@ -45,13 +50,19 @@ extern "C" __global__ void __launch_bounds__(256) small_tiles8(Pictures pictures
     const SharedWords counters(reinterpret_cast<u32*>(mine) + lane % COPIES, COPIES * 4);
     visit_tile(pictures.source<u8>(blockIdx.y), t, tile, 0, t.tile_height, lane, WARP, [counters](u32 level) { counters.add_one(level); });
     __syncwarp();
-    u32 kept[256 / WARP], excess = 0;
+    u32 kept[256 / WARP], excess = 0, counted = 0, span = 0;
 #pragma unroll
     for (u32 i = 0; i < 256 / WARP; ++i) {
         const uint4 some = mine[i * WARP + lane];
         const u32 n = some.x + some.y + some.z + some.w;
         kept[i] = t.clip ? min(n, t.clip) : n, excess += n - kept[i];
+        if (t.full_span) {
+            const u32 here = counted + warp_scan(n);
+            counted = __shfl_sync(FULL_WARP, here, WARP - 1);
+            span += t.spans(here);
+        }
     }
+    const u32 strength = t.full_span ? t.strength_of(warp_sum(span)) : FULL_STRENGTH;
     const Redistribution share(warp_sum(excess), 0, 256);
     luts += 256 * (u64(blockIdx.y) * tiles + tile);
     u32 running = 0;
@@ -59,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(256) small_tiles8(Pictures pictures
     for (u32 i = 0; i < 256 / WARP; ++i) {
         const u32 bin = i * WARP + lane, here = running + warp_scan(kept[i]);
         running = __shfl_sync(FULL_WARP, here, WARP - 1);
-        luts[bin] = u8(tile_level(here + share.through(bin), t.lut_scale, 255));
+        luts[bin] = u8(weakened(bin, tile_level(here + share.through(bin), t.lut_scale, 255), strength));
     }
 }
 

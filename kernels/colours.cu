@@ -126,8 +126,8 @@ COLOURS(rgba, 4)
 // Luma goes into planes in the same way as where colours change by as much: `planes.cu` has that.
 #define HUE(NAME, BITS, CHANNELS)                                                                                            \
     extern "C" __global__ void __launch_bounds__(512)                                                                        \
-        insert_hue##BITS##_##NAME(Pictures pictures, u##BITS* planes, u64 plane_pitch, u32 highest, u32 strength) {          \
-        exchange<u##BITS, CHANNELS, true>(pictures, planes, plane_pitch, Hue<u##BITS>{highest}, strength);                   \
+        insert_hue##BITS##_##NAME(Pictures pictures, u##BITS* planes, u64 plane_pitch, u32 highest) {                        \
+        exchange<u##BITS, CHANNELS, true>(pictures, planes, plane_pitch, Hue<u##BITS>{highest});                             \
     }
 HUE(rgb, 8, 3)
 HUE(rgb, 16, 3)
@@ -139,13 +139,13 @@ HUE(rgba, 16, 4)
         extract_lightness_##NAME(Pictures pictures, u8* planes, u64 plane_pitch, const LabTables* given) {                   \
         __shared__ __align__(16) LabTables tables;                                                                           \
         share(given, &tables, sizeof(tables) / sizeof(uint4));                                                               \
-        exchange<u8, CHANNELS, false>(pictures, planes, plane_pitch, Lab{tables}, FULL_STRENGTH);                            \
+        exchange<u8, CHANNELS, false>(pictures, planes, plane_pitch, Lab{tables});                                           \
     }                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(512)                                                                        \
-        insert_lightness_##NAME(Pictures pictures, u8* planes, u64 plane_pitch, const LabTables* given, u32 strength) {      \
+        insert_lightness_##NAME(Pictures pictures, u8* planes, u64 plane_pitch, const LabTables* given) {                    \
         __shared__ __align__(16) LabTables tables;                                                                           \
         share(given, &tables, sizeof(tables) / sizeof(uint4));                                                               \
-        exchange<u8, CHANNELS, true>(pictures, planes, plane_pitch, Lab{tables}, strength);                                  \
+        exchange<u8, CHANNELS, true>(pictures, planes, plane_pitch, Lab{tables});                                            \
     }
 LIGHTNESS(rgb, 3)
 LIGHTNESS(rgba, 4)

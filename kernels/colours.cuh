@@ -15,9 +15,10 @@ template <> struct Wide<u16> {
     typedef i64 Signed;
 };
 
-// Luma, with what the colours differ from it by scaled by as much, as far as the range and `MOST_CHROMA` allow.
+// Luma, with what the colours differ from it by scaled by as much, as far as the range and `MOST_CHROMA` allow, and less where it is dark.
 template <typename S> struct Hue {
-    static constexpr u32 MOST_CHROMA = 4;
+    // `OFFSET` is of 256 levels.
+    static constexpr u32 MOST_CHROMA = 4, OFFSET = 4;
     u32 highest;
 
     template <int CHANNELS> __device__ __forceinline__ u32 of(const u32 (&pixel)[CHANNELS]) const {
@@ -30,8 +31,11 @@ template <typename S> struct Hue {
         // Only a LUT with entries above the highest level needs the limit.
         const U k = min(to, highest), above = highest - k, exact = 19595u * pixel[0] + 38470u * pixel[1] + 7471u * pixel[2];
         const U room = (U(max(max(pixel[0], pixel[1]), pixel[2])) << 16) - exact;
-        const bool is_darker = k * room < above * exact;
-        U n = is_darker ? k : above, d = is_darker ? exact : room;
+        // Of the two ratios of lumas, that with an offset is the lesser where luma grows.
+        const U offset = (k << 16) > exact ? max(OFFSET * highest / 255, 1u) : 0;
+        const U lighter = k + offset, old = exact + (offset << 16);
+        const bool is_darker = lighter * room < above * old;
+        U n = is_darker ? lighter : above, d = is_darker ? old : room;
         // Of gray pixels, whose factor is of no consequence, the denominator may be 0.
         if (n * (65536 / MOST_CHROMA) >= d) n = MOST_CHROMA, d = 65536;
         const float factor = __fdividef(float(n), float(d));

@@ -159,6 +159,68 @@ extern "C" __global__ void __launch_bounds__(1024) prepare_sums(
     prepare(histograms, added, copies, levels, share, prepared);
 }
 
+// Makes the table that lifts each plane before the method, and with `mapped` the counts of the levels that it gives. `number`: how many levels there
+// are; `share`: of the range, in thousandths; `low` and `high`: of the samples, as in `Rule`. See `crates/equalize/src/exposure.rs`. Grid:
+// x = planes. Block: 1024.
+template <typename S, typename C>
+__device__ __forceinline__ void expose(const C* histograms, u32 number, u32 share, u32 low, u32 high, S* tables, u64* mapped) {
+    constexpr u32 L = levels<S>(), EACH = (L + 1023) / 1024, BRIGHTER = 3;
+    __shared__ u64 scratch[WARP];
+    __shared__ u32 ends[2];
+    const C* counts = histograms + u64(blockIdx.x) * L;
+    S* table = tables + u64(blockIdx.x) * L;
+    const u32 from = threadIdx.x * EACH, to = min(from + EACH, L);
+    u64 own = 0;
+    for (u32 i = from; i < to; ++i) own += counts[i];
+    const u64 total = block_sum(own, scratch);
+    u64 running = block_scan(own, scratch) - own;
+    if (threadIdx.x == 0) ends[0] = ends[1] = L;
+    __syncthreads();
+    u32 darkest = L, brightest = L;
+    for (u32 i = from; i < to; ++i) {
+        running += counts[i];
+        if (darkest == L && !at_least(total, low, running, Curve::ALL)) darkest = i;
+        if (brightest == L && at_least(total, high, total - running, Curve::ALL)) brightest = i;
+    }
+    if (darkest < L) atomicMin(ends, darkest);
+    if (brightest < L) atomicMin(ends + 1, brightest);
+    if (mapped) mapped += u64(blockIdx.x) * L;
+    for (u32 i = threadIdx.x; mapped && i < L; i += blockDim.x) mapped[i] = 0;
+    __syncthreads();
+    const u64 a = ends[0], b = ends[1], top = number - 1, black = a / 2, white = max(b, min(top * share / 1000, BRIGHTER * b));
+    for (u32 i = threadIdx.x; i < L; i += blockDim.x) {
+        u64 level = i;
+        if (a < b && i < number) level = i < black ? 0 : min((2 * (i - black) * white + b - black) / (2 * (b - black)), top);
+        table[i] = S(level);
+        if (mapped && counts[i]) atomicAdd(mapped + level, u64(counts[i]));
+    }
+}
+
+// Sends levels through the table that exposes them and then the LUT of those levels, as far as `strength` says. Grid: x = planes. Block: 1024.
+template <typename S> __device__ __forceinline__ void compose(const S* tables, const S* luts, u32 strength, S* composed) {
+    const u64 first = u64(blockIdx.x) * levels<S>();
+    for (u32 i = threadIdx.x; i < levels<S>(); i += blockDim.x) {
+        const u32 exposed = tables[first + i];
+        composed[first + i] = S(weakened(exposed, luts[first + exposed], strength));
+    }
+}
+
+#define EXPOSE(BITS)                                                                                                         \
+    extern "C" __global__ void __launch_bounds__(1024) expose##BITS##_counts(                                                \
+        const u32* histograms, u32 number, u32 share, u32 low, u32 high, u##BITS* tables, u64* mapped) {                     \
+        expose(histograms, number, share, low, high, tables, mapped);                                                        \
+    }                                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(1024) expose##BITS##_sums(                                                  \
+        const u64* histograms, u32 number, u32 share, u32 low, u32 high, u##BITS* tables, u64* mapped) {                     \
+        expose(histograms, number, share, low, high, tables, mapped);                                                        \
+    }                                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(1024) compose##BITS(                                                        \
+        const u##BITS* tables, const u##BITS* luts, u32 strength, u##BITS* composed) {                                       \
+        compose(tables, luts, strength, composed);                                                                           \
+    }
+EXPOSE(8)
+EXPOSE(16)
+
 // Shares the `levels` levels of each plane among `bins` bins. Grid: y = planes.
 extern "C" __global__ void __launch_bounds__(256) bins(const u32* histograms, u32 levels, u32 bins, u64* binned) {
     const u32 bin = blockIdx.x * blockDim.x + threadIdx.x;

@@ -33,11 +33,11 @@ template <typename S> struct Channel {
 #define PLANES(NAME, BITS, CHANNELS)                                                                                         \
     extern "C" __global__ void __launch_bounds__(512)                                                                        \
         extract##BITS##_##NAME(Pictures pictures, u##BITS* planes, u64 plane_pitch, u32 channel) {                           \
-        exchange<u##BITS, CHANNELS, false>(pictures, planes, plane_pitch, Channel<u##BITS>{channel}, FULL_STRENGTH);                         \
+        exchange<u##BITS, CHANNELS, false>(pictures, planes, plane_pitch, Channel<u##BITS>{channel});                                        \
     }                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(512)                                                                        \
-        insert##BITS##_##NAME(Pictures pictures, u##BITS* planes, u64 plane_pitch, u32 channel, u32 strength) {              \
-        exchange<u##BITS, CHANNELS, true>(pictures, planes, plane_pitch, Channel<u##BITS>{channel}, strength);                               \
+        insert##BITS##_##NAME(Pictures pictures, u##BITS* planes, u64 plane_pitch, u32 channel) {                            \
+        exchange<u##BITS, CHANNELS, true>(pictures, planes, plane_pitch, Channel<u##BITS>{channel});                                         \
     }
 PLANES(gray_alpha, 8, 2)
 PLANES(gray_alpha, 16, 2)

@@ -11,16 +11,9 @@ template <> struct Few<4> { typedef u32 Type; };
 template <> struct Few<8> { typedef uint2 Type; };
 template <> struct Few<16> { typedef uint4 Type; };
 
-// Gives a pixel a new value, of which `strength` says how far to go there.
-template <int CHANNELS, typename Value>
-__device__ __forceinline__ void with_value(u32 (&pixel)[CHANNELS], const Value& what, u32 value, u32 strength) {
-    const u32 old = what.of(pixel);
-    what.change(pixel, old, strength == FULL_STRENGTH ? value : weakened(old, value, strength));
-}
-
 // Copies values into planes, which have the machine's byte order, or (`BACK`) writes pictures with such planes' new values.
 template <typename S, int CHANNELS, bool BACK, typename Value>
-__device__ __forceinline__ void exchange(const Pictures& pictures, S* plane, u64 plane_pitch, const Value& what, u32 strength) {
+__device__ __forceinline__ void exchange(const Pictures& pictures, S* plane, u64 plane_pitch, const Value& what) {
     typedef Pack<S, CHANNELS> P;
     typedef typename Few<P::PIXELS * sizeof(S)>::Type Samples;
     union Line {
@@ -51,7 +44,7 @@ __device__ __forceinline__ void exchange(const Pictures& pictures, S* plane, u64
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) pixel[c] = from.get(p * CHANNELS + c);
             if (BACK) {
-                with_value(pixel, what, (line.word[p / PER_WORD] >> shift) & (levels<S>() - 1), strength);
+                what.change(pixel, what.of(pixel), (line.word[p / PER_WORD] >> shift) & (levels<S>() - 1));
 #pragma unroll
                 for (int c = 0; c < CHANNELS; ++c) to.put(p * CHANNELS + c, pixel[c]);
             } else {
@@ -71,7 +64,7 @@ __device__ __forceinline__ void exchange(const Pictures& pictures, S* plane, u64
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) pixel[c] = converted<S>(pixels[i * CHANNELS + c], orders.from);
         if (BACK) {
-            with_value(pixel, what, plane[i], strength);
+            what.change(pixel, what.of(pixel), plane[i]);
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) result[i * CHANNELS + c] = S(converted<S>(pixel[c], orders.to));
         } else {

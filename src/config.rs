@@ -49,7 +49,7 @@ pub use folder_file::FolderError;
 pub use group_pattern::GroupPattern;
 pub use levels::{LevelsChoice, NoData, Shift};
 pub(crate) use local::refuse_url;
-pub use parameters::{ClipLimit, Grid, Percent, Plateau, TileSize};
+pub use parameters::{ClipLimit, Exposure, Grid, Noise, Percent, Plateau, TileSize};
 pub use picture::PictureSettings;
 pub(crate) use preset::PRESETS;
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};

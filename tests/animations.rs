@@ -118,7 +118,7 @@ fn clahe_does_every_frame_by_itself_and_a_gif_becomes_a_png() {
 /// Returns frames with CLAHE of 3 by 2 tiles and a clip limit of 3.
 fn frame_by_frame(layout: &Layout, mut pixels: Vec<u8>, count: usize) -> Vec<u8> {
     let frame = Layout { height: layout.height / count as u32, ..*layout };
-    let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Grid { x: 3, y: 2 } };
+    let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Grid { x: 3, y: 2 }, noise: 0 };
     for pixels in pixels.chunks_exact_mut(frame.bytes() as usize) {
         equalize(pixels, &frame, &Operation::new(Method::Clahe(clahe)), &mut Scratch::default());
     }

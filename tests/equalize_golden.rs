@@ -90,6 +90,7 @@ fn every_case_gives_its_bytes() {
                     ClipLimit::Times(limit.parse().unwrap())
                 },
                 tiles: Tiles::Grid { x: x.parse().unwrap(), y: y.parse().unwrap() },
+                noise: 0,
             }),
         };
         let colour = match colour {
@@ -124,7 +125,7 @@ fn every_volume_gives_its_bytes() {
         let layout = Layout { width, height, pixel: Pixel::Gray, depth };
         let tiles = Tiles::Boxes { x: number(5), y: number(6), z: number(7) };
         let clip_limit = ClipLimit::Times(fields[4].parse().unwrap());
-        let operation = Operation::new(Method::Clahe(Clahe { clip_limit, tiles }));
+        let operation = Operation::new(Method::Clahe(Clahe { clip_limit, tiles, noise: 0 }));
         // The voxels are those of `volumes.py`. A picture below the other is what the hash is of.
         let stacked = Layout { height: height * pages, ..layout };
         let mut volume = Picture { layout: stacked, words: vec![0; stacked.bytes().div_ceil(2) as usize] };

@@ -11,8 +11,13 @@ use proptest::prelude::*;
 
 const GLOBAL: Operation = Operation::new(Method::Global);
 const CLAHE: Operation = Operation {
-    method: Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 3, y: 2 } }),
+    method: Method::Clahe(Clahe {
+        clip_limit: ClipLimit::Times(2.0),
+        tiles: Tiles::Grid { x: 3, y: 2 },
+        noise: 0,
+    }),
     colour: Colour::Luma,
+    exposure: None,
     strength: Strength::FULL,
     levels: Levels::All,
 };
@@ -92,8 +97,8 @@ fn kept_hue(pixels: &[[u16; 4]], with_alpha: bool, depth: Depth, operation: Oper
     Ok(())
 }
 
-/// The definition in fractions: what a channel differs from the exact luma `s / 65536` by is scaled by the least of `k / luma`, what lets the
-/// greatest channel reach the highest level, and 4.
+/// The definition in fractions: what a channel differs from the exact luma `s / 65536` by is scaled by the least of `k / luma`, that with an offset of
+/// 4 levels of 256 added to both, what lets the greatest channel reach the highest level, and 4.
 fn hue_by_definition([r, g, b, _]: [i128; 4], from: i128, k: i128, highest: i128) -> [i128; 3] {
     if from == k {
         return [r, g, b];
@@ -101,7 +106,9 @@ fn hue_by_definition([r, g, b, _]: [i128; 4], from: i128, k: i128, highest: i128
     let s = 19595 * r + 38470 * g + 7471 * b;
     let room = 65536 * r.max(g).max(b) - s;
     // Numerators and denominators of factors.
-    let factors = [(4, 1), (65536 * k, s), (65536 * (highest - k), room)];
+    let offset = (4 * highest / 255).max(1);
+    let with_offset = (65536 * (k + offset), s + 65536 * offset);
+    let factors = [(4, 1), (65536 * k, s), with_offset, (65536 * (highest - k), room)];
     let smaller = |one: (i128, i128), other: (i128, i128)| {
         if other.1 > 0 && other.0 * one.1 < one.0 * other.1 { other } else { one }
     };
@@ -280,7 +287,7 @@ proptest! {
     ) {
         let samples: Vec<_> = samples.into_iter().map(|level| level * scale + offset).collect();
         let tiles = Tiles::Grid { x: 1, y: 1 };
-        let auto = Operation::new(Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles }));
+        let auto = Operation::new(Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles, noise: 0 }));
         let result = equalized(&samples, row(samples.len(), Pixel::Gray, Depth::Sixteen), auto);
         let mut pairs: Vec<_> = samples.iter().zip(&result).collect();
         pairs.sort();
@@ -302,7 +309,7 @@ proptest! {
     ) {
         let samples: Vec<u8> = (0..width * height).map(|at| (at * at / 7) as u8).collect();
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
-        let clahe = |tiles| Operation::new(Method::Clahe(Clahe { clip_limit: ClipLimit::Times(clip_limit), tiles }));
+        let clahe = |tiles| Operation::new(Method::Clahe(Clahe { clip_limit: ClipLimit::Times(clip_limit), tiles, noise: 0 }));
         let (x, y) = Tiles::Pixels(side).grid(width, height);
         prop_assert_eq!(
             equalized(&samples, layout, clahe(Tiles::Pixels(side))),
@@ -630,8 +637,10 @@ fn sixteen_bit_samples_at_an_odd_address_are_refused() {
 fn a_grid_finer_than_the_picture_costs_no_more_tiles_than_pixels() {
     let of = |width, height, x, y| {
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Sixteen };
-        let tiles =
-            Geometry::new(&layout, &Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x, y } });
+        let tiles = Geometry::new(
+            &layout,
+            &Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x, y }, noise: 0 },
+        );
         (tiles.columns, tiles.rows)
     };
     assert_eq!(of(128, 100, 1024, 65_536), (128, 100));

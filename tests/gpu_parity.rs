@@ -199,7 +199,7 @@ fn by_lut() -> Vec<Operation> {
 }
 
 fn automatically(tiles: Tiles) -> [Operation; 2] {
-    let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles });
+    let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles, noise: 0 });
     [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(method) })
 }
 
@@ -210,7 +210,7 @@ fn weakened(operations: [Operation; 2], thousandths: u16) -> [Operation; 2] {
 }
 
 fn adaptively(clip_limit: f64, tiles: Tiles) -> [Operation; 2] {
-    let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(clip_limit), tiles });
+    let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(clip_limit), tiles, noise: 0 });
     [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(method) })
 }
 
@@ -332,7 +332,7 @@ fn operations_leave_nothing_behind_for_the_next() {
     let grid = Tiles::Grid { x: 4, y: 3 };
     let clahe = [adaptively(3.0, grid), automatically(grid), weakened(automatically(grid), 350)];
     let operations = [globally(), weakened(globally(), 750)].into_iter().chain(clahe).flatten();
-    let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(3.0), tiles: grid });
+    let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(3.0), tiles: grid, noise: 0 });
     let with_hue = [Method::Global, Method::Match, clahe].map(|method| recoloured(method)[0]);
     let operations: Vec<_> = operations.chain(by_lut()).chain(with_hue).collect();
     for _ in 0..150 {
@@ -554,7 +554,7 @@ fn colours_keep_their_hue_or_their_a_and_b() {
     let sizes = [(1, 1), (2, 1), (1, 7), (16, 1), (15, 3), (64, 33), (257, 255), (833, 599)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
     let stretch = Method::Stretch(Stretch { low: 3_500, high: 20_000 });
-    let clahe = |clip_limit, tiles| Method::Clahe(Clahe { clip_limit, tiles });
+    let clahe = |clip_limit, tiles| Method::Clahe(Clahe { clip_limit, tiles, noise: 0 });
     let (times, grid) = (ClipLimit::Times(2.0), Tiles::Grid { x: 8, y: 8 });
     let methods = [
         Method::Global,

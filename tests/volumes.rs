@@ -16,7 +16,7 @@ fn slices(count: usize) -> Vec<Page> {
 }
 
 fn boxes(clip_limit: ClipLimit) -> Operation {
-    Operation::new(Method::Clahe(Clahe { clip_limit, tiles: Tiles::Boxes { x: 3, y: 2, z: 4 } }))
+    Operation::new(Method::Clahe(Clahe { clip_limit, tiles: Tiles::Boxes { x: 3, y: 2, z: 4 }, noise: 0 }))
 }
 
 /// Returns pages after CLAHE of them all as one volume.
@@ -77,7 +77,8 @@ fn frames_of_a_dicom_are_slices() {
     place.run("in --out before --format tiff --range -100..2000 --strength 0").exits(0);
     let (found, before) = (read(&place.path("done/frames.tif")), read(&place.path("before/frames.tif")));
     let (layout, mut volume, pages) = before;
-    let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Boxes { x: 2, y: 2, z: 2 } };
+    let clahe =
+        Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Boxes { x: 2, y: 2, z: 2 }, noise: 0 };
     let operation = Operation::new(Method::Clahe(clahe));
     let bytes = bytemuck::cast_slice_mut(&mut volume);
     assert!(equalize_volume_on(&Sequential, bytes, &layout, pages, &operation));

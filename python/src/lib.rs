@@ -16,8 +16,8 @@ mod volume;
 
 use bytemuck::cast_slice_mut;
 use equalize::{
-    Clahe, ClipLimit, Colour, Depth, Levels, Method, Operation, Plateau, Sample, Strength, Stretch, Tiles,
-    lut,
+    Clahe, ClipLimit, Colour, Depth, Exposure, Levels, Method, Operation, Plateau, Sample, Strength, Stretch,
+    Tiles, lut,
 };
 use numpy::ndarray::{Array2, Axis};
 use numpy::{
@@ -64,6 +64,7 @@ impl PyOperation {
         clip_limit: Option<f64>,
         grid: (u32, u32, Option<u32>),
         side: Option<u32>,
+        noise: u8,
         color: &str,
         strength: u16,
         levels: Option<u32>,
@@ -72,14 +73,25 @@ impl PyOperation {
         let (x, y, z) = grid;
         let of_grid = z.map_or(Tiles::Grid { x, y }, |z| Tiles::Boxes { x, y, z });
         let tiles = side.map_or(of_grid, Tiles::Pixels);
-        Self::new(Method::Clahe(Clahe { clip_limit, tiles }), color, strength, levels)
+        Self::new(Method::Clahe(Clahe { clip_limit, tiles, noise }), color, strength, levels)
+    }
+
+    /// The same after an exposure: its share of the range in thousandths, and what is passed over at the ends in parts per million.
+    fn exposed(&self, share: u16, low: u32, high: u32) -> Self {
+        let exposure = Exposure { share, ends: Stretch { low, high } };
+        Self(Operation { exposure: (share > 0).then_some(exposure), ..self.0 })
     }
 }
 
 impl PyOperation {
     fn new(method: Method, color: &str, strength: u16, levels: Option<u32>) -> PyResult<Self> {
         let strength = Strength::thousandths(strength).ok_or_else(|| unchecked("strength"))?;
-        Ok(Self(Operation { method, colour: colour_of(color)?, strength, levels: levels_of(levels) }))
+        Ok(Self(Operation {
+            strength,
+            colour: colour_of(color)?,
+            levels: levels_of(levels),
+            ..Operation::new(method)
+        }))
     }
 }
 

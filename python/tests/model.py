@@ -115,6 +115,21 @@ def keep_hue(rgb, old, new, top):
     return np.where((old == new)[..., None], rgb, kept)
 
 
+def between(old, new, strength):
+    return (old * (1000 - round(strength * 1000)) + new.astype(int) * round(strength * 1000) + 500) // 1000
+
+
+def expose(picture, thousandths):
+    """A gray picture whose brightest samples reach a share of the range."""
+    top, values = np.iinfo(picture.dtype).max, np.sort(picture, axis=None).astype(int)
+    passed = len(values) * 1750 // 1_000_000
+    low, high = values[passed], values[-1 - passed]
+    if low >= high:
+        return picture.astype(int)
+    black, white = low // 2, max(high, min(top * thousandths // 1000, 3 * high))
+    return ((2 * (picture.astype(int) - black) * white + high - black) // (2 * (high - black))).clip(0, top)
+
+
 def through(picture, rule, color="luma", strength=1.0, mask=None, number=None):
     """A picture of `number` levels sent through the tables that `rule` makes of its counts."""
     tables = [weaken(rule(c), strength) for c in counts(picture, color, mask, number)]

@@ -56,6 +56,12 @@ METHODS = {
     "clahe 4": lambda array, **options: histeqd.clahe(array, 4.0, (3, 5), **options),
     "clahe weak": lambda array, **options: histeqd.clahe(array, tiles=(2, 2), strength=0.7, **options),
     "clahe fine": lambda array, **options: histeqd.clahe(array, 3.0, tile_size=8, **options),
+    "exposed": lambda array, **options: histeqd.equalize(array, exposure=0.9, strength=0.6, **options),
+    "plateau exposed": lambda array, **options: histeqd.equalize(array, plateau=0.3, exposure=1, **options),
+    "stretch exposed": lambda array, **options: histeqd.stretch(array, 1.5, 0.25, exposure=0.7, strength=0.2, **options),
+    "clahe exposed": lambda array, **options: histeqd.clahe(array, tiles=(3, 4), exposure=0.9, **options),
+    "photo": lambda array, **options: histeqd.clahe(array, tiles=(12, 12), exposure=0.8, noise=96, strength=0.5, **options),
+    "clahe noise": lambda array, **options: histeqd.clahe(array, 1.0, tile_size=24, noise=40, **options),
 }
 
 

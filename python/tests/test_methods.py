@@ -109,13 +109,23 @@ def test_bins_that_do_not_divide_the_levels():
         np.testing.assert_array_equal(histeqd.histogram(gray, bins), expected)
 
 
-@given(pictures((None, 3)), colors, strengths)
-def test_the_parts_make_the_whole(picture, color, strength):
-    table = histeqd.lut(histeqd.histogram(picture, color=color), strength=strength)
+@given(pictures((None, 3)), colors, strengths, strengths)
+def test_the_parts_make_the_whole(picture, color, strength, exposure):
+    table = histeqd.lut(histeqd.histogram(picture, color=color), strength=strength, exposure=exposure)
     assert table.dtype == picture.dtype
     np.testing.assert_array_equal(
-        histeqd.apply(picture, table, color=color), histeqd.equalize(picture, color=color, strength=strength)
+        histeqd.apply(picture, table, color=color),
+        histeqd.equalize(picture, color=color, strength=strength, exposure=exposure),
     )
+
+
+@given(pictures((None,)), st.integers(1, 1000), strengths)
+def test_exposure(picture, thousandths, strength):
+    exposed = model.expose(picture, thousandths)
+    np.testing.assert_array_equal(histeqd.equalize(picture, exposure=thousandths / 1000, strength=0), exposed)
+    expected = model.between(exposed, histeqd.clahe(exposed, tiles=(3, 2), noise=50), strength)
+    result = histeqd.clahe(picture, tiles=(3, 2), noise=50, exposure=thousandths / 1000, strength=strength)
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -45,7 +45,14 @@ def test_everything_public_says_what_it_does_and_has_types():
         (lambda a: histeqd.equalize(a, color="hue"), ["--color", "hue"]),
         (lambda a: histeqd.equalize(a, color="linked", plateau=0.4), ["--color", "linked", "--plateau", "0.4"]),
         (lambda a: histeqd.stretch(a, color="linked"), ["--method", "stretch", "--color", "linked"]),
-        (lambda a: histeqd.clahe(a, color="hue", strength=0.5), ["--preset", "photo"]),
+        (
+            lambda a: histeqd.clahe(a, tiles=(12, 12), exposure=0.8, noise=96, color="hue", strength=0.5),
+            ["--preset", "photo"],
+        ),
+        (
+            lambda a: histeqd.stretch(a, 2, 3, exposure=0.9, strength=0.3),
+            ["--method", "stretch", "--clip-low", "2", "--clip-high", "3", "--exposure", "0.9", "--strength", "0.3"],
+        ),
         (histeqd.stretch, ["--method", "stretch"]),
         (histeqd.clahe, ["--method", "clahe"]),
         (lambda a: histeqd.clahe(a, 5, (4, 3)), ["--method", "clahe", "--clip-limit", "5", "--tiles", "4x3"]),

@@ -232,9 +232,10 @@ impl Choice for Counting {
 }
 
 /// The keys that say how pictures are equalized before they are counted again.
-const OF_METHODS: [&str; 10] = [
+const OF_METHODS: [&str; 12] = [
     "preset",
     "method",
+    "exposure",
     "strength",
     "clip-low",
     "clip-high",
@@ -243,6 +244,7 @@ const OF_METHODS: [&str; 10] = [
     "clip-limit",
     "tiles",
     "tile-size",
+    "noise",
 ];
 
 /// The keys that say what is counted.

@@ -5,7 +5,7 @@ use std::fmt;
 use super::keys::{KEYS, Need};
 use super::text::name;
 use super::written::table;
-use super::{After, FormatName, OrNone, Written};
+use super::{After, FormatName, MethodName, OrNone, Written};
 
 /// The kind of run that flags are meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ impl Need {
         let watches = run == RunKind::Watch;
         match self {
             Self::Method(method) => used.method == Some(method),
+            Self::Ends => {
+                let lifts = used.exposure.is_some_and(|exposure| exposure.0.in_thousandths() > 0);
+                lifts || used.method == Some(MethodName::Stretch)
+            }
             Self::Format(format) => used.format.is_none_or(|used| used == FormatName::Keep || used == format),
             Self::Mask => matches!(used.mask, Some(OrNone::Some(_))),
             Self::Watch => watches,
@@ -36,7 +40,7 @@ impl Need {
 
     /// Returns whether the settings of folders may say it, beside the command line and the configuration file.
     const fn is_of_folders(self) -> bool {
-        matches!(self, Self::Method(_) | Self::Format(_))
+        matches!(self, Self::Method(_) | Self::Ends | Self::Format(_))
     }
 }
 
@@ -44,6 +48,7 @@ impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Method(method) => write!(f, "--method {}", name(method)),
+            Self::Ends => f.write_str("--method stretch or --exposure"),
             Self::Format(format) => write!(f, "--format keep or {}", name(format)),
             Self::Mask => f.write_str("--mask"),
             Self::Watch => f.write_str("--watch"),

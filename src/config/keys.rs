@@ -1,7 +1,7 @@
 //! What follows from each key besides its value: what it decides, and what it needs for an effect.
 
 use super::{FormatName, MethodName};
-use Need::{Format, InputsGo, Ledger, Listen, Mask, Method, Notify, Watch};
+use Need::{Ends, Format, InputsGo, Ledger, Listen, Mask, Method, Notify, Watch};
 
 /// A key that can be written.
 #[derive(Clone, Copy)]
@@ -36,6 +36,8 @@ pub(super) enum Role {
 pub(super) enum Need {
     /// This method.
     Method(MethodName),
+    /// Something that goes by the darkest and the brightest samples.
+    Ends,
     /// Outputs that may have this format.
     Format(FormatName),
     /// A folder of masks.
@@ -87,17 +89,19 @@ impl Key {
 }
 
 /// All keys, in the order of their flags.
-pub(super) const KEYS: [Key; 58] = [
+pub(super) const KEYS: [Key; 60] = [
     key("preset", Role::Preset),
     output("method").told(),
+    output("exposure"),
     output("strength").told(),
-    output("clip-low").told().needs(Method(MethodName::Stretch)),
-    output("clip-high").told().needs(Method(MethodName::Stretch)),
+    output("clip-low").told().needs(Ends),
+    output("clip-high").told().needs(Ends),
     output("plateau").needs(Method(MethodName::Global)),
     output("reference").told().elsewhere().needs(Method(MethodName::Match)),
     output("clip-limit").told().needs(Method(MethodName::Clahe)),
     output("tiles").told().needs(Method(MethodName::Clahe)),
     output("tile-size").needs(Method(MethodName::Clahe)),
+    output("noise").needs(Method(MethodName::Clahe)),
     output("color").told(),
     output("together"),
     output("together-by"),

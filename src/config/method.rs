@@ -4,7 +4,7 @@ use super::layers::key;
 use super::{ClipLimit, Grid, MethodName, OrAuto, Percent, Plateau, TileSize, Written};
 use crate::picture::record::Digest;
 use codec::Derivation;
-use equalize::{Clahe, Method, Stretch, Tiles};
+use equalize::{Clahe, Exposure, Method, Stretch, Tiles};
 
 /// Returns the method.
 ///
@@ -19,9 +19,19 @@ pub(super) fn method(resolved: &Written) -> Result<Method, String> {
         MethodName::Stretch => Method::Stretch(stretch(resolved)?),
         MethodName::Match => Method::Match,
         MethodName::Clahe => {
-            Method::Clahe(Clahe { clip_limit: clip_limit(resolved), tiles: tiles(resolved) })
+            let noise = key(resolved.noise).0;
+            Method::Clahe(Clahe { clip_limit: clip_limit(resolved), tiles: tiles(resolved), noise })
         }
     })
+}
+
+/// Returns how bright pictures become before the method, if that changes them.
+///
+/// # Errors
+/// As [`method`].
+pub(super) fn exposure(resolved: &Written) -> Result<Option<Exposure>, String> {
+    let share = key(resolved.exposure).0.in_thousandths() as u16;
+    Ok(if share > 0 { Some(Exposure { share, ends: stretch(resolved)? }) } else { None })
 }
 
 /// Returns what is told of a method with these settings by files that say how they were made.

@@ -2,16 +2,19 @@
 
 use std::sync::LazyLock;
 
-use super::Written;
 use super::keys::{self, Key, Need, Role};
 use super::text::name;
 use super::written::table;
+use super::{MethodName, Written};
 
 /// The default of every key.
 static DEFAULTS: LazyLock<toml::Table> = LazyLock::new(|| table(&Written::defaults()));
 
 /// The comment that tells outputs from those of versions for which `--clip-limit auto` is 2 where files tell their levels.
 pub(super) const AUTO_BY_LEVELS: &str = "# --clip-limit auto by the levels that occur\n";
+
+/// The comment that tells outputs from those of versions with which dark pixels that become brighter gain as much colour as luma.
+pub(super) const HUE_OF_DARK_PIXELS: &str = "# --color hue with less colour for dark pixels\n";
 
 /// A key that decides what an output looks like, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +80,7 @@ pub(crate) fn difference(before: &str, settings: &str) -> Option<String> {
     let same_method = value(&before_keys, "method") == value(&now, "method");
     // What belongs to one of two methods follows from these.
     let known = keys::of(Role::Output)
-        .filter(|key| same_method || !matches!(key.need, Some(Need::Method(_))))
+        .filter(|key| same_method || !matches!(key.need, Some(Need::Method(_) | Need::Ends)))
         .map(|key| key.name);
     let others = before_keys.keys().chain(now.keys()).map(String::as_str).filter(|name| !is_known(name));
     let differences: Vec<_> = known
@@ -91,9 +94,11 @@ pub(crate) fn difference(before: &str, settings: &str) -> Option<String> {
             (None, now) => now.map(|now| as_flag(name, &now)),
         })
         .collect();
-    let goes_by_levels = |text: &str| text.contains(AUTO_BY_LEVELS);
-    if differences.is_empty() && goes_by_levels(settings) && !goes_by_levels(before) {
-        return Some("--clip-limit auto by the levels that occur".to_owned());
+    let is_new = |line: &&str| settings.contains(*line) && !before.contains(*line);
+    if differences.is_empty()
+        && let Some(line) = [AUTO_BY_LEVELS, HUE_OF_DARK_PIXELS].iter().find(|line| is_new(line))
+    {
+        return Some(line.trim_start_matches("# ").trim_end().to_owned());
     }
     if differences.is_empty() {
         // Only the comments tell them apart.
@@ -104,8 +109,13 @@ pub(crate) fn difference(before: &str, settings: &str) -> Option<String> {
 
 /// Returns whether a key has no effect because it belongs to another method than that of these keys.
 fn lacks_method(key: &Key, written: &toml::Table) -> bool {
-    let method = written.get("method").or_else(|| DEFAULTS.get("method")).and_then(toml::Value::as_str);
-    matches!(key.need, Some(Need::Method(needed)) if method != Some(&name(&needed)))
+    let value = |key: &str| written.get(key).or_else(|| DEFAULTS.get(key));
+    let is_method = |needed| value("method").and_then(toml::Value::as_str) == Some(&name(&needed));
+    match key.need {
+        Some(Need::Method(needed)) => !is_method(needed),
+        Some(Need::Ends) => !is_method(MethodName::Stretch) && value("exposure") == DEFAULTS.get("exposure"),
+        _ => false,
+    }
 }
 
 fn is_known(name: &str) -> bool {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use equalize::Strength;
+
 /// CLAHE's clip limit: how high a peak of a tile's histogram may be, as a multiple of the mean; 0 for no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClipLimit(pub f64);
@@ -86,6 +88,40 @@ impl fmt::Display for Plateau {
             Self::Off => f.write_str("off"),
             Self::Share(share) => share.fmt(f),
         }
+    }
+}
+
+/// The share of the range that the brightest samples of a picture reach before the method, in thousandths; 0 leaves them where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exposure(pub Strength);
+
+impl FromStr for Exposure {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for Exposure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How many levels, of 256, a tile of CLAHE has to span to gain all of its contrast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noise(pub u8);
+
+impl FromStr for Noise {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.trim().parse().map(Self).map_err(|_| format!("{text:?} is not a whole number from 0 to 255"))
+    }
+}
+
+impl fmt::Display for Noise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -208,6 +244,19 @@ mod tests {
         assert_eq!(("OFF".parse(), Plateau::Off.to_string().as_str()), (Ok(Plateau::Off), "off"));
         for text in ["0", "0.0000", "100", "-1", "0.00001", "much"] {
             assert!(text.parse::<Plateau>().unwrap_err().contains("neither off nor"), "{text}");
+        }
+    }
+
+    #[test]
+    fn exposure_is_a_share_and_noise_a_number_of_levels() {
+        assert_eq!(
+            ("0.8".parse::<Exposure>().unwrap().to_string(), "0".parse()),
+            ("0.8".to_owned(), Ok(Noise(0)))
+        );
+        assert_eq!("255".parse(), Ok(Noise(255)));
+        for text in ["256", "-1", "1.5", "much"] {
+            assert!(text.parse::<Noise>().unwrap_err().contains("from 0 to 255"), "{text}");
+            assert!(text.parse::<Exposure>().unwrap_err().contains("from 0 to 1"), "{text}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layers::key;
-use super::outputs::AUTO_BY_LEVELS;
+use super::outputs::{AUTO_BY_LEVELS, HUE_OF_DARK_PIXELS};
 use super::{
     DepthChoice, Folder, FramesChoice, InputFile, MethodName, NoData, OrAuto, OrNone, OverviewsChoice,
     Together, TogetherChoice, Written, levels, method,
@@ -95,6 +95,7 @@ impl PictureSettings {
         let operation = Operation {
             method: method::method(resolved)?,
             colour,
+            exposure: method::exposure(resolved)?,
             strength: key(resolved.strength),
             levels: Levels::All,
         };
@@ -182,6 +183,8 @@ impl PictureSettings {
         let digests = [self.reference.as_ref().map(|reference| reference.digest()), self.counts];
         let lines = digests.into_iter().flatten().map(|digest| format!("# {digest}\n"));
         let lines = lines.chain(self.goes_by_levels().then(|| AUTO_BY_LEVELS.to_owned()));
+        let keeps_hue = self.operation.colour == Colour::Hue;
+        let lines = lines.chain(keeps_hue.then(|| HUE_OF_DARK_PIXELS.to_owned()));
         let keys = written.of_outputs();
         let text = keys.clone() + &lines.collect::<String>();
         let digest = Digest::of(text.as_bytes());

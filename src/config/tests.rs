@@ -85,7 +85,7 @@ fn tiles_come_from_the_layer_that_names_them() {
         let clahe = "method = 'clahe'\n";
         let written = parse(&format!("{clahe}{flags}")).over(parse(file));
         match Settings::resolve(written, Request::default()).unwrap().picture.operation.method {
-            Method::Clahe(Clahe { clip_limit: equalize::ClipLimit::Auto, tiles }) => tiles,
+            Method::Clahe(Clahe { clip_limit: equalize::ClipLimit::Auto, tiles, noise: 0 }) => tiles,
             other => panic!("{other:?}"),
         }
     };

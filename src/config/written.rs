@@ -12,9 +12,10 @@ use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, OrNone};
 use super::text::{as_name, as_text};
 use super::{
-    ClipLimit, Color, DeflateChoice, DepthChoice, DeviceChoice, Durability, FormatName, FramesChoice, Grid,
-    InputFile, JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, OverviewsChoice, Percent,
-    Permissions, Plateau, PngLevelName, Preset, Shift, TileSize, Times, TogetherChoice,
+    ClipLimit, Color, DeflateChoice, DepthChoice, DeviceChoice, Durability, Exposure, FormatName,
+    FramesChoice, Grid, InputFile, JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Noise,
+    OverviewsChoice, Percent, Permissions, Plateau, PngLevelName, Preset, Shift, TileSize, Times,
+    TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
 use equalize::Strength;
@@ -48,16 +49,26 @@ pub struct Written {
     #[serde(with = "as_name")]
     pub method: Option<MethodName>,
 
+    /// Lift dark pictures first, so that the brightest samples reach this share of the range: 0 to 1 [default: 0]
+    ///
+    /// With at most three decimals; 0 leaves pictures as they are. Nothing becomes more than three times as bright, and a picture that reaches
+    /// further keeps its bright end. Which samples are passed over as too few to count is said by --clip-low and --clip-high.
+    #[arg(long, value_name = "SHARE", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text")]
+    pub exposure: Option<Exposure>,
+
     /// How far to go from the picture's levels to the enhanced ones: 0 to 1 [default: 1]
     ///
-    /// With at most three decimals. 0.5 is half-way between the picture and what the method makes of it; 0 changes nothing.
+    /// With at most three decimals. 0.5 is half-way between the picture and what the method makes of it; 0 changes nothing. With --exposure
+    /// it is the way from the lifted picture.
     #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text")]
     pub strength: Option<Strength>,
 
     /// With stretch: percent of the samples that become the darkest level [default: 0.175]
     ///
-    /// Below 100, with at most four decimals. At most so many are darker than what becomes the darkest level; 0 gives up none.
+    /// Below 100, with at most four decimals. At most so many are darker than what becomes the darkest level; 0 gives up none. --exposure
+    /// passes over as many.
     #[arg(long, value_name = "PERCENT", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text")]
     pub clip_low: Option<Percent>,
@@ -108,6 +119,14 @@ pub struct Written {
     #[arg(long, value_name = "PIXELS", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text")]
     pub tile_size: Option<TileSize>,
+
+    /// With clahe: how many levels, of 256, a tile has to span to gain all of its contrast: 0 to 255 [default: 0]
+    ///
+    /// A tile of sky, skin or a soft background that spans fewer gains in proportion less, so that its grain does not come out. The span is that
+    /// of the middle four fifths of its samples. 0 treats all tiles alike, as OpenCV does.
+    #[arg(long, value_name = "LEVELS", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text")]
+    pub noise: Option<Noise>,
 
     /// What is equalized in a colour picture: luma, hue, lab, per-channel, linked, gray, red, green, blue [default: luma]
     ///

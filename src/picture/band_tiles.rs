@@ -94,9 +94,10 @@ pub(crate) fn table_bytes(layout: &Layout, bands: Bands, operation: &Operation) 
     Window::new(layout, bands, operation).map(|window| window.bytes())
 }
 
-/// Returns whether tables depend on the levels that occur in all bands.
-pub(crate) fn needs_levels(layout: &Layout, bands: Bands, operation: &Operation) -> bool {
-    Window::new(layout, bands, operation).is_some_and(|window| window.tiles.needs_levels())
+/// Returns whether tables depend on what is in all bands, besides their own counts.
+pub(crate) fn needs_look(layout: &Layout, bands: Bands, operation: &Operation) -> bool {
+    Window::new(layout, bands, operation)
+        .is_some_and(|window| window.tiles.needs_levels() || window.tiles.exposed_counts() > 0)
 }
 
 /// The tiles of a picture, as far as there are counts and tables of them. Its bands may be counted by several threads at once.
@@ -109,7 +110,9 @@ pub struct BandTiles {
     /// Which levels occur in the bands that have been looked at, a bit for each, until it is known how they are clipped: other pictures of the file may
     /// be looked at before.
     seen: Mutex<Vec<u8>>,
-    /// How they are clipped, until all bands are equalized.
+    /// The counts of those bands that exposure follows from, until the same time.
+    exposed: Mutex<Vec<u64>>,
+    /// How they are clipped and exposed, until all bands are equalized.
     clippings: Mutex<Option<Arc<Clippings>>>,
     rows: Vec<Mutex<Row>>,
     progress: Mutex<Progress>,
@@ -144,6 +147,7 @@ impl BandTiles {
             layout: *layout,
             levels,
             seen: Mutex::default(),
+            exposed: Mutex::default(),
             clippings: Mutex::default(),
             rows: (0..rows).map(|_| Mutex::new(Row::Uncounted)).collect(),
             progress: Mutex::new(progress),
@@ -156,10 +160,19 @@ impl BandTiles {
         self.layout.width == layout.width && self.levels == levels && are_of_a_kind
     }
 
-    /// Notes which levels occur in a band. All have to be looked at before any is counted.
+    /// Notes which levels occur in a band, and how often. All have to be looked at before any is counted.
     pub(crate) fn look(&self, band: u32, pixel: Pixel, pixels: &[u8]) {
         let Window { tiles, bands } = &self.window;
-        let occurs = tiles.with_pixel(pixel).levels_in(pixels, bands.rows(band));
+        let tiles = tiles.with_pixel(pixel);
+        if tiles.exposed_counts() > 0 {
+            let mut exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
+            exposed.resize(tiles.exposed_counts(), 0);
+            tiles.count_exposed(pixels, bands.rows(band), &mut exposed);
+        }
+        if !tiles.needs_levels() {
+            return;
+        }
+        let occurs = tiles.levels_in(pixels, bands.rows(band));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.resize(occurs.len().div_ceil(8), 0);
         for (bits, occurs) in seen.iter_mut().zip(occurs.chunks(8)) {
@@ -198,7 +211,8 @@ impl BandTiles {
         let make = || {
             let seen = mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
             let bits = seen.into_iter().flat_map(|bits| (0..8).map(move |bit| bits >> bit & 1 == 1));
-            Arc::new(self.window.tiles.clippings(&bits.collect::<Vec<_>>()))
+            let exposed = mem::take(&mut *self.exposed.lock().unwrap_or_else(PoisonError::into_inner));
+            Arc::new(self.window.tiles.clippings(&bits.collect::<Vec<_>>(), &exposed))
         };
         Arc::clone(clippings.get_or_insert_with(make))
     }
@@ -229,7 +243,7 @@ impl BandTiles {
         let tables = used.clone().map(|row| self.tables(row).expect("a band waits for its tables"));
         let tables: Vec<_> = tables.collect();
         let tiles = self.window.tiles.with_pixel(pixel);
-        tiles.equalize(pixels, rows, |row| &tables[row - used.start]);
+        tiles.equalize(pixels, rows, &self.clippings(), |row| &tables[row - used.start]);
         drop(tables);
         self.drop_tables(self.note_equalized(band));
     }
@@ -336,7 +350,7 @@ mod tests {
                 0 => Tiles::Grid { x: 2, y: 1 + below(&mut seed, 90) as u32 },
                 _ => Tiles::Pixels(1 + below(&mut seed, 50) as u32),
             };
-            let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles };
+            let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles, noise: 0 };
             let operation = Operation::new(Method::Clahe(clahe));
             let pixels: Vec<u8> = (0..layout.bytes()).map(|_| below(&mut seed, 256) as u8).collect();
             let mut whole = pixels.clone();

@@ -136,6 +136,8 @@ pub struct StackBoxes {
     levels: Levels,
     /// The counts of each row of boxes, until there are tables.
     rows: Vec<Mutex<Vec<u32>>>,
+    /// The counts that exposure follows from, as long.
+    exposed: Mutex<Vec<u64>>,
     tables: OnceLock<BoxTables>,
 }
 
@@ -150,7 +152,9 @@ impl StackBoxes {
     ) -> Option<Self> {
         let volume = divided.volume(layout, &Operation { levels, ..*operation })?;
         let rows = (0..volume.rows()).map(|_| Mutex::new(vec![0; volume.row_counts()])).collect();
-        Some(Self { first: first.to_owned(), volume, layout: *layout, levels, rows, tables: OnceLock::new() })
+        let exposed = Mutex::new(vec![0; volume.exposed_counts()]);
+        let (first, tables) = (first.to_owned(), OnceLock::new());
+        Some(Self { first, volume, layout: *layout, levels, rows, exposed, tables })
     }
 
     /// Returns the file of the slice that was counted first, and the kind of all slices.
@@ -167,6 +171,9 @@ impl StackBoxes {
     /// Counts a slice. Each begins at another row of boxes, so that threads do not wait for each other.
     pub(crate) fn count(&self, extent: Extent, pixel: Pixel, pixels: &[u8]) {
         let volume = self.volume.with_pixel(pixel);
+        if volume.exposed_counts() > 0 {
+            volume.count_exposed(pixels, extent, &mut self.exposed());
+        }
         let mut parts: Vec<Part> = volume.parts(extent).collect();
         let first = extent.page % parts.len().max(1);
         parts.rotate_left(first);
@@ -179,7 +186,7 @@ impl StackBoxes {
     pub(crate) fn make_tables(&self) {
         self.tables.get_or_init(|| {
             let rows: Vec<_> = (0..self.rows.len()).map(|row| mem::take(&mut *self.row(row))).collect();
-            self.volume.tables(&rows)
+            self.volume.tables(&rows, &mem::take(&mut *self.exposed()))
         });
     }
 
@@ -188,6 +195,10 @@ impl StackBoxes {
         if let Some(tables) = self.tables.get() {
             self.volume.with_pixel(pixel).equalize(extent, pixels, tables);
         }
+    }
+
+    fn exposed(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.exposed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn row(&self, number: usize) -> MutexGuard<'_, Vec<u32>> {

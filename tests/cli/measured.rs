@@ -36,12 +36,16 @@ fn processed(samples: &[u16], method: Method, levels: u16) -> Vec<u16> {
 }
 
 fn clahe(clip_limit: f64) -> Method {
-    Method::Clahe(Clahe { clip_limit: ClipLimit::Times(clip_limit), tiles: Tiles::Grid { x: 8, y: 8 } })
+    Method::Clahe(Clahe {
+        clip_limit: ClipLimit::Times(clip_limit),
+        tiles: Tiles::Grid { x: 8, y: 8 },
+        noise: 0,
+    })
 }
 
 /// CLAHE whose clip limit goes by the levels that occur.
 fn auto() -> Method {
-    Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 8, y: 8 } })
+    Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 8, y: 8 }, noise: 0 })
 }
 
 #[test]

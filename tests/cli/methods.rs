@@ -272,7 +272,7 @@ fn workers_and_split_channels_make_the_same_bytes() {
         let pooled = |level| channels.iter().skip(level).step_by(depth.levels()).sum();
         let pooled: Vec<u64> = (0..depth.levels()).map(pooled).collect();
         let stretch = Method::Stretch(Stretch { low: 20_000, high: 1_750 });
-        let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Grid { x: 3, y: 2 } };
+        let clahe = Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Grid { x: 3, y: 2 }, noise: 0 };
         for (flags, method) in [
             ("stretch --clip-low 2", stretch),
             ("global --plateau 0.4", Method::Plateau(Plateau { share: 4_000 })),

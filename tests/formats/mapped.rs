@@ -427,7 +427,7 @@ fn gray_of_colours_keeps_what_is_no_number() {
 fn clahe_leaves_what_is_no_number_as_it_is() {
     let how = How::new((3, 32), 1);
     let picture = picture(how, true);
-    let clahe = Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 4, y: 4 } };
+    let clahe = Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 4, y: 4 }, noise: 0 };
     let (written, _) = processed(&tiff(how, &picture, PLAIN), &Operation::new(Method::Clahe(clahe)), &TARGET);
     let found = samples_of(&written, how);
     let mut changed = 0;

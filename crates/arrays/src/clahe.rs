@@ -3,13 +3,14 @@
 
 use cuda::{Address, Result};
 use equalize::clahe::Geometry;
-use equalize::{ByteOrders, Clahe, Layout, Operation, Pixel, Strength};
+use equalize::{ByteOrders, Clahe, Layout, Operation, Pixel};
 
 use crate::batch::{Batch, Pictures};
 use crate::colours::{Relight, Relighting};
 use crate::gpu::Stream;
 use crate::kernels::Kernels;
 use crate::rule::colours;
+use crate::tables::Planes;
 use crate::tiles::Tiles;
 use crate::workspace::{Pieces, Workspace};
 
@@ -26,9 +27,22 @@ pub struct ClaheTask {
     operation: Operation,
     relight: Option<Relight>,
     is_gray: bool,
+    layout: Layout,
     /// The bytes of a plane, and how many planes of each picture are kept besides it.
     plane: u64,
     planes: u64,
+}
+
+/// Where the memory of a task begins.
+struct Memory {
+    /// The old planes, and the new ones, which may have the same place.
+    old: u64,
+    new: u64,
+    /// The counts that exposure follows from, 32 bits each, and its tables.
+    counts: u64,
+    tables: u64,
+    /// What planes take besides.
+    tiles: u64,
 }
 
 impl ClaheTask {
@@ -41,13 +55,14 @@ impl ClaheTask {
     ) -> Self {
         let levels = operation.levels.number(layout.depth);
         let geometry = Geometry::new(layout, clahe).with_levels(levels);
-        let tiles = Tiles::new(kernels, layout, &geometry, (clahe.clip_limit, levels));
+        let tiles = Tiles::new(kernels, layout, &geometry, (clahe, levels));
         let is_gray = layout.pixel == Pixel::Gray;
         Self {
             tiles,
             operation: *operation,
             relight,
             is_gray,
+            layout: *layout,
             plane: (layout.pixels() * layout.depth.bytes() as u64).next_multiple_of(16),
             planes: u64::from(tiles.go_elsewhere()) + u64::from(!is_gray),
         }
@@ -56,16 +71,34 @@ impl ClaheTask {
     /// Returns the bytes of memory that [`Kernels::clahe`] needs for so many pictures.
     pub fn bytes(&self, kernels: &Kernels, number: u32) -> u64 {
         let mut pieces = Pieces::default();
-        self.add_planes(number, &mut pieces);
-        pieces.add(self.tiles.bytes(kernels, number));
-        pieces.bytes()
+        self.add_memory(number, &mut pieces);
+        pieces.bytes() + self.tiles.bytes(kernels, number)
     }
 
-    /// Adds room for the planes of so many pictures: the old ones, and the new ones, which may have the same place.
-    fn add_planes(&self, number: u32, pieces: &mut Pieces) -> (u64, u64) {
+    /// Adds the memory for so many pictures, but for what their tiles take.
+    fn add_memory(&self, number: u32, pieces: &mut Pieces) -> Memory {
         let bytes = u64::from(number) * self.plane;
         let old = pieces.add(if self.planes > 0 { bytes } else { 0 });
-        (old, if self.planes > 1 { pieces.add(bytes) } else { old })
+        let new = if self.planes > 1 { pieces.add(bytes) } else { old };
+        let exposed = if self.operation.exposure.is_some() { u64::from(number) * self.entries() } else { 0 };
+        let counts = pieces.add(exposed * 4);
+        let tables = pieces.add(exposed * self.layout.depth.bytes() as u64);
+        Memory { old, new, counts, tables, tiles: pieces.bytes() }
+    }
+
+    /// Returns how the planes are read.
+    const fn how(&self) -> (bool, Option<Relight>) {
+        (self.operation.is_per_channel(), self.relight)
+    }
+
+    /// Returns the entries of the tables of a picture.
+    fn entries(&self) -> u64 {
+        (Planes::equalized(self.how()).number(self.layout.pixel) * self.layout.depth.levels()) as u64
+    }
+
+    /// Returns the layout of a plane.
+    const fn plane_layout(&self) -> Layout {
+        Layout { pixel: Pixel::Gray, ..self.layout }
     }
 }
 
@@ -81,17 +114,44 @@ impl Kernels {
         task: &ClaheTask,
         at: Address,
     ) -> Result<()> {
-        let mut pieces = Pieces::default();
-        let (old, new) = task.add_planes(batch.number, &mut pieces);
-        let [old, new] = [old, new].map(|piece| Pictures { at: at + piece, pitch: task.plane });
-        let memory = at + pieces.bytes();
-        // SAFETY: guaranteed by the caller; there is room for the planes.
+        let memory = task.add_memory(batch.number, &mut Pieces::default());
+        let [old, new] = [memory.old, memory.new].map(|piece| Pictures { at: at + piece, pitch: task.plane });
+        let tables = at + memory.tables;
+        // SAFETY: guaranteed by the caller; there is room for the planes, the counts and the tables.
         unsafe {
+            if let Some(exposure) = task.operation.exposure {
+                let (counts, all) = (at + memory.counts, u64::from(batch.number) * task.entries());
+                stream.zero(counts, all * 4)?;
+                self.count(stream, batch, Planes::equalized(task.how()), None, counts)?;
+                let depth = task.layout.depth;
+                let of_planes = (all as usize / depth.levels(), depth, task.tiles.levels());
+                self.expose(stream, (counts, false), of_planes, exposure, (tables, 0))?;
+            }
             match task.is_gray {
-                true => self.clahe_of_gray(stream, batch, task, old, memory),
-                false => self.clahe_of_channels(stream, batch, task, (old, new), memory),
+                true => self.clahe_of_gray(stream, batch, task, (old, tables), at + memory.tiles),
+                false => self.clahe_of_channels(stream, batch, task, (old, new, tables), at + memory.tiles),
             }
         }
+    }
+
+    /// Sends planes through the tables that expose them, if there are any: those of plane `number` of each picture.
+    ///
+    /// # Safety
+    /// As [`Kernels::clahe`].
+    unsafe fn expose_planes(
+        &self,
+        stream: &cuda::Stream,
+        planes: &Batch,
+        task: &ClaheTask,
+        (tables, number): (Address, u32),
+    ) -> Result<()> {
+        if task.operation.exposure.is_none() {
+            return Ok(());
+        }
+        let depth = task.layout.depth;
+        let table = tables + u64::from(number) * (depth.levels() * depth.bytes()) as u64;
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.map(stream, planes, (false, None), table, task.entries() as u32) }
     }
 
     /// # Safety
@@ -101,12 +161,21 @@ impl Kernels {
         stream: &cuda::Stream,
         batch: &Batch,
         task: &ClaheTask,
-        copies: Pictures,
+        (copies, tables): (Pictures, Address),
         memory: Address,
     ) -> Result<()> {
         let how = (&task.tiles, task.operation.strength);
         // SAFETY: guaranteed by the caller.
         unsafe {
+            if task.operation.exposure.is_some() {
+                let exposed = if task.tiles.go_elsewhere() { copies } else { batch.to };
+                let ByteOrders { from, to } = batch.byte_orders;
+                let native = ByteOrders::NATIVE;
+                let read = Batch { to: exposed, byte_orders: ByteOrders { from, ..native }, ..*batch };
+                self.expose_planes(stream, &read, task, (tables, 0))?;
+                let written = Batch { from: exposed, byte_orders: ByteOrders { to, ..native }, ..*batch };
+                return self.clahe_of_planes(stream, &written, how, memory);
+            }
             if batch.from.at != batch.to.at || !task.tiles.go_elsewhere() {
                 return self.clahe_of_planes(stream, batch, how, memory);
             }
@@ -125,14 +194,23 @@ impl Kernels {
         stream: &cuda::Stream,
         batch: &Batch,
         task: &ClaheTask,
-        (old, new): (Pictures, Pictures),
+        (old, new, tables): (Pictures, Pictures, Address),
         memory: Address,
     ) -> Result<()> {
-        let layout = Layout { pixel: Pixel::Gray, ..batch.layout };
-        let planes = Batch { to: new, ..Batch::to_read(layout, batch.number, old) };
+        let exposed = Batch::to_read(task.plane_layout(), batch.number, old);
+        let planes = Batch { to: new, ..exposed };
+        let how = (&task.tiles, task.operation.strength);
         if let Some(relight) = task.relight {
             // SAFETY: guaranteed by the caller.
-            return unsafe { self.clahe_of_brightness(stream, batch, task, (old, &planes, relight), memory) };
+            return unsafe {
+                match relight {
+                    Relight::Hue { .. } => self.extract(stream, batch, old, None)?,
+                    Relight::Lab { tables } => self.extract_lightness(stream, batch, old, tables)?,
+                }
+                self.expose_planes(stream, &exposed, task, (tables, 0))?;
+                self.clahe_of_planes(stream, &planes, how, memory)?;
+                self.insert_brightness(stream, batch, new, relight)
+            };
         }
         let is_per_channel = task.operation.is_per_channel();
         let has_luma = matches!(batch.layout.pixel, Pixel::Rgb | Pixel::Rgba) && !is_per_channel;
@@ -147,32 +225,12 @@ impl Kernels {
             // SAFETY: guaranteed by the caller.
             unsafe {
                 self.extract(stream, &batch, old, channel)?;
-                self.clahe_of_planes(stream, &planes, (&task.tiles, Strength::FULL), memory)?;
-                self.insert(stream, &batch, new, channel, task.operation.strength)?;
+                self.expose_planes(stream, &exposed, task, (tables, number))?;
+                self.clahe_of_planes(stream, &planes, how, memory)?;
+                self.insert(stream, &batch, new, channel)?;
             }
         }
         Ok(())
-    }
-
-    /// # Safety
-    /// As [`Kernels::clahe_of_channels`].
-    unsafe fn clahe_of_brightness(
-        &self,
-        stream: &cuda::Stream,
-        batch: &Batch,
-        task: &ClaheTask,
-        (old, planes, relight): (Pictures, &Batch, Relight),
-        memory: Address,
-    ) -> Result<()> {
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            match relight {
-                Relight::Hue { .. } => self.extract(stream, batch, old, None)?,
-                Relight::Lab { tables } => self.extract_lightness(stream, batch, old, tables)?,
-            }
-            self.clahe_of_planes(stream, planes, (&task.tiles, Strength::FULL), memory)?;
-            self.insert_brightness(stream, batch, planes.to, relight, task.operation.strength)
-        }
     }
 }
 

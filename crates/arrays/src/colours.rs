@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use cuda::{Address, Launch, Result, Stream, arguments};
-use equalize::{Colour, Depth, Layout, Operation, Pixel, Strength};
+use equalize::{Colour, Depth, Layout, Operation, Pixel};
 use histeqd_kernels::COLOURS;
 
 use crate::batch::{Batch, Mask, Pictures};
@@ -151,7 +151,7 @@ impl Kernels {
         unsafe { self.loaded.launch(stream, (&COLOURS, name), launch, arguments) }
     }
 
-    /// Gives pictures the new brightness in planes, at this strength.
+    /// Gives pictures the new brightness in planes.
     ///
     /// # Safety
     /// As [`Kernels::extract`].
@@ -161,10 +161,9 @@ impl Kernels {
         batch: &Batch,
         planes: Pictures,
         relight: Relight,
-        strength: Strength,
     ) -> Result<()> {
         let (pictures, Pictures { at, pitch }) = (batch.argument(), planes);
-        let (pitch, strength) = (pitch / batch.layout.depth.bytes() as u64, strength.in_thousandths());
+        let pitch = pitch / batch.layout.depth.bytes() as u64;
         let name = match (relight, batch.layout.depth) {
             (Relight::Hue { .. }, Depth::Eight) => "insert_hue8",
             (Relight::Hue { .. }, Depth::Sixteen) => "insert_hue16",
@@ -172,8 +171,8 @@ impl Kernels {
         };
         let (highest, tables) = relight.arguments();
         let arguments = match relight {
-            Relight::Hue { .. } => arguments![pictures, at, pitch, highest, strength],
-            Relight::Lab { .. } => arguments![pictures, at, pitch, tables, strength],
+            Relight::Hue { .. } => arguments![pictures, at, pitch, highest],
+            Relight::Lab { .. } => arguments![pictures, at, pitch, tables],
         };
         let (name, launch) = ((name, kind(batch.layout.pixel)), self.exchanging(batch));
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.

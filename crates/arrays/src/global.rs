@@ -9,6 +9,7 @@ use crate::batch::{Batch, Mask};
 use crate::colours::{Relight, Relighting};
 use crate::gpu::{Error, Stream};
 use crate::kernels::Kernels;
+use crate::luts::LutSteps;
 use crate::rule::{Preparation, Rule, colours};
 use crate::tables::Planes;
 use crate::workspace::{Pieces, Workspace};
@@ -49,7 +50,6 @@ impl Stream {
             let relighting = Relighting::new(self, operation, &batch.layout)?;
             let how = (operation.maps_channels(), relighting.how);
             let planes = colours(batch.layout.pixel, operation.maps_channels());
-            let preparation = Preparation::of(operation, batch.layout.pixel);
             let (depth, levels) = (batch.layout.depth, batch.layout.depth.levels());
             let mut pieces = Pieces::default();
             // A reference may have colours where the pictures have none.
@@ -77,19 +77,18 @@ impl Stream {
                 None => None,
             };
             let reference = held.as_ref().map_or(0, |held| held.at(running));
-            let rule = Rule::new(operation.method, operation.strength, reference);
-            let is_relit = relighting.how.is_some();
-            let is_plain = mask.is_none() && !is_relit && preparation.is_none();
-            if depth == Depth::Eight && is_plain {
+            let steps = LutSteps::new(operation, batch.layout.pixel, reference);
+            let plain = steps.only_rule().filter(|_| mask.is_none() && relighting.how.is_none());
+            if let Some(rule) = plain.filter(|_| depth == Depth::Eight) {
                 return Ok(self.equalize_at_once(batch, operation.is_per_channel(), rule)?);
             }
             if operation.method == Method::Global
-                && is_plain
+                && plain.is_some()
                 && self.gpu.kernels.are_made_by_blocks(batch, operation.is_per_channel())
             {
                 return Ok(self.equalize_by_blocks(batch, operation)?);
             }
-            Ok(self.equalize_in_steps(batch, how, (rule, preparation), mask)?)
+            Ok(self.equalize_in_steps(batch, how, &steps, mask)?)
         }
     }
 
@@ -134,32 +133,27 @@ impl Stream {
         &self,
         batch: &Batch,
         how: (bool, Option<Relight>),
-        (rule, preparation): (Rule, Option<Preparation>),
+        steps: &LutSteps,
         mask: Option<Mask>,
     ) -> Result<()> {
         let planes = colours(batch.layout.pixel, how.0);
         let depth = batch.layout.depth;
         let entries = (planes * depth.levels()) as u64;
-        let each = entries * (4 + 2 + if depth == Depth::Sixteen || preparation.is_some() { 8 } else { 0 });
+        let each = entries * (4 + depth.bytes() as u64) + planes as u64 * steps.bytes(depth);
         for (first, batch) in batch.parts((MOST / each).min(MOST_PICTURES)) {
             let number = u64::from(batch.number);
             let mut pieces = Pieces::default();
             let counts = pieces.add(number * entries * 4);
             let luts = pieces.add(number * entries * depth.bytes() as u64);
-            let prepared = pieces.add(if preparation.is_some() { number * entries * 8 } else { 0 });
+            let room = steps.add_room(number * planes as u64, depth, &mut pieces);
             let held = Workspace::new(self, &pieces, number * entries * 4)?;
             let mask = mask.map(|mask| mask.skip(first));
             // SAFETY: guaranteed by the caller; the workspace has room for what is made.
             unsafe {
                 self.gpu.kernels.count(self, &batch, Planes::equalized(how), mask, held.at(counts))?;
-                let all = planes * batch.number as usize;
-                let mut counted = (held.at(counts), false);
-                if let Some(preparation) = preparation {
-                    let to = held.at(prepared);
-                    self.gpu.kernels.prepare(self, counted, all, depth.levels() as u32, preparation, to)?;
-                    counted = (to, true);
-                }
-                self.gpu.kernels.make_luts(self, counted, (all, planes), depth, rule, held.at(luts))?;
+                let (counted, all) = ((held.at(counts), false), (planes * batch.number as usize, planes));
+                let made = (steps, &room, held.at(0));
+                self.gpu.kernels.make_luts_in_steps(self, counted, all, depth, made, held.at(luts))?;
                 self.gpu.kernels.map(self, &batch, how, held.at(luts), entries as u32)?;
             }
         }
@@ -239,23 +233,17 @@ impl Stream {
             let skipped = first as u64 * entries;
             let mut pieces = Pieces::default();
             let running = pieces.add(number as u64 * entries * 8);
-            let preparation = Preparation::of(operation, Pixel::Gray);
-            let prepared = pieces.add(if preparation.is_some() { number as u64 * entries * 8 } else { 0 });
+            let steps = |reference| LutSteps::new(operation, Pixel::Gray, reference);
+            let room = steps(0).add_room(number as u64, depth, &mut pieces);
             let held = Workspace::new(self, &pieces, 0)?;
             // SAFETY: guaranteed by the caller; the workspace has room for what is made.
             unsafe {
                 if let Some(reference) = reference {
                     self.run_up(reference + skipped * 8, number, depth, held.at(running))?;
                 }
-                let rule = Rule::new(operation.method, operation.strength, held.at(running));
-                let to = to + skipped * depth.bytes() as u64;
-                let mut counts = counts + skipped * 8;
-                if let Some(preparation) = preparation {
-                    let (kernels, to) = (&self.gpu.kernels, held.at(prepared));
-                    kernels.prepare(self, (counts, true), number, depth.levels() as u32, preparation, to)?;
-                    counts = to;
-                }
-                self.gpu.kernels.make_luts(self, (counts, true), (number, number), depth, rule, to)?;
+                let (steps, counts) = (steps(held.at(running)), (counts + skipped * 8, true));
+                let (made, to) = ((&steps, &room, held.at(0)), to + skipped * depth.bytes() as u64);
+                self.gpu.kernels.make_luts_in_steps(self, counts, (number, number), depth, made, to)?;
             }
         }
         Ok(())

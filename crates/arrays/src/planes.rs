@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use cuda::{Launch, Result, Stream, arguments};
-use equalize::{Depth, Pixel, Strength};
+use equalize::{Depth, Pixel};
 use histeqd_kernels::PLANES;
 
 use crate::batch::{Batch, Pictures};
@@ -24,10 +24,10 @@ impl Kernels {
         channel: Option<u32>,
     ) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        unsafe { self.exchange(stream, batch, planes, channel, None) }
+        unsafe { self.exchange(stream, batch, planes, channel, false) }
     }
 
-    /// Writes pictures with the new values of planes from [`Kernels::extract`], at this strength.
+    /// Writes pictures with the new values of planes from [`Kernels::extract`].
     ///
     /// # Safety
     /// As [`Kernels::extract`].
@@ -37,10 +37,9 @@ impl Kernels {
         batch: &Batch,
         planes: Pictures,
         channel: Option<u32>,
-        strength: Strength,
     ) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        unsafe { self.exchange(stream, batch, planes, channel, Some(strength)) }
+        unsafe { self.exchange(stream, batch, planes, channel, true) }
     }
 
     /// Returns the launch of kernels that copy to or from planes.
@@ -57,9 +56,9 @@ impl Kernels {
         batch: &Batch,
         planes: Pictures,
         channel: Option<u32>,
-        insert: Option<Strength>,
+        inserts: bool,
     ) -> Result<()> {
-        let step = match (insert.is_some(), batch.layout.depth) {
+        let step = match (inserts, batch.layout.depth) {
             (false, Depth::Eight) => "extract8",
             (false, Depth::Sixteen) => "extract16",
             (true, Depth::Eight) => "insert8",
@@ -72,10 +71,8 @@ impl Kernels {
         };
         let (launch, pictures, at) = (self.exchanging(batch), batch.argument(), planes.at);
         let pitch = planes.pitch / batch.layout.depth.bytes() as u64;
-        let (channel, strength) = (channel.unwrap_or(LUMA), insert.map_or(0, Strength::in_thousandths));
-        let arguments = arguments![pictures, at, pitch, channel, strength];
-        // `extract*` takes no strength, which is the last argument.
-        let arguments = if insert.is_some() { &mut arguments[..] } else { &mut arguments[..4] };
+        let channel = channel.unwrap_or(LUMA);
+        let arguments = arguments![pictures, at, pitch, channel];
         // SAFETY: the arguments match the parameters of these kernels; the rest is guaranteed by the caller.
         unsafe { self.loaded.launch(stream, (&PLANES, (step, pixel)), launch, arguments) }
     }

@@ -40,6 +40,12 @@ impl Preparation {
         (operation.colour == Colour::Linked && (own, planes) != (1, 1)).then_some(preparation)
     }
 
+    /// Returns that which only adds up the counts of linked planes, each of which gets the sum.
+    pub(crate) fn of_linked(operation: &Operation, pixel: Pixel) -> Option<Self> {
+        let sum = Self::sum_of_linked(operation, pixel)?;
+        Some(Self { copies: sum.added, ..sum })
+    }
+
     /// Returns that which only adds up the counts of linked planes.
     pub(crate) fn sum_of_linked(operation: &Operation, pixel: Pixel) -> Option<Self> {
         let is_linked = operation.colour == Colour::Linked && pixel.colour_channels() > 1;

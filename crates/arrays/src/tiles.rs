@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use cuda::{Address, Launch, Result, Stream, arguments};
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
-use equalize::{ClipLimit, Depth, Layout, Strength};
+use equalize::{Clahe, Depth, Layout, Strength};
 use histeqd_kernels::{CLAHE8, CLAHE16};
 
 use crate::batch::Batch;
@@ -57,11 +57,12 @@ pub struct Tiling {
     lut_scale: f32,
     inverse_width: f32,
     inverse_height: f32,
+    full_span: u32,
 }
 
 impl Tiling {
-    /// Returns the tiles of a plane, in which no bin may have more than `clip` counts; 0 for no limit.
-    pub fn new(layout: &Layout, geometry: &Geometry, clip: u32) -> Self {
+    /// Returns the tiles of a plane, in which no bin may have more than `clip` counts; 0 for no limit. `full_span`: as of a [`Clipping`].
+    pub fn new(layout: &Layout, geometry: &Geometry, clip: u32, full_span: u32) -> Self {
         Self {
             width: layout.width,
             height: layout.height,
@@ -73,6 +74,7 @@ impl Tiling {
             lut_scale: geometry.scale,
             inverse_width: 1.0 / geometry.tile_width as f32,
             inverse_height: 1.0 / geometry.tile_height as f32,
+            full_span,
         }
     }
 
@@ -158,24 +160,31 @@ impl Tiles {
         kernels: &Kernels,
         layout: &Layout,
         geometry: &Geometry,
-        (limit, levels): (ClipLimit, usize),
+        (clahe, levels): (&Clahe, usize),
     ) -> Self {
-        let (depth, area) = (layout.depth, geometry.area());
-        let clip = if limit.needs_levels(levels) {
-            AUTO
-        } else {
-            let most = Clipping::new(limit, area, levels).most;
-            most.map_or(0, |most| u32::try_from(most).unwrap_or(AUTO).min(AUTO - 1))
+        let (depth, area, limit) = (layout.depth, geometry.area(), clahe.clip_limit);
+        let clipping = Clipping::new(limit, area, levels).with_noise(clahe.noise, levels);
+        let clip = match clipping.most {
+            _ if limit.needs_levels(levels) => AUTO,
+            Some(most) => u32::try_from(most).unwrap_or(AUTO).min(AUTO - 1),
+            None => 0,
         };
         let route = Route::new(geometry, depth);
-        let may_rank = route.may_rank && matches!(clip, AUTO | 1) && kernels.shared() > RANKS.1;
+        // Ranks do not tell how often a level occurs.
+        let are_enough = matches!(clip, AUTO | 1) && clipping.full_span == 0;
+        let may_rank = route.may_rank && are_enough && kernels.shared() > RANKS.1;
         Self {
-            tiling: Tiling::new(layout, geometry, clip),
+            tiling: Tiling::new(layout, geometry, clip, clipping.full_span),
             route: Route { may_rank, ..route },
             depth,
             levels: levels as u32,
             area,
         }
+    }
+
+    /// Returns how many levels there are.
+    pub(crate) const fn levels(&self) -> u32 {
+        self.levels
     }
 
     /// Returns whether results must not replace the planes that they are made of: cells of depth 16 may be gone through more than once.

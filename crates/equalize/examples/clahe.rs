@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("clahe PICTURE COLUMNS ROWS CLIP_LIMIT [THREADS]".into());
     };
     let (x, y) = (columns.parse()?, rows.parse()?);
-    let clahe = Clahe { clip_limit: ClipLimit::Times(limit.parse()?), tiles: Tiles::Grid { x, y } };
+    let clahe = Clahe { clip_limit: ClipLimit::Times(limit.parse()?), tiles: Tiles::Grid { x, y }, noise: 0 };
     let operation = Operation::new(if x == 0 { Method::Global } else { Method::Clahe(clahe) });
     let threads = Threads(threads.first().map_or(Ok(1), |threads| threads.parse())?);
     let (layout, words) = read(&std::fs::read(file)?)?;

@@ -12,7 +12,7 @@ const WIDTH: u32 = 4096;
 const HEIGHT: u32 = 3072;
 
 fn main() {
-    let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 } };
+    let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 }, noise: 0 };
     for (name, method) in [("global", Method::Global), ("CLAHE", Method::Clahe(clahe))] {
         for pixel in [Pixel::Rgb, Pixel::Rgba] {
             for depth in [Depth::Eight, Depth::Sixteen] {

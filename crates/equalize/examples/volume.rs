@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let depth = if bits == 8 { Depth::Eight } else { Depth::Sixteen };
     let layout = Layout { width, height, pixel: Pixel::Gray, depth };
     let clip_limit = if limit == 0 { ClipLimit::Auto } else { ClipLimit::Times(limit.into()) };
-    let clahe = Clahe { clip_limit, tiles: Tiles::Boxes { x, y, z } };
+    let clahe = Clahe { clip_limit, tiles: Tiles::Boxes { x, y, z }, noise: 0 };
     let operation = Operation::new(Method::Clahe(clahe));
     let bytes = std::fs::read(file)?;
     // Samples of 16 bits need an even address.

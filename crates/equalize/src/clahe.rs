@@ -19,10 +19,10 @@ mod survey;
 mod tiles;
 mod volume;
 
-use super::clip::{ClipLimit, Clipping, Count, LevelsInUse};
+use super::clip::{Clipping, Count, LevelsInUse};
 use super::colour::Plane;
 use super::executor::{Executor, Pool, Team};
-use super::histogram::{Counting, Tally};
+use super::histogram::{self, Counted, Counting, Tally};
 use super::level::Level;
 pub use super::portable::Corners;
 use super::portable::{Quad, quantize};
@@ -74,13 +74,14 @@ impl Geometry {
         let dense = 2 * LutRow::<S>::bytes_for(self, most.min(allowed)) + packed_bytes::<S>(self);
         let sparse = 2 * SlotRow::<S>::bytes_for(self) + Sorting::<S>::bytes_for(self);
         let tables = if allowed < most { dense.max(sparse) } else { dense };
-        (axes + rows + tables + Survey::bytes(self) + S::LEVELS * size_of::<S>()) as u64
+        (axes + rows + tables + Survey::bytes(self) + 2 * S::LEVELS * size_of::<S>()) as u64
     }
 }
 
 /// What is kept of a plane, reused from picture to picture.
 pub(super) struct Buffers<S> {
     padding: Vec<S>,
+    exposure: Option<Vec<S>>,
     slots: Slots<S>,
     survey: Survey,
     across: Axis,
@@ -93,6 +94,7 @@ impl<S> Default for Buffers<S> {
     fn default() -> Self {
         Self {
             padding: Vec::new(),
+            exposure: None,
             slots: Slots::default(),
             survey: Survey::default(),
             across: Axis::default(),
@@ -156,14 +158,17 @@ pub(super) fn equalize<S: Sample, E: Executor>(
     let tiles = Geometry::new(layout, clahe).with_levels(levels);
     let (width, height) = (layout.width as usize, layout.height as usize);
     let relight = operation.relight(layout.depth);
-    let shape = Shape { width, height, pixel: layout.pixel, plane, relight };
-    let Buffers { padding, slots, survey, across, down, dense, sparse } = buffers;
+    let Buffers { padding, exposure, slots, survey, across, down, dense, sparse } = buffers;
+    *exposure = operation.exposure.map(|exposure| {
+        let what = (width, layout.pixel, plane, Counted::Visible);
+        exposure.table(levels, histogram::count_plane(source.unwrap_or(samples), what, threads, team))
+    });
+    let shape = Shape { width, height, pixel: layout.pixel, plane, relight, exposure: exposure.as_deref() };
     across.set(width, tiles.tile_width, tiles.columns);
     down.set(height, tiles.tile_height, tiles.rows);
     let axes = (&*across, &*down);
     let whole = PaddedPlane { shape, samples: source.unwrap_or(samples), padding: &[] };
-    let limit = (clahe.clip_limit, levels);
-    let Some(clipping) = look(&whole, &tiles, axes, limit, (slots, survey), (threads, team)) else {
+    let Some(clipping) = look(&whole, &tiles, axes, (clahe, levels), (slots, survey), (threads, team)) else {
         return super::copy((source, samples), layout.pixel, team);
     };
     shape.pad(whole.samples, &tiles, padding);
@@ -186,10 +191,11 @@ fn look<S: Sample, E: Executor>(
     plane: &PaddedPlane<'_, S>,
     tiles: &Geometry,
     axes: (&Axis, &Axis),
-    (limit, levels): (ClipLimit, usize),
+    (clahe, levels): (&Clahe, usize),
     (slots, survey): (&mut Slots<S>, &mut Survey),
     (threads, team): (&mut Pool<Thread<S>>, &Team<'_, E>),
 ) -> Option<Clipping> {
+    let limit = clahe.clip_limit;
     let clipping = if limit.needs_levels(levels) {
         survey.look(plane, axes, true, (threads, team));
         let occurs = marked(threads);
@@ -206,10 +212,10 @@ fn look<S: Sample, E: Executor>(
         Clipping::new(limit, tiles.area(), levels)
     };
     survey.in_slots(tiles, axes, |level| slots.slot(level));
-    Some(clipping)
+    Some(clipping.with_noise(clahe.noise, levels))
 }
 
-/// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
+/// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, scales the running sum, and weakens what spans few levels.
 pub fn fill_lut<S: Level, C: Copy + Into<u64>>(counts: &[C], clipping: &Clipping, scale: f32, lut: &mut [S]) {
     let total: u64 = counts.iter().map(|&count| count.into()).sum();
     if total <= i32::MAX as u64 {
@@ -217,6 +223,7 @@ pub fn fill_lut<S: Level, C: Copy + Into<u64>>(counts: &[C], clipping: &Clipping
     } else {
         simd::vectorized!(fill_lut_portable::<S, C, u64>(counts, clipping, scale, lut));
     }
+    clipping.strength(total, (0..).zip(counts.iter().map(|&count| count.into()))).weaken_lut(lut);
 }
 
 #[inline(always)]
@@ -246,7 +253,7 @@ fn fill_lut_portable<S: Level, C: Copy + Into<u64>, N: Count>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Method, Pixel, Sequential};
+    use crate::{ClipLimit, Method, Pixel, Sequential};
 
     fn bytes<S: Sample>(buffers: &Buffers<S>, threads: &mut Pool<Thread<S>>) -> usize {
         let of_thread = |thread: &Thread<S>| {
@@ -273,7 +280,7 @@ mod tests {
                     let mut samples: Vec<u16> =
                         (0..width * height).map(|at| (at * 40_503 % 65_521 / apart * apart) as u16).collect();
                     let tiles = Tiles::Grid { x: grid, y: grid };
-                    let clahe = Clahe { clip_limit: ClipLimit::Times(2.0 + number as f64), tiles };
+                    let clahe = Clahe { clip_limit: ClipLimit::Times(2.0 + number as f64), tiles, noise: 0 };
                     let (mut buffers, mut threads) = (Buffers::default(), Pool::default());
                     let operation = Operation::new(Method::Clahe(clahe));
                     let what = (&clahe, &operation);

@@ -2,8 +2,8 @@
 
 use std::ops::{Add, Mul, Range, Sub};
 
-use crate::Depth;
 use crate::portable::round;
+use crate::{Depth, Strength};
 
 /// CLAHE's clip limit, as it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +54,9 @@ pub struct Clipping {
     pub most: Option<u64>,
     /// The levels over which the excess is spread.
     pub spread: Range<u32>,
+    /// How many levels the middle four fifths of a tile's samples have to span for its LUT to be all of it; a tile that spans fewer gains in
+    /// proportion less. 0 for all LUTs as they are.
+    pub full_span: u32,
 }
 
 impl Clipping {
@@ -65,7 +68,7 @@ impl Clipping {
             ClipLimit::Times(times) => times,
         };
         let most = (times > 0.0).then(|| ((times * area as f64 / levels as f64) as u64).max(1));
-        Self { most, spread: 0..levels as u32 }
+        Self { most, spread: 0..levels as u32, full_span: 0 }
     }
 
     /// Returns the clipping of [`ClipLimit::Auto`] for tiles of `area` pixels of a plane with these levels; `None` if there is only one,
@@ -78,11 +81,39 @@ impl Clipping {
         let LevelsInUse { lowest, highest, number } = in_use;
         let assumed = u64::from(number).max(Depth::Eight.levels() as u64);
         let most = (ClipLimit::USUAL * area / assumed).max(1);
-        (lowest < highest).then_some(Self { most: Some(most), spread: lowest + 1..highest + 1 })
+        (lowest < highest).then_some(Self { most: Some(most), spread: lowest + 1..highest + 1, full_span: 0 })
     }
 }
 
 impl Clipping {
+    /// Returns the same where tiles that span fewer levels than `noise`, of 256, gain less; `levels` is how many there are.
+    #[must_use]
+    pub fn with_noise(self, noise: u8, levels: usize) -> Self {
+        let full_span = u32::from(noise) * (levels as u32 - 1) / 255;
+        Self { full_span: if noise == 0 { 0 } else { full_span.max(1) }, ..self }
+    }
+
+    /// Returns how far the LUT goes of a tile of `area` samples with these levels, in ascending order, and how often each occurs.
+    pub(super) fn strength(&self, area: u64, counts: impl Iterator<Item = (u32, u64)>) -> Strength {
+        if self.full_span == 0 {
+            return Strength::FULL;
+        }
+        let (mut running, mut first, mut last) = (0, None, 0);
+        for (level, count) in counts {
+            running += count;
+            if 10 * running > area {
+                first.get_or_insert(level);
+            }
+            if 10 * running >= 9 * area {
+                last = level;
+                break;
+            }
+        }
+        let span = last - first.unwrap_or(last);
+        let thousandths = 1000 * u64::from(span.min(self.full_span)) / u64::from(self.full_span);
+        Strength::thousandths(thousandths as u16).unwrap_or(Strength::FULL)
+    }
+
     /// Returns what is spread over the levels of a tile from whose bins `excess` samples were cut.
     pub(super) fn spread(&self, excess: u64) -> Spread {
         let Range { start: first, end } = self.spread;
@@ -194,7 +225,7 @@ mod tests {
             let occurs: Vec<_> = (0..levels).map(|level| (1729..2066).contains(&level)).collect();
             Clipping::of_levels(LevelsInUse::new(occurs.into_iter()), 16_384)
         };
-        assert_eq!(of(4096), Some(Clipping { most: Some(97), spread: 1730..2066 }));
+        assert_eq!(of(4096), Some(Clipping { most: Some(97), spread: 1730..2066, full_span: 0 }));
         assert_eq!(of(65_536), of(4096));
     }
 
@@ -207,10 +238,10 @@ mod tests {
         };
         assert_eq!(of(700, 700, 1, 4096), None);
         // Few levels count as 256.
-        let two_levels = Some(Clipping { most: Some(32), spread: 1..65_536 });
+        let two_levels = Some(Clipping { most: Some(32), spread: 1..65_536, full_span: 0 });
         assert_eq!(of(0, 65_535, 65_535, 4096), two_levels);
         for (area, most) in [(192_000, 96), (1000, 1)] {
-            let clipping = |spread| Some(Clipping { most: Some(most), spread });
+            let clipping = |spread| Some(Clipping { most: Some(most), spread, full_span: 0 });
             assert_eq!(of(100, 4099, 1, area), clipping(101..4100));
             // The same 4000 levels, further apart.
             assert_eq!(of(1500, 1500 + 16 * 3999, 16, area).map(|clipping| clipping.most), Some(Some(most)));
@@ -218,10 +249,32 @@ mod tests {
     }
 
     #[test]
+    fn tiles_that_span_few_levels_gain_less() {
+        let clipping = Clipping::new(ClipLimit::Auto, 1000, 256).with_noise(96, 256);
+        let of = |counts: &[(u32, u64)]| {
+            clipping
+                .strength(counts.iter().map(|&(_, count)| count).sum(), counts.iter().copied())
+                .in_thousandths()
+        };
+        assert_eq!(of(&[(10, 1000)]), 0);
+        // A tenth at each end is passed over.
+        assert_eq!(of(&[(10, 100), (60, 800), (110, 100)]), 0);
+        assert_eq!(of(&[(10, 101), (60, 798), (110, 101)]), 1000);
+        assert_eq!(of(&[(0, 500), (48, 500)]), 500);
+        assert_eq!(of(&[(0, 500), (200, 500)]), 1000);
+        assert_eq!(Clipping::new(ClipLimit::Auto, 9, 65_536).with_noise(96, 65_536).full_span, 24_672);
+        assert_eq!(Clipping::new(ClipLimit::Auto, 9, 8).with_noise(1, 8).full_span, 1);
+        assert_eq!(
+            Clipping::new(ClipLimit::Auto, 9, 256).with_noise(0, 256).strength(9, [(0, 9)].into_iter()),
+            Strength::FULL
+        );
+    }
+
+    #[test]
     fn the_closed_form_of_an_excess_adds_up_what_every_level_has() {
         for spread in [0..256, 0..65_536, 1..65_536, 17..18, 101..4100, 65_000..65_536, 3..40_003] {
             let bins = u64::from(spread.end - spread.start);
-            let clipping = Clipping { most: Some(1), spread: spread.clone() };
+            let clipping = Clipping { most: Some(1), spread: spread.clone(), full_span: 0 };
             let few = [0, 1, 2, 3, 5, 100, bins / 3, bins / 2, bins / 2 + 1, bins - 1];
             for excess in few.into_iter().flat_map(|few| [few, few + bins, few + 1000 * bins]) {
                 let closed = clipping.spread(excess);

@@ -13,8 +13,9 @@ pub enum Colour {
     /// Its luma. Red, green and blue change by as much, clamped to the levels ([`shift_luma`]).
     #[default]
     Luma,
-    /// Its luma. What each channel differs from luma by is scaled by the ratio of the new luma to the old, or by the greatest factor with which
-    /// all fit into the range, or by 4, whichever is least; so hue stays and nothing clips. Pixels whose luma stays are left as they are.
+    /// Its luma. What each channel differs from luma by is scaled by the ratio of the new luma to the old, by that ratio with 4 levels of 256 added
+    /// to both, by the greatest factor with which all fit into the range, or by 4, whichever is least; so hue stays, nothing clips, and nearly black
+    /// pixels stay nearly gray. Pixels whose luma stays are left as they are.
     Hue,
     /// The L of its CIE L\*a\*b\*, with the a and b that it has: to the bytes of OpenCV's conversions. For 8 bits, and all their levels.
     Lab,

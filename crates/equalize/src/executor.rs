@@ -29,7 +29,7 @@
 //! }
 //!
 //! let layout = Layout { width: 1200, height: 1000, pixel: Pixel::Gray, depth: Depth::Eight };
-//! let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 } };
+//! let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 }, noise: 0 };
 //! let operation = Operation::new(Method::Clahe(clahe));
 //! let mut scratch = Scratch::default();
 //!

@@ -2,18 +2,29 @@
 //!
 //! Luma becomes `k`, and what a channel differs from the exact luma by is scaled by the greatest factor that is at most the ratio of new to old
 //! luma, lets the greatest channel reach the highest level, and is at most [`MOST_CHROMA`] (after M. Nikolova and G. Steidl, *Fast Hue and Range
-//! Preserving Histogram Specification*, 2014). So nothing clips. In exact arithmetic, with `s` the luma in 65536ths, a channel `c` becomes
+//! Preserving Histogram Specification*, 2014). So nothing clips. Nor is the factor more than the ratio with [`OFFSET`] added to both lumas, which is
+//! near 1 where both are dark: the chroma of nearly black pixels is noise. In exact arithmetic, with `s` the luma in 65536ths, a channel `c` becomes
 //! `k + floor((c - s / 65536) * factor + 1/2)`.
 //!
-//! Floats of 64 bits give the same. The factor is `n / d` with integers below 2¹⁶ and 2³², and `65536 c - s` is one below 2³²; so a result and a half is
-//! a multiple of `1 / 2d`, at least 2⁻³³ below the next integer unless it is one. What is computed differs from it by less than 2⁻³⁵·⁴: at most 2⁻³⁷
-//! by each rounding of factor, product and sum, of values below 2¹⁶. [`TIE`] makes halves go up, and is too little for anything else to.
+//! Floats of 64 bits give the same. The factor is `n / d` with integers below 2¹⁶ + 1028 and 2³² + 2²⁶·⁰¹, and `65536 c - s` is one below 2³²; so a
+//! result and a half is a multiple of `1 / 2d`, at least 2⁻³³·⁰³ below the next integer unless it is one. What is computed differs from it by less
+//! than 2⁻³⁵·⁴: at most 2⁻³⁷ by each rounding of factor, product and sum, of values below 2¹⁶. [`TIE`] makes halves go up, and is too little for
+//! anything else to.
 
 use crate::level::Level;
 use crate::portable::WEIGHTS;
 
 /// How many times a colour may be drawn from gray. Without a limit the noise of dark pixels becomes vivid.
 pub(crate) const MOST_CHROMA: f64 = 4.0;
+
+/// Levels of 256 that are added to both lumas where luma grows.
+pub(crate) const OFFSET: u32 = 4;
+
+/// Returns what is added to both lumas of samples up to this level.
+#[inline(always)]
+pub(crate) fn offset(highest: u32) -> u32 {
+    (OFFSET * highest / 255).max(1)
+}
 
 /// What is added before rounding to the nearest.
 const TIE: f64 = 1.0 / (1_u64 << 34) as f64;
@@ -103,9 +114,12 @@ fn exact_luma([red, green, blue]: [f64; 3]) -> f64 {
 fn factor<S: Level>([red, green, blue]: [S; 3], exact: f64, luma: f64, highest: f64) -> f64 {
     let greatest = float(red.max(green).max(blue));
     let (room, above) = (65536.0 * greatest - exact, highest - luma);
-    // Both products are below 2⁴⁸, so the comparison of the two quotients is exact.
-    let is_darker = luma * room < above * exact;
-    let (numerator, denominator) = if is_darker { (luma, exact) } else { (above, room) };
+    // Of the two ratios of lumas, that with an offset is the lesser where luma grows.
+    let offset = if 65536.0 * luma > exact { f64::from(offset(highest as u32)) } else { 0.0 };
+    let (new, old) = (luma + offset, exact + 65536.0 * offset);
+    // Both products are below 2⁴⁹, so the comparison of the two quotients is exact.
+    let is_darker = new * room < above * old;
+    let (numerator, denominator) = if is_darker { (new, old) } else { (above, room) };
     // Of gray pixels, whose factor is of no consequence, the denominator may be 0, and the comparison is then false.
     let ratio = numerator / denominator;
     if ratio < MOST_CHROMA / 65536.0 { ratio } else { MOST_CHROMA / 65536.0 }

@@ -10,7 +10,7 @@
 //! equalize(&mut pixels, &layout, &Operation::new(Method::Global), &mut scratch);
 //! assert_eq!(pixels, [0, 85, 170, 255]);
 //!
-//! let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 2, y: 1 } };
+//! let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 2, y: 1 }, noise: 0 };
 //! equalize(&mut pixels, &layout, &Operation::new(Method::Clahe(clahe)), &mut scratch);
 //! ```
 //!
@@ -29,6 +29,7 @@ pub mod colour;
 pub mod count;
 mod coverage;
 mod executor;
+mod exposure;
 pub mod histogram;
 mod hue;
 mod lab;
@@ -51,6 +52,7 @@ use colour::{Plane, Relight};
 pub use coverage::{NARROW, is_narrow};
 pub use executor::{Executor, SAMPLES_A_THREAD, Sequential};
 use executor::{Pool, Team};
+pub use exposure::Exposure;
 use histogram::{BLOCK, Counted};
 pub use lab::lab_tables;
 pub use layout::{Depth, Layout, Pixel};
@@ -109,7 +111,9 @@ pub struct Operation {
     pub method: Method,
     /// What is equalized in a colour picture.
     pub colour: Colour,
-    /// How far the levels go from the picture's own to the equalized ones.
+    /// How bright the picture becomes before the method sees it; `None` leaves it as it is.
+    pub exposure: Option<Exposure>,
+    /// How far the levels go from the picture's own, after its exposure, to the equalized ones.
     pub strength: Strength,
     /// How many levels there are, before and after. No sample may be above them.
     pub levels: Levels,
@@ -118,7 +122,7 @@ pub struct Operation {
 impl Operation {
     /// Returns an operation on the luma of a colour picture, at full strength, with all levels.
     pub const fn new(method: Method) -> Self {
-        Self { method, colour: Colour::Luma, strength: Strength::FULL, levels: Levels::All }
+        Self { method, colour: Colour::Luma, exposure: None, strength: Strength::FULL, levels: Levels::All }
     }
 
     /// Returns whether colours may go beyond the highest level with their luma, so that they have to be clamped ([`Levels::clamp`]).

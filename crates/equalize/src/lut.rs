@@ -10,7 +10,7 @@ pub use equalize::Plateau;
 pub use stretch::Stretch;
 
 use super::level::Level;
-use super::{Depth, Operation};
+use super::{Depth, Operation, exposure};
 
 /// How the LUT of a plane follows from its counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Rule<'_> {
 }
 
 /// Fills the LUTs of an operation from `counts`: one for each plane that is equalized ([`Colour::to_equalize`](crate::Colour::to_equalize)), each with
-/// one entry per level, as [`apply`](crate::apply) takes them. The operation's strength is in them. `reference` has as many counts if the
+/// one entry per level, as [`apply`](crate::apply) takes them. The operation's exposure and strength are in them. `reference` has as many counts if the
 /// method is [`Method::Match`](crate::Method::Match).
 ///
 /// # Panics
@@ -93,8 +93,18 @@ pub(super) fn fill_plane<S: Level>(
 ) {
     let reference = reference.chunks(S::LEVELS).nth(number).unwrap_or_default();
     let rule = operation.method.rule(reference).expect("it has a LUT for a plane");
-    rule.fill_first(operation.levels.number(S::DEPTH), counts, lut);
-    operation.strength.weaken_lut(lut);
+    let levels = operation.levels.number(S::DEPTH);
+    let Some(exposure) = operation.exposure else {
+        rule.fill_first(levels, counts, lut);
+        return operation.strength.weaken_lut(lut);
+    };
+    let exposed: Vec<S> = exposure.table(levels, counts);
+    let mut equalized = vec![S::zeroed(); S::LEVELS];
+    rule.fill_first(levels, &exposure::mapped(counts, &exposed), &mut equalized);
+    for (entry, exposed) in lut.iter_mut().zip(&exposed) {
+        *entry = equalized[exposed.level()];
+    }
+    operation.strength.weaken(&exposed, lut);
 }
 
 /// All samples, in the unit of a [`Plateau`] and of a [`Stretch`].

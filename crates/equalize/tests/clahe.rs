@@ -14,8 +14,10 @@ fn reflected(at: usize, length: usize) -> usize {
     if folded < length { folded } else { 2 * length - 2 - folded }
 }
 
-/// The cumulative LUT of a tile: every bin cut, every level's share and extra added to it, then summed up.
+/// The cumulative LUT of a tile: every bin cut, every level's share and extra added to it, then summed up; nearer to the levels themselves
+/// where the tile spans few.
 fn plain_lut<S: Sample>(mut counts: Vec<u64>, clipping: &Clipping, scale: f32) -> Vec<S> {
+    let span = span_of(&counts);
     let first = clipping.spread.start as usize;
     let bins = clipping.spread.len();
     if let Some(most) = clipping.most {
@@ -32,7 +34,26 @@ fn plain_lut<S: Sample>(mut counts: Vec<u64>, clipping: &Clipping, scale: f32) -
         let level = (running as f32 * scale).round_ties_even();
         S::from_level((level as u32).min(S::LEVELS as u32 - 1))
     };
-    counts.into_iter().map(entry).collect()
+    let lut: Vec<S> = counts.into_iter().map(entry).collect();
+    if clipping.full_span == 0 {
+        return lut;
+    }
+    let strength =
+        Strength::thousandths((1000 * span.min(clipping.full_span) / clipping.full_span) as u16).unwrap();
+    (0..)
+        .zip(lut)
+        .map(|(level, entry)| S::from_level(strength.between(level, entry.level() as u32)))
+        .collect()
+}
+
+/// How many levels the middle four fifths of a tile's samples span.
+fn span_of(counts: &[u64]) -> u32 {
+    let mut samples =
+        (0_u32..).zip(counts).flat_map(|(level, &count)| std::iter::repeat_n(level, count as usize));
+    let area = counts.iter().sum::<u64>() as usize;
+    let first = samples.nth(area / 10).unwrap_or(0);
+    let between = (9 * area).div_ceil(10) - area / 10;
+    if between < 2 { 0 } else { samples.nth(between - 2).unwrap_or(first) - first }
 }
 
 /// Where a pixel lies between tiles: the two tiles, and the weight of the second.
@@ -66,6 +87,7 @@ fn plain_plane<S: Sample>(
     } else {
         Clipping::new(clahe.clip_limit, area, levels)
     };
+    let clipping = clipping.with_noise(clahe.noise, levels);
     let scale = (levels - 1) as f32 / area as f32;
     // Tiles that no pixel takes values from are not made.
     let mut luts = std::collections::HashMap::new();
@@ -204,6 +226,10 @@ fn levels() -> impl Strategy<Value = Spread> {
     ]
 }
 
+fn noise() -> impl Strategy<Value = u8> {
+    prop_oneof![2 => Just(0), 3 => 1..=255_u8]
+}
+
 fn clip_limit() -> impl Strategy<Value = ClipLimit> {
     prop_oneof![
         Just(ClipLimit::Auto),
@@ -261,12 +287,13 @@ proptest! {
         clip_limit in clip_limit(),
         pixel in pixel(),
         thousandths in prop_oneof![2 => Just(1000_u16), 1 => 0..1000_u16],
+        noise in noise(),
         seed: u64,
     ) {
         let layout = Layout { width, height, pixel, depth: Depth::Sixteen };
         let samples = levels.samples(layout.pixels() as usize * pixel.channels(), seed);
         let strength = Strength::thousandths(thousandths).unwrap_or(Strength::FULL);
-        assert_plain(&samples, &layout, Clahe { clip_limit, tiles }, strength, &mut Scratch::default());
+        assert_plain(&samples, &layout, Clahe { clip_limit, tiles, noise }, strength, &mut Scratch::default());
     }
 
     #[test]
@@ -275,12 +302,13 @@ proptest! {
         levels in levels(),
         clip_limit in clip_limit(),
         pixel in pixel(),
+        noise in noise(),
         seed: u64,
     ) {
         let layout = Layout { width, height, pixel, depth: Depth::Eight };
         let samples = levels.samples(layout.pixels() as usize * pixel.channels(), seed);
         let samples: Vec<u8> = samples.into_iter().map(|sample| sample as u8).collect();
-        assert_plain(&samples, &layout, Clahe { clip_limit, tiles }, Strength::FULL, &mut Scratch::default());
+        assert_plain(&samples, &layout, Clahe { clip_limit, tiles, noise }, Strength::FULL, &mut Scratch::default());
     }
 
     #[test]
@@ -290,12 +318,13 @@ proptest! {
         pixel in pixel(),
         number in prop::sample::select(vec![2_u16, 256, 1000, 4096, 65_535]),
         thousandths in prop_oneof![2 => Just(1000_u16), 1 => 0..1000_u16],
+        noise in noise(),
         seed: u64,
     ) {
         let layout = Layout { width, height, pixel, depth: Depth::Sixteen };
         let mut samples = Spread::All.samples(layout.pixels() as usize * pixel.channels(), seed);
         samples.iter_mut().for_each(|sample| *sample %= number);
-        let clahe = Clahe { clip_limit, tiles };
+        let clahe = Clahe { clip_limit, tiles, noise };
         let strength = Strength::thousandths(thousandths).unwrap_or(Strength::FULL);
         let operation =
             Operation { colour: Colour::PerChannel, strength, levels: Levels::First(number), ..Operation::new(Method::Clahe(clahe)) };
@@ -313,10 +342,10 @@ proptest! {
     }
 
     #[test]
-    fn a_lut_is_as_defined(counts in prop::collection::vec(0..3000_u64, 256), limit in clip_limit(), lowest in 0..200_u32) {
+    fn a_lut_is_as_defined(counts in prop::collection::vec(0..3000_u64, 256), limit in clip_limit(), lowest in 0..200_u32, noise in noise()) {
         let area: u64 = counts.iter().sum();
         let scale = 255.0 / area.max(1) as f32;
-        let whole = Clipping::new(limit, area, 256);
+        let whole = Clipping::new(limit, area, 256).with_noise(noise, 256);
         for clipping in [Clipping { spread: lowest + 1..256, ..whole.clone() }, whole] {
             let mut lut = [0_u8; 256];
             fill_lut(&counts, &clipping, scale, &mut lut);
@@ -342,7 +371,7 @@ fn buffers_are_reused_between_pictures_of_every_kind() {
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Sixteen };
         let samples = levels.samples((width * height) as usize, number as u64 + 1);
         for clip_limit in [ClipLimit::Auto, ClipLimit::Times(40.0)] {
-            let clahe = Clahe { clip_limit, tiles: Tiles::Grid { x: grid, y: grid } };
+            let clahe = Clahe { clip_limit, tiles: Tiles::Grid { x: grid, y: grid }, noise: 0 };
             assert_plain(&samples, &layout, clahe, Strength::FULL, &mut scratch);
         }
     }
@@ -353,7 +382,8 @@ fn buffers_are_reused_between_pictures_of_every_kind() {
 fn no_more_tiles_are_made_than_pixels_need() {
     let layout = Layout { width: 12, height: 10, pixel: Pixel::Gray, depth: Depth::Sixteen };
     let samples = Spread::All.samples(120, 5);
-    let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 1024, y: 65_536 } };
+    let clahe =
+        Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 1024, y: 65_536 }, noise: 0 };
     assert_plain(&samples, &layout, clahe, Strength::FULL, &mut Scratch::default());
     assert_eq!(Geometry::new(&layout, &clahe).rows, 10);
 }
@@ -378,7 +408,7 @@ fn clahe_of_the_lightness_has_opencvs_bytes() {
         })
         .collect();
     for (limit, x, y, of_opencv) in [(2.0, 8, 8, 0x383c_a468_a9cb_1371), (3.0, 5, 3, 0xce4b_3765_601d_5cf1)] {
-        let clahe = Clahe { clip_limit: ClipLimit::Times(limit), tiles: Tiles::Grid { x, y } };
+        let clahe = Clahe { clip_limit: ClipLimit::Times(limit), tiles: Tiles::Grid { x, y }, noise: 0 };
         let operation = Operation { colour: Colour::Lab, ..Operation::new(Method::Clahe(clahe)) };
         let mut pixels = samples.clone();
         equalize(&mut pixels, &layout, &operation, &mut Scratch::default());

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use histeqd_equalize::count::{count, count_on, length};
 use histeqd_equalize::{
-    Clahe, ClipLimit, Colour, Depth, Executor, Layout, Levels, Method, Operation, Pixel, Scratch, Strength,
-    Tiles, equalize, equalize_on,
+    Clahe, ClipLimit, Colour, Depth, Executor, Exposure, Layout, Levels, Method, Operation, Pixel, Scratch,
+    Strength, Stretch, Tiles, equalize, equalize_on,
 };
 
 /// Two threads, one of which is slow to begin: the last pieces are done first.
@@ -102,7 +102,7 @@ fn clahe() {
     for depth in [Depth::Eight, Depth::Sixteen] {
         for (pixel, colour) in COLOURS {
             let tiles = Tiles::Grid { x: 8, y: 8 };
-            let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles };
+            let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles, noise: 0 };
             let layout = Layout { width: 811, height: 797, pixel, depth };
             let operation = Operation { colour, ..Operation::new(Method::Clahe(clahe)) };
             let pieces = assert_same(layout, operation);
@@ -121,17 +121,19 @@ fn clahe_of_any_tiles_and_limit() {
         ((5, 130_000), (8, 8), ClipLimit::Auto, Depth::Sixteen),
         ((130_000, 5), (8, 8), ClipLimit::Auto, Depth::Eight),
     ] {
-        let clahe = Clahe { clip_limit, tiles: Tiles::Grid { x, y } };
+        let clahe = Clahe { clip_limit, tiles: Tiles::Grid { x, y }, noise: 96 };
         let strength = Strength::thousandths(700).unwrap();
         let operation = Operation { strength, ..Operation::new(Method::Clahe(clahe)) };
         assert_same(Layout { width, height, pixel: Pixel::Gray, depth }, operation);
+        let exposure = Some(Exposure { share: 900, ends: Stretch { low: 1_750, high: 1_750 } });
+        assert_same(Layout { width, height, pixel: Pixel::Gray, depth }, Operation { exposure, ..operation });
     }
 }
 
 #[test]
 fn fewer_levels_than_there_is_room_for() {
     let layout = Layout { width: 811, height: 797, pixel: Pixel::Rgb, depth: Depth::Sixteen };
-    let clahe = Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 8, y: 8 } };
+    let clahe = Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 8, y: 8 }, noise: 0 };
     for method in [Method::Global, Method::Clahe(clahe)] {
         assert_same(layout, Operation { levels: Levels::First(4096), ..Operation::new(method) });
     }
@@ -141,7 +143,7 @@ fn fewer_levels_than_there_is_room_for() {
 #[test]
 fn what_stays_as_it_is_arrives() {
     let layout = Layout { width: 800, height: 800, pixel: Pixel::Gray, depth: Depth::Sixteen };
-    let clahe = Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 8, y: 8 } };
+    let clahe = Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 8, y: 8 }, noise: 0 };
     let (source, mut shared) = (vec![700_u16; 800 * 800], vec![0_u16; 800 * 800]);
     let operation = Operation::new(Method::Clahe(clahe));
     let pixels = bytemuck::cast_slice_mut(&mut shared);

@@ -5,8 +5,8 @@ use std::ops::Range;
 use histeqd_equalize::clahe::{Extent, Rolling, RowTables, Volume, equalize_volume_on, fill_lut};
 use histeqd_equalize::clip::{Clipping, LevelsInUse};
 use histeqd_equalize::{
-    Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Sequential, Strength,
-    Tiles, equalize,
+    Clahe, ClipLimit, Colour, Depth, Exposure, Layout, Method, Operation, Pixel, Sample, Scratch, Sequential,
+    Strength, Stretch, Tiles, equalize,
 };
 use proptest::prelude::*;
 
@@ -73,7 +73,7 @@ fn plain<S: Sample>(voxels: &[S], sizes: Sizes, tiles: Sizes, limit: ClipLimit) 
 
 fn operation([x, y, z]: Sizes, clip_limit: ClipLimit) -> Operation {
     let tiles = Tiles::Boxes { x: x as u32, y: y as u32, z: z as u32 };
-    Operation::new(Method::Clahe(Clahe { clip_limit, tiles }))
+    Operation::new(Method::Clahe(Clahe { clip_limit, tiles, noise: 0 }))
 }
 
 fn layout(sizes: Sizes, pixel: Pixel, depth: Depth) -> Layout {
@@ -100,6 +100,12 @@ fn tiles() -> impl Strategy<Value = Sizes> {
     [1..5_usize, 1..5, 1..6]
 }
 
+fn exposure() -> impl Strategy<Value = Option<Exposure>> {
+    let some = (1..=1000_u16, 0..200_000_u32, 0..200_000_u32)
+        .prop_map(|(share, low, high)| Some(Exposure { share, ends: Stretch { low, high } }));
+    prop_oneof![Just(None), some]
+}
+
 fn limit() -> impl Strategy<Value = ClipLimit> {
     prop_oneof![Just(ClipLimit::Auto), (0.0..8.0).prop_map(ClipLimit::Times), Just(ClipLimit::Times(0.0))]
 }
@@ -118,7 +124,11 @@ fn rolled(pixels: &mut [u8], layout: &Layout, rows_of_a_band: u32, operation: &O
         let found = tiles.levels_in(&pixels[place(band)], band.clone());
         occurs.iter_mut().zip(found).for_each(|(all, found)| *all |= found);
     }
-    let clippings = tiles.clippings(&occurs);
+    let mut exposed = vec![0; tiles.exposed_counts()];
+    for band in bands.iter().filter(|_| tiles.exposed_counts() > 0) {
+        tiles.count_exposed(&pixels[place(band)], band.clone(), &mut exposed);
+    }
+    let clippings = tiles.clippings(&occurs, &exposed);
     let (mut counts, mut tables): (Vec<_>, Vec<Option<RowTables>>) =
         (0..tiles.rows()).map(|_| (Some(tiles.no_counts()), None)).unzip();
     let mut counted = bands.iter();
@@ -137,7 +147,7 @@ fn rolled(pixels: &mut [u8], layout: &Layout, rows_of_a_band: u32, operation: &O
             counted.next();
         }
         tables[..used.start].iter_mut().for_each(|unused| *unused = None);
-        tiles.equalize(&mut pixels[place(band)], band.clone(), |row| {
+        tiles.equalize(&mut pixels[place(band)], band.clone(), &clippings, |row| {
             tables[row].as_ref().expect("it is needed")
         });
     }
@@ -166,9 +176,12 @@ proptest! {
         sizes in sizes(), tiles in tiles(), limit in limit(), seed: u64, thousandths in 0..1001_u16,
         pixel in prop::sample::select(vec![Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba]),
         colour in prop::sample::select(vec![Colour::Luma, Colour::Hue, Colour::PerChannel]),
+        exposure in exposure(), spared in prop_oneof![Just(0), 1..=255_u8],
     ) {
         let strength = Strength::thousandths(thousandths).unwrap();
-        let operation = Operation { colour, strength, ..operation(tiles, limit) };
+        let Method::Clahe(clahe) = operation(tiles, limit).method else { unreachable!() };
+        let method = Method::Clahe(Clahe { noise: spared, ..clahe });
+        let operation = Operation { colour, strength, exposure, ..Operation::new(method) };
         let layout = layout(sizes, pixel, Depth::Sixteen);
         let voxels = noise(layout.pixels() as usize * pixel.channels(), seed);
         let mut picture = voxels.clone();
@@ -182,10 +195,11 @@ proptest! {
         limit in limit(), seed: u64, shift in 0..14_u32, deep: bool, thousandths in 700..1001_u16,
         pixel in prop::sample::select(vec![Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba]),
         colour in prop::sample::select(vec![Colour::Luma, Colour::Hue, Colour::PerChannel]),
+        exposure in exposure(), spared in prop_oneof![Just(0), 1..=255_u8],
     ) {
-        let clahe = Clahe { clip_limit: limit, tiles: Tiles::Pixels(side) };
+        let clahe = Clahe { clip_limit: limit, tiles: Tiles::Pixels(side), noise: spared };
         let strength = Strength::thousandths(thousandths).unwrap();
-        let operation = Operation { colour, strength, ..Operation::new(Method::Clahe(clahe)) };
+        let operation = Operation { colour, strength, exposure, ..Operation::new(Method::Clahe(clahe)) };
         let layout = Layout { width, height, pixel, depth: if deep { Depth::Sixteen } else { Depth::Eight } };
         let mut voxels = noise(layout.bytes() as usize / 2 + 1, seed);
         voxels.iter_mut().for_each(|level| *level = (*level >> shift) | ((*level << 15) >> (shift % 4)));
@@ -204,13 +218,15 @@ proptest! {
         tiles in tiles(),
         seed: u64,
         rows_of_a_band in 1_u32..9,
+        exposure in exposure(),
     ) {
-        let operation = operation(tiles, ClipLimit::Times(2.0));
+        let operation = Operation { exposure, ..operation(tiles, ClipLimit::Times(2.0)) };
         let layout = layout(sizes, Pixel::Rgb, Depth::Eight);
         let page = layout.bytes() as usize;
         let voxels: Vec<u8> = noise(page * sizes[2], seed).into_iter().map(|level| level as u8).collect();
         let volume = Volume::new(&layout, sizes[2], &operation).unwrap();
         let mut rows = vec![vec![0; volume.row_counts()]; volume.rows()];
+        let mut exposed = vec![0; volume.exposed_counts()];
         let extents: Vec<Extent> = (0..sizes[2])
             .flat_map(|page| (0..layout.height).step_by(rows_of_a_band as usize).map(move |row| (page, row)))
             .map(|(page, first_row)| {
@@ -225,8 +241,9 @@ proptest! {
         for &extent in extents.iter().rev() {
             let pixels = &voxels[place(extent)];
             volume.parts(extent).for_each(|part| volume.count(pixels, extent, part, &mut rows[part.row]));
+            volume.count_exposed(pixels, extent, &mut exposed);
         }
-        let (tables, mut found) = (volume.tables(&rows), voxels.clone());
+        let (tables, mut found) = (volume.tables(&rows, &exposed), voxels.clone());
         for &extent in extents.iter().rev() {
             volume.equalize(extent, &mut found[place(extent)], &tables);
         }

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let bits: f64 = pictures.iter().map(|(file, ..)| 8.0 * file.len() as f64).sum();
     let engine = open(Unit::Gpu(0), None)?;
     let tiles = Tiles::Grid { x: 8, y: 8 };
-    let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(3.0), tiles });
+    let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(3.0), tiles, noise: 0 });
     for (name, method) in [("global", Method::Global), ("clahe", clahe)] {
         let barrier = Barrier::new(lanes + 1);
         let how = (rounds, which == "coder", method);

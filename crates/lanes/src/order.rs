@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn frames_are_equalized_by_themselves_if_the_method_has_tiles() {
-        let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 3, y: 2 } };
+        let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 3, y: 2 }, noise: 0 };
         let (clahe, global) = (Operation::new(Method::Clahe(clahe)), Operation::new(Method::Global));
         assert_eq!(Order::Equalize(global).of_frames(7), Order::Equalize(global));
         assert_eq!(Order::Equalize(clahe).of_frames(1), Order::Equalize(clahe));

@@ -192,7 +192,7 @@ mod tests {
     fn each_way_of_clahe_through_the_kernels_is_a_kind_of_its_own() {
         let pictures = |depth, tiles, sizes: &[(u32, u32)]| {
             let (checked, mut lane) = (Checked::default(), Wrong::default());
-            let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles });
+            let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles, noise: 0 });
             let order = Order::Equalize(Operation::new(method));
             for &(width, height) in sizes {
                 let layout = Layout { width, height, ..layout(Pixel::Gray, depth) };
@@ -218,7 +218,7 @@ mod tests {
         let tiles = Tiles::Grid { x: 8, y: 8 };
         for clip_limit in [ClipLimit::Auto, ClipLimit::Times(2.0)] {
             for strength in [Strength::FULL, Strength::thousandths(500).unwrap()] {
-                let method = Method::Clahe(Clahe { clip_limit, tiles });
+                let method = Method::Clahe(Clahe { clip_limit, tiles, noise: 0 });
                 let order = Order::Equalize(Operation { strength, ..Operation::new(method) });
                 assert!(!checked.has(&picture, NATIVE, &order));
                 checked.check(&mut lane, &picture, NATIVE, &order).unwrap();

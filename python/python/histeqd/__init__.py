@@ -47,6 +47,8 @@ __all__ = ["apply", "clahe", "equalize", "histogram", "lut", "match", "stretch"]
 
 Color = Literal["luma", "hue", "lab", "per-channel", "linked"]
 _COLORS = ("luma", "hue", "lab", "per-channel", "linked")
+# The samples that exposure passes over at both ends, in parts per million, where nobody says how many.
+_ENDS = (1750, 1750)
 
 
 def equalize(
@@ -54,6 +56,7 @@ def equalize(
     *,
     plateau: float | None = None,
     color: Color = "luma",
+    exposure: float = 0.0,
     strength: float = 1.0,
     levels: int | None = None,
     mask: NDArray[np.bool_] | None = None,
@@ -74,8 +77,11 @@ def equalize(
         What is equalized in colour pictures: their brightness, with which red, green and blue change by as much; their brightness, so that hues
         stay, colours grow with it and nothing clips; the L of L*a*b*, for ``uint8``, to the bytes of OpenCV's ``COLOR_RGB2LAB`` and back; each
         channel for itself; or red, green and blue by one table, of the sum of their counts. For one channel alone pass it: ``array[..., 1]``.
+    exposure : float
+        The share of the range, 0 to 1 with at most three decimals, that the brightest samples reach before the method: dark pictures are lifted, at
+        most three times as bright. At both ends 0.175 % of the samples are passed over. 0 leaves pictures as they are.
     strength : float
-        How far levels go from their own to the equalized ones, 0 to 1 with at most three decimals.
+        How far levels go from their own (with `exposure`, from the lifted ones) to the equalized ones, 0 to 1 with at most three decimals.
     levels : int, optional
         How many levels samples have, from 0 on, if these are fewer than there is room for: 4096 for data of 12 bits in ``uint16``. They are
         counted, and spread over as many. It is an error if a sample is above them.
@@ -107,6 +113,7 @@ def equalize(
     array([[  0,  85, 170, 255]], dtype=uint8)
     """
     operation = _histeqd.Operation.equalize(_plateau(plateau), _color(color), _thousandths(strength), _levels(levels))
+    operation = operation.exposed(_thousandths(exposure, "exposure"), *_ENDS)
     return _run(array, operation, None, color, levels, mask, out, threads, batch)
 
 
@@ -116,6 +123,7 @@ def stretch(
     high: float = 0.175,
     *,
     color: Color = "luma",
+    exposure: float = 0.0,
     strength: float = 1.0,
     levels: int | None = None,
     mask: NDArray[np.bool_] | None = None,
@@ -130,8 +138,8 @@ def stretch(
     array : uint8 or uint16, HW, HWC, NHW or NHWC
     low, high : float
         How many percent of the samples may be lost at the dark and at the bright end, 0 to below 100.
-    color, strength, levels, mask, out, threads, batch
-        As in :func:`equalize`.
+    color, exposure, strength, levels, mask, out, threads, batch
+        As in :func:`equalize`; `exposure` passes over `low` and `high`.
 
     Returns
     -------
@@ -140,6 +148,7 @@ def stretch(
     """
     ends = _millionths(low, "low"), _millionths(high, "high")
     operation = _histeqd.Operation.stretch(*ends, _color(color), _thousandths(strength), _levels(levels))
+    operation = operation.exposed(_thousandths(exposure, "exposure"), *ends)
     return _run(array, operation, None, color, levels, mask, out, threads, batch)
 
 
@@ -148,6 +157,7 @@ def match(
     reference: Lent,
     *,
     color: Color = "luma",
+    exposure: float = 0.0,
     strength: float = 1.0,
     levels: int | None = None,
     mask: NDArray[np.bool_] | None = None,
@@ -162,7 +172,7 @@ def match(
     array : uint8 or uint16, HW, HWC, NHW or NHWC
     reference : of the dtype of `array`, HW, HWC, NHW or NHWC
         Of a batch, all pictures count. With ``color="per-channel"`` it must have as many colours as `array`.
-    color, strength, levels, mask, out, threads, batch
+    color, exposure, strength, levels, mask, out, threads, batch
         As in :func:`equalize`. `mask` is about `array`, `levels` also about `reference`.
 
     Returns
@@ -171,6 +181,7 @@ def match(
         As :func:`equalize` does, and with the same errors.
     """
     operation = _histeqd.Operation.match(_color(color), _thousandths(strength), _levels(levels))
+    operation = operation.exposed(_thousandths(exposure, "exposure"), *_ENDS)
     if _gpu.is_on_gpu(array):
         return _run(array, operation, reference, color, levels, mask, out, threads, batch)
     pictures = Pictures(reference, None, "reference")
@@ -186,7 +197,9 @@ def clahe(
     tiles: tuple[int, int] | tuple[int, int, int] = (8, 8),
     *,
     tile_size: int | None = None,
+    noise: int = 0,
     color: Color = "luma",
+    exposure: float = 0.0,
     strength: float = 1.0,
     levels: int | None = None,
     out: Lent | None = None,
@@ -206,7 +219,10 @@ def clahe(
         tiles are boxes: so many along the first axis, between which tables are blended too.
     tile_size : int, optional
         The side of about square tiles in pixels, at least 4. It replaces `tiles`.
-    color, strength, levels, out, threads, batch
+    noise : int
+        How many levels, of 256, the middle four fifths of a tile's samples have to span for the tile to gain all of its contrast, 0 to 255. A tile of
+        sky or skin that spans fewer gains in proportion less. 0 is OpenCV's.
+    color, exposure, strength, levels, out, threads, batch
         As in :func:`equalize`. There is no mask. With fewer `levels`, a number as clip limit means the same as for ``uint8``.
 
     Returns
@@ -220,7 +236,9 @@ def clahe(
     if color == "linked":
         raise ValueError('color: "linked" is one table for a whole picture, and clahe makes one for each tile; pass "hue", or use equalize()')
     side = None if tile_size is None else number(tile_size, 4, 2**32 - 1, "tile_size", whole=True)
-    operation = _histeqd.Operation.clahe(limit, grid, side, _color(color), _thousandths(strength), _levels(levels))
+    spared = number(noise, 0, 255, "noise", whole=True)
+    operation = _histeqd.Operation.clahe(limit, grid, side, spared, _color(color), _thousandths(strength), _levels(levels))
+    operation = operation.exposed(_thousandths(exposure, "exposure"), *_ENDS)
     is_volume = grid[2] is not None and side is None
     return _run(array, operation, None, color, levels, None, out, threads, batch, is_volume)
 
@@ -291,6 +309,7 @@ def lut(
     low: float = 0.175,
     high: float = 0.175,
     reference: NDArray[np.integer] | None = None,
+    exposure: float = 0.0,
     strength: float = 1.0,
     levels: int | None = None,
 ) -> NDArray[Any]:
@@ -307,8 +326,8 @@ def lut(
         For "stretch", as in :func:`stretch`.
     reference : integers, of the shape of `counts`
         For "match": how often each level occurs in the reference.
-    strength : float
-        As in :func:`equalize`.
+    exposure, strength : float
+        As in :func:`equalize`, or for "stretch" in :func:`stretch`.
     levels : int, optional
         How many levels there are, as they were counted, if not 256 or 65536.
 
@@ -344,6 +363,8 @@ def lut(
         operation = _histeqd.Operation.match("luma", thousandths, levels)
     else:
         operation = _histeqd.Operation.equalize(_plateau(plateau), "luma", thousandths, levels)
+    ends = (_millionths(low, "low"), _millionths(high, "high")) if method == "stretch" else _ENDS
+    operation = operation.exposed(_thousandths(exposure, "exposure"), *ends)
     if on_gpu:
         return _gpu.lut(counts, operation, reference)
     if reference is None:
@@ -445,10 +466,10 @@ def _levels(levels):
     return None if levels is None else number(levels, 2, 65536, "levels", "or None", whole=True)
 
 
-def _thousandths(strength):
-    scaled = number(strength, 0, 1, "strength") * 1000
+def _thousandths(share, name="strength"):
+    scaled = number(share, 0, 1, name) * 1000
     if abs(scaled - round(scaled)) > 1e-3:
-        raise ValueError(f"strength: is {strength!r}, but has at most three decimals; pass {round(scaled) / 1000}")
+        raise ValueError(f"{name}: is {share!r}, but has at most three decimals; pass {round(scaled) / 1000}")
     return round(scaled)
 
 

@@ -17,10 +17,12 @@ class Operation:
         clip_limit: Optional[float],
         grid: tuple[int, int, Optional[int]],
         side: Optional[int],
+        noise: int,
         color: str,
         strength: int,
         levels: Optional[int],
     ) -> Operation: ...
+    def exposed(self, share: int, low: int, high: int) -> Operation: ...
 
 def equalize_pictures(
     source: Optional[NDArray[np.integer]],

@@ -171,8 +171,8 @@ impl Loader<'_> {
     /// no bands.
     fn first_pass_of_bands(&self, pages: &Pages, layout: &Layout) -> Option<Pass> {
         let bands = Bands::of(pages).filter(|_| self.run.purpose == Purpose::Equalize)?;
-        let needs_levels = band_tiles::needs_levels(layout, bands, &self.settings.operation);
-        Some(if needs_levels { Pass::Survey } else { Pass::Count })
+        let needs_look = band_tiles::needs_look(layout, bands, &self.settings.operation);
+        Some(if needs_look { Pass::Survey } else { Pass::Count })
     }
 
     /// Returns the counts of the reference for a picture; none if the order needs none.

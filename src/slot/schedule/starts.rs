@@ -211,7 +211,7 @@ mod tests {
     fn only_pictures_that_are_known_to_be_worth_a_gpu_are_foreseen() {
         let layout = |depth| Layout { width: 1000, height: 1000, pixel: Pixel::Gray, depth };
         let tiles = Tiles::Grid { x: 8, y: 8 };
-        let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles });
+        let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles, noise: 0 });
         let least = |formats, depth, method| least_time(formats, &layout(depth), method).as_millis();
         let plain = [Format::Pnm; 2];
         assert_eq!(least(plain, Depth::Eight, Method::Global), 0, "the cores are as fast");

@@ -194,7 +194,7 @@ impl Own {
 /// Returns how CLAHE divides a gray picture into tiles, as passed to kernels.
 pub(super) fn tiling(layout: &Layout, geometry: &Geometry) -> Tiling {
     let clipping = Clipping::new(CLAHE.clip_limit, geometry.area(), layout.depth.levels());
-    Tiling::new(layout, geometry, clipping.most.unwrap_or(0) as u32)
+    Tiling::new(layout, geometry, clipping.most.unwrap_or(0) as u32, clipping.full_span)
 }
 
 /// histeqd's own CLAHE of gray pictures of one size.

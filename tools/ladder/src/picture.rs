@@ -7,7 +7,7 @@ use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratc
 
 /// The settings of CLAHE: OpenCV's defaults, except for a more usual clip limit.
 pub(super) const CLAHE: Clahe =
-    Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 } };
+    Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 }, noise: 0 };
 
 /// Width and height of the picture are multiples of this, so that it divides evenly into tiles and halves.
 pub(super) const GRAIN: u32 = 16;

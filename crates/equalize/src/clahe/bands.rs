@@ -22,7 +22,7 @@ const TABLES_A_THREAD: usize = 4 << 20;
 
 /// What is done to a plane.
 pub(super) struct Task<'a, S> {
-    pub(super) shape: Shape,
+    pub(super) shape: Shape<'a, S>,
     /// The samples, if the results go elsewhere.
     pub(super) source: Option<&'a [S]>,
     pub(super) padding: &'a [S],

@@ -285,4 +285,17 @@ fn fill_lut<S: Sample, C: Count>(
             *entry = quantize((sum + spread.up_to::<C>(level.level() as u32)).to_float() * task.tiles.scale);
         }
     }
+    if task.clipping.full_span > 0 {
+        weaken(tally, task, counted, levels, lut);
+    }
+}
+
+/// Weakens the LUT of a tile, whose entries are for these levels, if the tile spans few levels.
+fn weaken<S: Sample>(tally: &Tally, task: &Task<'_, S>, counted: Interval, levels: &[S], lut: &mut [S]) {
+    let slots = counted.lowest as usize..counted.highest as usize + 1;
+    let counts = slots.map(|slot| {
+        let level = task.slots.levels()[slot].level() as u32;
+        (level, tally.sum::<u64>(slot..slot + 1, &mut [0])[0])
+    });
+    task.clipping.strength(task.tiles.area(), counts).weaken(levels, lut);
 }

@@ -6,6 +6,7 @@ use bytemuck::Zeroable;
 
 use super::tiles::{Geometry, reflect};
 use crate::colour::{self, Plane, Relight};
+use crate::histogram::BLOCK;
 use crate::layout::Pixel;
 use crate::sample::Sample;
 use crate::strength::Strength;
@@ -51,16 +52,18 @@ impl<S> Rows<S> {
 
 /// Where the values of a plane lie among interleaved samples.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct Shape<'a, S> {
     pub(super) width: usize,
     pub(super) height: usize,
     pub(super) pixel: Pixel,
     pub(super) plane: Plane,
     /// How a new luma changes colours.
     pub(super) relight: Relight,
+    /// The table that values go through before the method sees them.
+    pub(super) exposure: Option<&'a [S]>,
 }
 
-impl Shape {
+impl<S: Sample> Shape<'_, S> {
     /// Returns the samples of so many pixels.
     pub(super) const fn samples(&self, pixels: usize) -> usize {
         pixels * self.pixel.channels()
@@ -72,7 +75,7 @@ impl Shape {
     }
 
     /// Saves the padding below, before the rows that it is copied from are overwritten.
-    pub(super) fn pad<S: Sample>(&self, samples: &[S], tiles: &Geometry, padding: &mut Vec<S>) {
+    pub(super) fn pad(&self, samples: &[S], tiles: &Geometry, padding: &mut Vec<S>) {
         let padding = fit(padding, self.padding(tiles));
         let plane = PaddedPlane { shape: *self, samples, padding: &[] };
         for (row, y) in padding.chunks_exact_mut(self.width).zip(self.height..) {
@@ -80,8 +83,30 @@ impl Shape {
         }
     }
 
-    /// Changes pixels: `equalize` overwrites their values with their equalized ones, towards which they go as far as `strength` says.
-    pub(super) fn change<S: Sample>(
+    /// Exposes values.
+    fn expose(&self, values: &mut [S]) {
+        if let Some(table) = self.exposure {
+            S::map(values, table);
+        }
+    }
+
+    /// Weakens what became of the values `before`, all but their exposure.
+    fn weaken(&self, strength: Strength, before: &[S], after: &mut [S]) {
+        if self.exposure.is_none() || strength == Strength::FULL {
+            return strength.weaken(before, after);
+        }
+        let mut exposed = [S::zeroed(); BLOCK];
+        for (before, after) in before.chunks(BLOCK).zip(after.chunks_mut(BLOCK)) {
+            let exposed = &mut exposed[..before.len()];
+            exposed.copy_from_slice(before);
+            self.expose(exposed);
+            strength.weaken(exposed, after);
+        }
+    }
+
+    /// Changes pixels: `equalize` overwrites their values, which are exposed, with their equalized ones, towards which they go as far as `strength`
+    /// says.
+    pub(super) fn change(
         &self,
         samples: &mut [S],
         strength: Strength,
@@ -89,33 +114,36 @@ impl Shape {
         equalize: impl FnOnce(&mut [S]),
     ) {
         if self.pixel == Pixel::Gray && strength == Strength::FULL {
+            self.expose(samples);
             return equalize(samples);
         }
         let pixels = samples.len() / self.pixel.channels();
         let (before, after) = (fit(&mut rows.before, pixels), fit(&mut rows.after, pixels));
         colour::read(samples, self.pixel, self.plane, before);
         after.copy_from_slice(before);
+        self.expose(after);
         equalize(after);
-        strength.weaken(before, after);
+        self.weaken(strength, before, after);
         colour::write(samples, self.pixel, (self.plane, self.relight), before, after);
     }
 }
 
-/// One plane of interleaved samples, as it is before it is changed.
+/// One plane of interleaved samples, as the method sees it.
 #[derive(Clone, Copy)]
 pub(super) struct PaddedPlane<'a, S> {
-    pub(super) shape: Shape,
+    pub(super) shape: Shape<'a, S>,
     pub(super) samples: &'a [S],
     /// The rows below the picture, as [`Shape::pad`] saves them.
     pub(super) padding: &'a [S],
 }
 
 impl<'a, S: Sample> PaddedPlane<'a, S> {
-    /// Copies the values of consecutive pixels of row `y` of the picture, from column `x` on.
+    /// Copies the exposed values of consecutive pixels of row `y` of the picture, from column `x` on.
     fn read(&self, y: usize, x: usize, values: &mut [S]) {
         let Shape { width, pixel, plane, .. } = self.shape;
         let from = &self.samples[self.shape.samples(y * width + x)..][..self.shape.samples(values.len())];
         colour::read(from, pixel, plane, values);
+        self.shape.expose(values);
     }
 
     /// Returns the values of consecutive pixels of a row of the padded plane: the samples themselves where the plane has them side by
@@ -129,7 +157,7 @@ impl<'a, S: Sample> PaddedPlane<'a, S> {
             if y >= height {
                 return &self.padding[(y - height) * width..][across];
             }
-            if pixel == Pixel::Gray {
+            if pixel == Pixel::Gray && self.shape.exposure.is_none() {
                 return &self.samples[y * width..][across];
             }
         }

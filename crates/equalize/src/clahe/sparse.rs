@@ -14,6 +14,7 @@ use crate::level::Level;
 use crate::portable::{interpolate, quantize};
 use crate::sample::Sample;
 use crate::simd::{self, WINDOW};
+use crate::strength::Strength;
 
 /// Bytes of the lists of a row of tiles that the pixels of a block are looked up in.
 const BLOCK_BYTES: usize = 16 << 10;
@@ -37,6 +38,8 @@ struct Tile {
     /// What a slot, counted from the lowest, is shifted by to get its bucket.
     shift: u32,
     spread: Spread,
+    /// How far its entries go from the levels themselves.
+    strength: Strength,
 }
 
 impl Tile {
@@ -44,7 +47,10 @@ impl Tile {
     #[inline(always)]
     fn entry<S: Level>(&self, sum: u16, level: u32, scale: f32) -> f32 {
         let sum = u32::from(sum) + self.spread.up_to::<u32>(level);
-        quantize::<S>(sum as i32 as f32 * scale).level() as f32
+        let entry = quantize::<S>(sum as i32 as f32 * scale).level() as u32;
+        // As all have the same, this is a branch that is always or never taken.
+        let entry = if self.strength == Strength::FULL { entry } else { self.strength.between(level, entry) };
+        entry as i32 as f32
     }
 }
 
@@ -208,12 +214,12 @@ impl<S: Sample> SlotRow<S> {
             }
             slots.replace(values, 0);
             sort(values, spare);
-            self.push(clipping, values);
+            self.push(clipping, values, |slot| slots.levels()[slot.level()].level() as u32);
         }
     }
 
-    /// Appends a tile with these slots, in ascending order.
-    fn push(&mut self, clipping: &Clipping, sorted: &[S]) {
+    /// Appends a tile with these slots, in ascending order, which are those of levels.
+    fn push(&mut self, clipping: &Clipping, sorted: &[S], level: impl Fn(S) -> u32) {
         let clip = clipping.most.unwrap_or(u64::MAX);
         let (start, buckets) = (self.slots.len(), self.buckets.len());
         let (mut sum, mut excess) = (0, 0);
@@ -237,8 +243,10 @@ impl<S: Sample> SlotRow<S> {
         }
         self.slots.extend([S::from_level(S::LEVELS as u32 - 1); WINDOW]);
         self.sums.extend([sum; WINDOW]);
-        let spread = clipping.spread(excess);
-        self.tiles.push(Tile { start, slots, buckets, last_bucket, lowest, shift, spread });
+        let (spread, area) = (clipping.spread(excess), sorted.len() as u64);
+        let counts = sorted.chunk_by(|a, b| a == b).map(|same| (level(same[0]), same.len() as u64));
+        let strength = clipping.strength(area, counts);
+        self.tiles.push(Tile { start, slots, buckets, last_bucket, lowest, shift, spread, strength });
     }
 
     /// Returns the running sum of a tile at a slot.

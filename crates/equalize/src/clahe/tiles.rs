@@ -13,6 +13,9 @@ pub struct Clahe {
     pub clip_limit: ClipLimit,
     /// How the picture is divided into tiles.
     pub tiles: Tiles,
+    /// How many levels, of 256, the middle four fifths of a tile's samples have to span for the tile to gain all of its contrast. A tile that spans
+    /// fewer gains in proportion less, so that noise stays in flat places. 0 for all tiles alike, as in OpenCV.
+    pub noise: u8,
 }
 
 /// How a picture is divided into tiles.

@@ -16,12 +16,14 @@ use super::tiles::{Axis, Between, Geometry, reflect, tiles_used};
 use crate::clip::{Clipping, LevelsInUse};
 use crate::colour::Plane;
 use crate::executor::{Executor, Pool, Team};
+use crate::exposure::{self, Exposures};
+use crate::histogram::{self, Counted};
 use crate::layout::{Depth, Layout, Pixel};
 use crate::portable::{Corners, blend_boxes};
 use crate::sample::Sample;
 use crate::simd;
 use crate::{Clahe, Method, Operation};
-pub use rolling::{Clippings, Rolling, RowCounts, RowTables};
+pub use rolling::{Rolling, RowCounts, RowTables};
 
 /// The boxes of a stack of pictures of one layout.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +73,15 @@ pub enum BoxTables {
 pub struct Tables<S> {
     /// One after the other: layer by layer, of each plane after plane, row by row.
     luts: Vec<S>,
-    /// For each plane that is equalized, whether it is changed.
-    changes: Vec<bool>,
+    clippings: Clippings,
+}
+
+/// What is done to the tiles of each plane that is equalized, and to its values before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clippings {
+    /// How histograms are clipped; not at all where a plane stays as it is.
+    planes: Vec<Option<Clipping>>,
+    exposures: Exposures,
 }
 
 impl Volume {
@@ -177,53 +186,84 @@ impl Volume {
         }
     }
 
+    /// Adds the levels of an extent, which has these pixels, to the counts that exposure follows from: those of [`Volume::exposed_counts`].
+    ///
+    /// # Panics
+    /// As [`Volume::count`].
+    pub fn count_exposed(&self, pixels: &[u8], extent: Extent, counts: &mut [u64]) {
+        assert_eq!(counts.len(), self.exposed_counts(), "counts of what is exposed");
+        let (layout, levels) = (self.layout_of(extent), self.layout.depth.levels());
+        for (counts, &plane) in counts.chunks_exact_mut(levels).zip(self.planes()) {
+            let own = histogram::of_plane(pixels, &layout, plane, Counted::Visible);
+            counts.iter_mut().zip(own).for_each(|(count, own)| *count += own);
+        }
+    }
+
+    /// Returns how many counts exposure follows from; none without one.
+    pub fn exposed_counts(&self) -> usize {
+        let planes = if self.operation.exposure.is_some() { self.planes().len() } else { 0 };
+        planes * self.layout.depth.levels()
+    }
+
     const fn layout_of(&self, extent: Extent) -> Layout {
         Layout { height: extent.rows, ..self.layout }
     }
 
-    fn shape(&self, plane: Plane, extent: Extent) -> Shape {
+    const fn shape<'a, S>(&self, plane: Plane, extent: Extent) -> Shape<'a, S> {
         Shape {
             width: self.layout.width as usize,
             height: extent.rows as usize,
             pixel: self.layout.pixel,
             plane,
             relight: self.operation.relight(self.layout.depth),
+            exposure: None,
         }
     }
 
-    /// Makes the LUTs of all boxes, once all pages are counted, of the counts of each row of boxes.
+    /// Makes the LUTs of all boxes, once all pages are counted, of the counts of each row of boxes, and of those that exposure follows from.
     ///
     /// # Panics
-    /// If there are not [`Volume::rows`] rows of [`Volume::row_counts`] counts.
-    pub fn tables<C: AsRef<[u32]>>(&self, rows: &[C]) -> BoxTables {
+    /// If there are not [`Volume::rows`] rows of [`Volume::row_counts`] counts, or [`Volume::exposed_counts`] of the latter.
+    pub fn tables<C: AsRef<[u32]>>(&self, rows: &[C], exposed: &[u64]) -> BoxTables {
         assert_eq!(rows.len(), self.rows(), "all rows of boxes");
         match self.layout.depth {
-            Depth::Eight => BoxTables::Eight(self.tables_of(rows)),
-            Depth::Sixteen => BoxTables::Sixteen(self.tables_of(rows)),
+            Depth::Eight => BoxTables::Eight(self.tables_of(rows, exposed)),
+            Depth::Sixteen => BoxTables::Sixteen(self.tables_of(rows, exposed)),
         }
     }
 
-    fn tables_of<S: Sample, C: AsRef<[u32]>>(&self, rows: &[C]) -> Tables<S> {
-        let planes = 0..self.planes().len();
-        let clippings: Vec<_> = planes
-            .map(|plane| self.clipping(|occurs| self.mark_counted::<S, C>(plane, rows, occurs)))
-            .collect();
+    fn tables_of<S: Sample, C: AsRef<[u32]>>(&self, rows: &[C], exposed: &[u64]) -> Tables<S> {
+        let mark = |plane: usize, occurs: &mut [bool]| self.mark_counted::<S, C>(plane, rows, occurs);
+        let clippings = self.clippings::<S>(exposed, mark);
         let mut luts = vec![S::zeroed(); self.rows() * self.row_counts()];
         for (row, (luts, counts)) in luts.chunks_exact_mut(self.row_counts()).zip(rows).enumerate() {
             self.fill_row(row, counts.as_ref(), &clippings, luts);
         }
-        Tables { luts, changes: clippings.iter().map(Option::is_some).collect() }
+        Tables { luts, clippings }
     }
 
-    /// Returns what is done to the boxes of a plane; nothing if the plane stays as it is. `mark` sets which of all levels occur there.
-    fn clipping(&self, mark: impl FnOnce(&mut [bool])) -> Option<Clipping> {
+    /// Returns what is done to each plane, given the counts that exposure follows from. `mark` sets which of all levels occur in a plane.
+    fn clippings<S: Sample>(&self, exposed: &[u64], mark: impl Fn(usize, &mut [bool])) -> Clippings {
+        assert_eq!(exposed.len(), self.exposed_counts(), "counts of what is exposed");
         let (limit, levels) = (self.clahe.clip_limit, self.operation.levels.number(self.layout.depth));
-        if !limit.needs_levels(levels) {
-            return Some(Clipping::new(limit, self.area(), levels));
-        }
-        let mut occurs = vec![false; levels];
-        mark(&mut occurs);
-        Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
+        let exposures = Exposures::new::<S>(self.operation.exposure, levels, exposed);
+        let of_plane = |plane: usize| {
+            if !limit.needs_levels(levels) {
+                return Some(Clipping::new(limit, self.area(), levels));
+            }
+            let mut occurs = vec![false; levels];
+            mark(plane, &mut occurs);
+            if let Some(table) = exposures.of_plane::<S>(plane) {
+                let mut exposed = vec![false; levels];
+                let occurring = occurs.iter().zip(&table).filter(|(occurs, _)| **occurs);
+                occurring.for_each(|(_, level)| exposed[level.level()] = true);
+                occurs = exposed;
+            }
+            Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), self.area())
+        };
+        let with_noise = |clipping: Clipping| clipping.with_noise(self.clahe.noise, levels);
+        let planes = (0..self.planes().len()).map(|plane| of_plane(plane).map(with_noise)).collect();
+        Clippings { planes, exposures }
     }
 
     /// Marks the levels of a plane that occur in the counts of all boxes.
@@ -239,14 +279,20 @@ impl Volume {
         &self,
         row: usize,
         counts: &[u32],
-        clippings: &[Option<Clipping>],
+        Clippings { planes, exposures }: &Clippings,
         luts: &mut [S],
     ) {
         let levels = self.operation.levels.number(self.layout.depth);
         let scale = (levels - 1) as f32 / self.area() as f32;
-        let Some(clipping) = &clippings[row / self.plane.rows % clippings.len()] else { return };
+        let plane = row / self.plane.rows % planes.len();
+        let Some(clipping) = &planes[plane] else { return };
+        let exposure = exposures.of_plane::<S>(plane);
         for (lut, counts) in luts.chunks_exact_mut(S::LEVELS).zip(counts.chunks_exact(S::LEVELS)) {
-            fill_lut(&counts[..levels], clipping, scale, &mut lut[..levels]);
+            let lut = &mut lut[..levels];
+            match &exposure {
+                None => fill_lut(&counts[..levels], clipping, scale, lut),
+                Some(table) => fill_lut(&exposure::mapped(&counts[..levels], table), clipping, scale, lut),
+            }
         }
     }
 
@@ -258,9 +304,14 @@ impl Volume {
             .enumerate()
             .map(|(page, all)| (self.page(page), all))
             .collect();
-        let planes = 0..self.planes().len();
-        let clippings: Vec<_> =
-            planes.map(|plane| self.clipping(|occurs| self.mark(plane, &pages, occurs))).collect();
+        let mut exposed = vec![0; self.exposed_counts()];
+        if !exposed.is_empty() {
+            let count = |&(extent, samples): &(Extent, &[S])| {
+                self.count_exposed(bytemuck::cast_slice(samples), extent, &mut exposed);
+            };
+            pages.iter().for_each(count);
+        }
+        let clippings = self.clippings::<S>(&exposed, |plane, occurs| self.mark(plane, &pages, occurs));
         let mut luts = vec![S::zeroed(); self.rows() * self.row_counts()];
         let of_threads = Pool::<Vec<u32>>::default();
         let of_rows = luts.chunks_exact_mut(self.row_counts()).enumerate().collect();
@@ -275,7 +326,7 @@ impl Volume {
                 self.fill_row(row, counts, &clippings, luts);
             });
         });
-        Tables { luts, changes: clippings.iter().map(Option::is_some).collect() }
+        Tables { luts, clippings }
     }
 
     /// Marks the levels that occur in a plane of pages.
@@ -309,8 +360,7 @@ impl Volume {
 
     fn equalize_samples<S: Sample>(&self, extent: Extent, samples: &mut [S], tables: &Tables<S>) {
         let along = Between::new(extent.page, self.depth, self.layers);
-        let changes = |plane: usize| tables.changes[plane];
-        self.change(extent, samples, changes, |place, values| {
+        self.change(extent, samples, &tables.clippings, |place, values| {
             let Place { plane, rows, columns, weights } = place;
             let corners = [along.first, along.second].map(|layer| {
                 let luts = self.luts_of(tables, layer * self.planes().len() + plane);
@@ -320,12 +370,12 @@ impl Volume {
         });
     }
 
-    /// Changes those planes of an extent that `changes` says: `equalize` replaces the values of each place.
+    /// Changes an extent, but for planes that stay as they are: `equalize` replaces the exposed values of each place.
     fn change<S: Sample>(
         &self,
         extent: Extent,
         samples: &mut [S],
-        changes: impl Fn(usize) -> bool,
+        Clippings { planes, exposures }: &Clippings,
         equalize: impl Fn(Place<'_>, &mut [S]),
     ) {
         let Geometry { columns, rows, tile_width, tile_height, .. } = self.plane;
@@ -334,8 +384,11 @@ impl Volume {
         down.set(self.layout.height as usize, tile_height, rows);
         let own = extent.first_row as usize..(extent.first_row + extent.rows) as usize;
         let mut buffers = Rows::default();
-        for (number, &plane) in self.planes().iter().enumerate().filter(|(number, _)| changes(*number)) {
-            let shape = self.shape(plane, extent);
+        for (number, &plane) in
+            self.planes().iter().enumerate().filter(|&(number, _)| planes[number].is_some())
+        {
+            let exposure = exposures.of_plane(number);
+            let shape = Shape { exposure: exposure.as_deref(), ..self.shape(plane, extent) };
             let bands =
                 down.runs.iter().filter(|band| band.pixels.start < own.end && own.start < band.pixels.end);
             let places = bands.flat_map(|band| across.runs.iter().map(move |run| (band, run)));

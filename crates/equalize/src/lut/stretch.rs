@@ -13,22 +13,24 @@ pub struct Stretch {
     pub high: u32,
 }
 
+impl Stretch {
+    /// Returns the levels of a plane with these counts that become the darkest and the brightest, unless there is nothing between them.
+    pub(crate) fn ends(self, counts: &[u64]) -> Option<(usize, usize)> {
+        let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
+        let low = first_beyond(counts.iter(), total * u128::from(self.low))?;
+        let from_top = first_beyond(counts.iter().rev(), total * u128::from(self.high))?;
+        let high = counts.len() - 1 - from_top;
+        (low < high).then_some((low, high))
+    }
+}
+
 /// Fills `lut` so that the levels between two percentiles of a plane with these `counts` are spread over the whole range.
 ///
 /// With `c` the running sum of the `n` counts, `a` is the lowest level with `c[a] > n * low`, and `b` the highest with
 /// `n - c[b - 1] > n * high`. Level `i` becomes `round((i - a) / (b - a) * (levels - 1))`, halves up, and what is outside the nearer end. If
 /// there is nothing between `a` and `b`, the LUT is the identity.
-pub(super) fn fill<S: Level>(Stretch { low, high }: Stretch, counts: &[u64], lut: &mut [S]) {
-    let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
-    let ends = (
-        first_beyond(counts.iter(), total * u128::from(low)),
-        first_beyond(counts.iter().rev(), total * u128::from(high))
-            .map(|from_top| counts.len() - 1 - from_top),
-    );
-    let (Some(low), Some(high)) = ends else { return fill_identity(lut) };
-    if low >= high {
-        return fill_identity(lut);
-    }
+pub(super) fn fill<S: Level>(stretch: Stretch, counts: &[u64], lut: &mut [S]) {
+    let Some((low, high)) = stretch.ends(counts) else { return fill_identity(lut) };
     let (top, width) = (counts.len() as u64 - 1, (high - low) as u64);
     for (level, entry) in lut.iter_mut().enumerate() {
         let above = (level.clamp(low, high) - low) as u64;

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::x86::{load128, load256, load512, store128, store256, store512};
-use crate::hue::{MOST_CHROMA, keep_hue_of_pixel, keep_hue_portable};
+use crate::hue::{MOST_CHROMA, OFFSET, keep_hue_of_pixel, keep_hue_portable};
 use crate::portable::WEIGHTS;
 
 /// Pixels at a time.
@@ -14,7 +14,8 @@ const FRACTION: u32 = 15;
 
 /// How near to a half, in units of the fraction, a sum may be to be left to exact arithmetic. What is computed in 32 bits differs by less than
 /// that from what is exact: a factor by 1.03 · 2⁻²³ of itself, and a difference from luma is at most 255 after it is scaled, so by 1.03 units; to which
-/// two roundings add 1/4 and 1/2.
+/// two roundings add 1/4 and 1/2. (An old luma with its offset may be 2²⁴ or more, and is rounded to 2⁻²⁴ of itself; but no channel differs by more than
+/// 26 from such a luma.)
 const NEAR: i32 = 2;
 
 /// The bytes of 16 pixels of 3 channels, each in a word of 4, and where each byte of them is found there again.
@@ -126,8 +127,14 @@ fn exact_luma(red_green: __m512i, green_blue: __m512i) -> __m512i {
 fn factor(luma: __m512, exact: __m512, room: __m512) -> __m512 {
     let most = _mm512_set1_ps((MOST_CHROMA / 65536.0) as f32);
     let above = _mm512_sub_ps(_mm512_set1_ps(255.0), luma);
+    let (more_luma, more_exact) = (
+        _mm512_add_ps(luma, _mm512_set1_ps(OFFSET as f32)),
+        _mm512_add_ps(exact, _mm512_set1_ps((OFFSET * 65536) as f32)),
+    );
     // Of two operands one of which is not a number, as a ratio of zeros, the second is taken.
-    let least = _mm512_min_ps(_mm512_mul_ps(luma, reciprocal(exact)), most);
+    let with_offset = _mm512_mul_ps(more_luma, reciprocal(more_exact));
+    let least = _mm512_min_ps(_mm512_mul_ps(luma, reciprocal(exact)), with_offset);
+    let least = _mm512_min_ps(least, most);
     _mm512_min_ps(_mm512_mul_ps(above, reciprocal(room)), least)
 }
 

@@ -39,10 +39,11 @@ pub(super) struct Plan<'r> {
 }
 
 impl Plan<'_> {
-    /// Returns whether kernels make the LUTs. Those of other methods, of fewer levels and of linked colours are made here, of counts that
-    /// kernels make.
+    /// Returns whether kernels make the LUTs. Those of other methods, after an exposure, of fewer levels and of linked colours are made here, of
+    /// counts that kernels make.
     fn is_left_to_kernels(&self) -> bool {
         self.operation.method == Method::Global
+            && self.operation.exposure.is_none()
             && !self.operation.levels.are_fewer(self.layout.depth)
             && self.operation.colour != Colour::Linked
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::super::plane::{PaddedPlane, Shape};
 use super::super::slots::Slots;
 use super::super::sparse::{self, SlotRow, Sorting};
-use super::{Between, Extent, Part, Place, Volume, corner_luts, reflect};
+use super::{Between, Clippings, Extent, Part, Place, Volume, corner_luts, reflect};
 use crate::clip::Clipping;
 use crate::colour::Plane;
 use crate::layout::{Depth, Layout, Pixel};
@@ -79,10 +79,6 @@ impl RowTables {
         }
     }
 }
-
-/// How the histograms of the tiles of each plane are clipped; not at all where a plane stays as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clippings(Vec<Option<Clipping>>);
 
 impl Rolling {
     /// Returns the tiles of a picture; `None` in the cases in which [`Volume::new`] has none.
@@ -186,13 +182,31 @@ impl Rolling {
         occurs
     }
 
-    /// Returns how histograms are clipped, given for each plane and level whether it occurs in the picture, if that matters.
-    pub fn clippings(&self, occurs: &[bool]) -> Clippings {
+    /// Returns how many counts exposure follows from, those of the whole picture; none without one.
+    pub fn exposed_counts(&self) -> usize {
+        self.0.exposed_counts()
+    }
+
+    /// Adds rows of pixels to the counts that exposure follows from.
+    ///
+    /// # Panics
+    /// If the length of `pixels` or `counts` is another, or `pixels` holds 16-bit samples at an odd address.
+    pub fn count_exposed(&self, pixels: &[u8], rows: Range<u32>, counts: &mut [u64]) {
+        let extent = self.extent_of(pixels, rows);
+        self.0.count_exposed(pixels, extent, counts);
+    }
+
+    /// Returns what is done to each plane, given for each plane and level whether it occurs in the picture, if that matters, and the counts that
+    /// exposure follows from.
+    pub fn clippings(&self, occurs: &[bool], exposed: &[u64]) -> Clippings {
         let levels = self.0.layout.depth.levels();
-        let of_plane = |plane: usize| {
-            self.0.clipping(|marked| marked.copy_from_slice(&occurs[plane * levels..][..marked.len()]))
+        let mark = |plane: usize, marked: &mut [bool]| {
+            marked.copy_from_slice(&occurs[plane * levels..][..marked.len()]);
         };
-        Clippings((0..self.0.planes().len()).map(of_plane).collect())
+        match self.0.layout.depth {
+            Depth::Eight => self.0.clippings::<u8>(exposed, mark),
+            Depth::Sixteen => self.0.clippings::<u16>(exposed, mark),
+        }
     }
 
     /// Returns the counts of a row of tiles of which nothing has been counted.
@@ -267,16 +281,21 @@ impl Rolling {
         })
     }
 
-    fn tables_of<S: Sample>(&self, counts: PlanesCounts<S>, Clippings(all): &Clippings) -> PlanesTables<S> {
+    fn tables_of<S: Sample>(&self, counts: PlanesCounts<S>, all: &Clippings) -> PlanesTables<S> {
         let of_plane = |(number, counts): (usize, PlaneCounts<S>)| {
-            let clipping = all[number].as_ref()?;
+            let clipping = all.planes[number].as_ref()?;
             Some(match counts {
                 PlaneCounts::Levels(counts) => {
                     let mut luts = vec![S::zeroed(); self.0.row_counts()];
                     self.0.fill_row(number * self.rows(), &counts, all, &mut luts);
                     PlaneTables::Luts(luts)
                 }
-                PlaneCounts::Values(values) => PlaneTables::Lists(self.list(&values, clipping)),
+                PlaneCounts::Values(mut values) => {
+                    if let Some(table) = all.exposures.of_plane(number) {
+                        S::map(&mut values, &table);
+                    }
+                    PlaneTables::Lists(self.list(&values, clipping))
+                }
             })
         };
         counts.planes.into_iter().enumerate().map(of_plane).collect()
@@ -296,20 +315,26 @@ impl Rolling {
         list
     }
 
-    /// Equalizes rows of pixels in place; `tables` returns those of the rows of tiles that they use ([`Rolling::used_by`]).
+    /// Equalizes rows of pixels in place; `tables` returns those of the rows of tiles that they use ([`Rolling::used_by`]), which were made with
+    /// these clippings.
     ///
     /// # Panics
     /// If the length of `pixels` is another, if it holds 16-bit samples at an odd address, or tables are of another depth.
-    pub fn equalize<'t>(&self, pixels: &mut [u8], rows: Range<u32>, tables: impl Fn(usize) -> &'t RowTables) {
-        let used = self.used_by(rows.clone()).start;
+    pub fn equalize<'t>(
+        &self,
+        pixels: &mut [u8],
+        rows: Range<u32>,
+        clippings: &Clippings,
+        tables: impl Fn(usize) -> &'t RowTables,
+    ) {
         let extent = self.extent_of(pixels, rows);
         match self.0.layout.depth {
             Depth::Eight => {
-                self.equalize_samples::<u8>(pixels, extent, used, |row| tables(row).of_eight_bits());
+                self.equalize_samples::<u8>(pixels, extent, clippings, |row| tables(row).of_eight_bits());
             }
             Depth::Sixteen => {
                 let samples = bytemuck::cast_slice_mut(pixels);
-                self.equalize_samples::<u16>(samples, extent, used, |row| tables(row).of_sixteen_bits());
+                self.equalize_samples::<u16>(samples, extent, clippings, |row| tables(row).of_sixteen_bits());
             }
         }
     }
@@ -318,13 +343,12 @@ impl Rolling {
         &self,
         samples: &mut [S],
         extent: Extent,
-        first: usize,
+        clippings: &Clippings,
         tables: impl Fn(usize) -> &'t PlanesTables<S>,
     ) {
         let levels = self.0.operation.levels.number(self.0.layout.depth);
         let (slots, scale) = (all_levels(), self.0.plane.with_levels(levels).scale);
-        let changes = |plane: usize| tables(first)[plane].is_some();
-        self.0.change(extent, samples, changes, |place, values| {
+        self.0.change(extent, samples, clippings, |place, values| {
             let Place { plane, rows: [above, below], columns, weights } = place;
             match (&tables(above)[plane], &tables(below)[plane]) {
                 (Some(PlaneTables::Luts(above)), Some(PlaneTables::Luts(below))) => {
@@ -386,7 +410,7 @@ mod tests {
             .flat_map(|side| [Depth::Eight, Depth::Sixteen].map(|depth| (side, depth)))
         {
             let layout = Layout { width: 301, height: 500, pixel: Pixel::Rgb, depth };
-            let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: TilesOf::Pixels(side) };
+            let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: TilesOf::Pixels(side), noise: 0 };
             let operation = Operation::new(Method::Clahe(clahe));
             let tiles = Rolling::new(&layout, &operation).unwrap();
             let mut counts = tiles.no_counts();
@@ -396,7 +420,7 @@ mod tests {
                 Counts::Eight(counts) => bytes_of_counts(counts),
                 Counts::Sixteen(counts) => bytes_of_counts(counts),
             };
-            let tables = match tiles.tables(counts, &tiles.clippings(&[])).0 {
+            let tables = match tiles.tables(counts, &tiles.clippings(&[], &[])).0 {
                 Tables::Eight(tables) => bytes_of_tables(&tables),
                 Tables::Sixteen(tables) => bytes_of_tables(&tables),
             };

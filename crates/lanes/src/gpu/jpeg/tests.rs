@@ -254,7 +254,11 @@ fn recoded_by_gpu(
 #[test]
 fn files_are_those_of_the_cpu() {
     let Some(device) = Device::open_or_skip() else { return };
-    let clahe = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(3.0), tiles: Tiles::Grid { x: 8, y: 8 } });
+    let clahe = Method::Clahe(Clahe {
+        clip_limit: ClipLimit::Times(3.0),
+        tiles: Tiles::Grid { x: 8, y: 8 },
+        noise: 0,
+    });
     let weak = Operation { strength: Strength::thousandths(400).unwrap(), ..Operation::new(Method::Global) };
     let mut lane = CoderLane::new(&device.engine).unwrap();
     for (operation, jpeg_quality) in [

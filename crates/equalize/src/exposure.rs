@@ -1,0 +1,126 @@
+//! Exposure: a straight line before the method, so that dark and flat pictures use the range.
+
+use crate::level::Level;
+use crate::lut::Stretch;
+
+/// How many times brighter a picture may become.
+const BRIGHTER: u64 = 3;
+
+/// All of the range, in the unit of an [`Exposure`].
+const ALL: u64 = 1000;
+
+/// How bright a picture becomes before the method sees it.
+///
+/// With `a` and `b` the levels between which a stretch would spread the samples, half of `a` is taken away, and `b` becomes a share of the range,
+/// unless it is above that already or would be more than three times as bright. So haze stays haze, nothing becomes darker but the darkest
+/// levels, and a night picture stays one. In integers, with `k = floor(a / 2)` and `t = max(b, min(floor(top * share), 3 b))`, level `i` becomes
+/// `(i - k) / (b - k) * t`, halves up, within the range. If there is nothing between `a` and `b`, all levels stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Exposure {
+    /// The share of the range that the brightest samples reach, in thousandths.
+    pub share: u16,
+    /// The shares of the samples that are passed over at both ends.
+    pub ends: Stretch,
+}
+
+impl Exposure {
+    /// Returns the table of a plane with these counts, of which the first `levels` may occur. What is above them stays as it is.
+    pub(crate) fn table<S: Level>(self, levels: usize, counts: &[u64]) -> Vec<S> {
+        let mut table: Vec<S> = (0..S::LEVELS as u32).map(S::from_level).collect();
+        let Some((darkest, brightest)) = self.ends.ends(&counts[..levels]) else { return table };
+        let (top, brightest) = (levels as i64 - 1, brightest as i64);
+        let aim = (top as u64 * u64::from(self.share) / ALL).min(BRIGHTER * brightest as u64);
+        let (black, white) = (darkest as i64 / 2, brightest.max(aim as i64));
+        let width = brightest - black;
+        for (level, entry) in (0..).zip(&mut table[..levels]) {
+            let exposed = (2 * (level - black) * white + width).div_euclid(2 * width);
+            *entry = S::from_level(exposed.clamp(0, top) as u32);
+        }
+        table
+    }
+}
+
+/// Returns the counts of a plane after its levels went through a table.
+pub(crate) fn mapped<S: Level, C: Copy + Default + std::ops::AddAssign>(counts: &[C], table: &[S]) -> Vec<C> {
+    let mut mapped = vec![C::default(); counts.len()];
+    for (&count, level) in counts.iter().zip(table) {
+        mapped[level.level()] += count;
+    }
+    mapped
+}
+
+/// The tables of the planes that are equalized, one after another; none without an [`Exposure`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Exposures(Vec<u16>);
+
+impl Exposures {
+    /// Returns those of planes with these counts, each with one a level.
+    pub(crate) fn new<S: Level>(exposure: Option<Exposure>, levels: usize, counts: &[u64]) -> Self {
+        let Some(exposure) = exposure else { return Self::default() };
+        let tables = counts.chunks_exact(S::LEVELS).flat_map(|counts| exposure.table::<S>(levels, counts));
+        Self(tables.map(|level| level.level() as u16).collect())
+    }
+
+    /// Returns the table of the plane with this number.
+    pub(crate) fn of_plane<S: Level>(&self, number: usize) -> Option<Vec<S>> {
+        let table = self.0.chunks_exact(S::LEVELS).nth(number)?;
+        Some(table.iter().map(|&level| S::from_level(level.into())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table8(share: u16, occurring: &[(usize, u64)]) -> Vec<u8> {
+        let mut counts = vec![0; 256];
+        occurring.iter().for_each(|&(level, count)| counts[level] = count);
+        Exposure { share, ends: Stretch { low: 1_750, high: 1_750 } }.table(256, &counts)
+    }
+
+    #[test]
+    fn the_brightest_level_goes_to_its_share_and_half_of_the_darkest_to_black() {
+        let table = table8(800, &[(6, 10), (30, 50), (76, 40)]);
+        assert_eq!([0, 3, 6, 30, 76, 255].map(|level: usize| table[level]), [0, 0, 8, 75, 204, 255]);
+        let table = table8(800, &[(100, 10), (130, 50), (180, 40)]);
+        assert_eq!([50, 100, 130, 180].map(|level: usize| table[level]), [0, 78, 126, 204]);
+    }
+
+    #[test]
+    fn nothing_becomes_more_than_three_times_as_bright_or_darker_than_it_is() {
+        let table = table8(800, &[(0, 60), (20, 30), (60, 10)]);
+        assert_eq!((table[20], table[60]), (60, 180));
+        let table = table8(800, &[(9, 5), (120, 50), (240, 45)]);
+        assert_eq!((table[9], table[120], table[240]), (5, 118, 240));
+    }
+
+    #[test]
+    fn sixteen_bits_and_fewer_levels() {
+        let mut counts = vec![0; 65_536];
+        (counts[1000], counts[9000], counts[15_000]) = (10, 50, 40);
+        let exposure = Exposure { share: 800, ends: Stretch { low: 1_750, high: 1_750 } };
+        let table: Vec<u16> = exposure.table(65_536, &counts);
+        assert_eq!((table[1000], table[15_000]), (1552, 45_000));
+        let mut counts = vec![0; 65_536];
+        (counts[0], counts[2000]) = (1, 1);
+        let table: Vec<u16> = exposure.table(4096, &counts);
+        assert_eq!((table[2000], table[4095], table[4096]), (3276, 4095, 4096));
+    }
+
+    #[test]
+    fn nothing_to_spread_changes_nothing() {
+        let identity: Vec<u8> = (0..=255).collect();
+        assert_eq!(table8(800, &[]), identity);
+        assert_eq!(table8(1000, &[(77, 5)]), identity);
+    }
+
+    #[test]
+    fn counts_go_with_their_levels() {
+        let table: Vec<u8> = (0..=255_u8).map(|level| level.saturating_sub(3)).collect();
+        let mut counts = vec![0_u64; 256];
+        (counts[1], counts[3], counts[9]) = (5, 6, 7);
+        let found = mapped(&counts, &table);
+        assert_eq!((found[0], found[6], found.iter().sum::<u64>()), (11, 7, 18));
+    }
+}
