@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 
 use equalize::{
-    ByteOrder, ByteOrders, Clahe, ClipLimit, Colour, Depth, Layout, Levels, Method, Operation, Pixel,
-    Plateau, Scratch, Strength, Stretch, Tiles, count, equalize, equalize_like,
+    ByteOrder, ByteOrders, Clahe, ClipLimit, Colour, Depth, Exposure, Layout, Levels, Method, Operation,
+    Pixel, Plateau, Scratch, Strength, Stretch, Tiles, count, equalize, equalize_like,
 };
 use histeqd::slot::Memory;
 use lanes::{CpuLane, Engine, Lane, LaneError, Order, Unit, open};
@@ -181,6 +181,8 @@ fn of_16_bits(sizes: &[(u32, u32)]) -> Vec<Layout> {
     layouts.filter(|layout| layout.depth == Depth::Sixteen).collect()
 }
 
+const EXPOSURE: Exposure = Exposure { share: 900, ends: Stretch { low: 1_750, high: 20_000 } };
+
 fn globally() -> [Operation; 2] {
     [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(Method::Global) })
 }
@@ -189,13 +191,32 @@ fn globally() -> [Operation; 2] {
 fn by_lut() -> Vec<Operation> {
     let stretch = |low, high| Method::Stretch(Stretch { low, high });
     let plateau = Method::Plateau(Plateau { share: 3_000 });
-    let methods = [stretch(0, 0), stretch(3_500, 20_000), plateau, Method::Match];
     let each = |method| {
-        let colours = [Colour::Luma, Colour::PerChannel, Colour::Linked];
-        colours.map(|colour| Operation { colour, ..Operation::new(method) })
+        [Colour::Luma, Colour::PerChannel].map(|colour| Operation { colour, ..Operation::new(method) })
     };
-    let linked = Operation { colour: Colour::Linked, ..Operation::new(Method::Global) };
-    methods.into_iter().flat_map(each).chain([linked]).collect()
+    let exposed = Operation { exposure: Some(EXPOSURE), ..Operation::new(Method::Global) };
+    let linked = |operation| Operation { colour: Colour::Linked, ..operation };
+    let others =
+        [linked(Operation::new(Method::Global)), linked(Operation::new(plateau)), exposed, linked(exposed)];
+    let methods = [stretch(0, 0), stretch(3_500, 20_000), Method::Match];
+    methods.into_iter().flat_map(each).chain(others).collect()
+}
+
+/// Returns CLAHE of dark pictures that are lifted, and whose flat tiles gain less.
+fn as_photographs(clip_limit: ClipLimit, tiles: Tiles) -> Vec<Operation> {
+    let operation = |colour, noise, thousandths| Operation {
+        colour,
+        exposure: Some(EXPOSURE),
+        strength: Strength::thousandths(thousandths).unwrap(),
+        ..Operation::new(Method::Clahe(Clahe { clip_limit, tiles, noise }))
+    };
+    let full = Operation { exposure: None, ..operation(Colour::Luma, 96, 1000) };
+    let all = [
+        operation(Colour::Hue, 96, 500),
+        operation(Colour::PerChannel, 0, 1000),
+        operation(Colour::Luma, 255, 700),
+    ];
+    all.into_iter().chain([operation(Colour::Lab, 30, 400), full]).collect()
 }
 
 fn automatically(tiles: Tiles) -> [Operation; 2] {
@@ -309,6 +330,27 @@ fn what_does_not_fit_is_declined_untouched_and_the_lane_goes_on() {
         assert!(pixels == expected);
     }
     gpu.unpin(memory.bytes_mut());
+}
+
+#[test]
+fn dark_pictures_are_lifted_and_flat_tiles_spared() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let sizes = [(1, 1), (16, 1), (15, 3), (64, 33), (257, 255), (640, 481), (1603, 1201)];
+    let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    let tiles =
+        [Tiles::Grid { x: 12, y: 12 }, Tiles::Grid { x: 1, y: 2 }, Tiles::Pixels(9), Tiles::Pixels(100)];
+    for (number, tiles) in tiles.into_iter().enumerate() {
+        let limit = [ClipLimit::Auto, ClipLimit::Times(3.0)][number % 2];
+        compare_recoloured(&[NATIVE], gpu.as_ref(), &layouts, &as_photographs(limit, tiles), 90);
+        compare_recoloured(
+            &not_native(),
+            gpu.as_ref(),
+            &of_16_bits(&sizes[2..5]),
+            &as_photographs(limit, tiles),
+            91,
+        );
+    }
 }
 
 #[test]

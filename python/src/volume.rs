@@ -30,6 +30,7 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, volume: &Volume, thr
     let before = batch.before();
     let threads = worthwhile(threads, before.len());
     let rows: Vec<_> = (0..volume.rows()).map(|_| Mutex::new(vec![0; volume.row_counts()])).collect();
+    let exposed = Mutex::new(vec![0; volume.exposed_counts()]);
     share(threads, before.outer_iter().enumerate(), Vec::new, |buffer, (page, slice)| {
         buffer.resize(slice.len(), S::zeroed());
         read(&slice, buffer);
@@ -37,9 +38,14 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, volume: &Volume, thr
             let mut counts = rows[part.row].lock().unwrap_or_else(PoisonError::into_inner);
             volume.count(cast_slice(buffer), volume.page(page), part, &mut counts);
         }
+        if volume.exposed_counts() > 0 {
+            let mut exposed = exposed.lock().unwrap_or_else(PoisonError::into_inner);
+            volume.count_exposed(cast_slice(buffer), volume.page(page), &mut exposed);
+        }
     });
     let counted = rows.into_iter().map(|row| row.into_inner().unwrap_or_else(PoisonError::into_inner));
-    let tables = volume.tables(&counted.collect::<Vec<_>>());
+    let exposed = exposed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let tables = volume.tables(&counted.collect::<Vec<_>>(), &exposed);
     share(threads, batch.pictures().enumerate(), Vec::new, |buffer, (page, mut slice)| {
         slice.change(1, buffer, |source, samples, _| {
             if let Some(source) = source {

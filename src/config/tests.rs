@@ -32,7 +32,7 @@ fn every_key_of_the_shipped_file_has_a_comment() {
 #[test]
 fn one_line_in_the_shipped_file_sets_one_key() {
     let in_force = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().in_brief();
-    let photo = "method clahe, strength 0.5, clip-limit auto, tiles 8x8, color hue, format keep, depth keep";
+    let photo = "method clahe, exposure 0.8, strength 0.5, clip-low 0.175, clip-high 0.175, clip-limit auto, tiles 12x12, noise 96, color hue, format keep, depth keep";
     assert_eq!(in_force(&format!("{SHIPPED}preset = \"photo\"\n")), photo);
     let uncommented_line = |key: &str| SHIPPED.replace(&format!("\n#{key} "), &format!("\n{key} "));
     for key in keys::KEYS {
@@ -56,7 +56,7 @@ fn flags_go_over_the_file_and_the_file_over_defaults() {
 
 #[test]
 fn what_is_printed_is_read_back_the_same() {
-    let text = "preset = 'scan'\nmethod = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nplateau = 1.5\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nshift = 4\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+    let text = "preset = 'scan'\nmethod = 'clahe'\nexposure = 0.9\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nplateau = 1.5\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\nnoise = 7\ncolor = 'gray'\nrange = '-1000..3000.5'\nlevels = 4096\nshift = 4\nmask = '/masks'\nmask-keep = true\nno-data = -9999.5\nsegmentations = true\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                 overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                 links = 'inside'\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                 devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndeflate = 'cpu'\ndevice-timeout = '1500ms'\n\
@@ -120,6 +120,8 @@ fn what_changes_outputs_changes_the_fingerprint_and_nothing_else_does() {
         "no-data = -9999",
         "format = 'png'",
         "strength = 0.5",
+        "exposure = 0.5",
+        "method = 'clahe'\nnoise = 5",
         "depth = 8",
         "quality = 92",
         "png-level = 'small'",
@@ -131,7 +133,10 @@ fn what_changes_outputs_changes_the_fingerprint_and_nothing_else_does() {
         assert_ne!(of(text), usual, "with {text}, a ledger knows nothing of what was done without");
     }
     assert_ne!(of("method = 'clahe'"), of("method = 'clahe'\nclip-limit = 2"));
-    assert_eq!(of("preset = 'photo'"), of("method = 'clahe'\nstrength = 0.5\ncolor = 'hue'"));
+    assert_eq!(
+        of("preset = 'photo'"),
+        of("exposure = 0.8\nmethod = 'clahe'\ntiles = '12x12'\nnoise = 96\nstrength = 0.5\ncolor = 'hue'")
+    );
     for text in ["threads = 3", "memory = '1GiB'", "durability = 'fast'", "device-timeout = '5s'"] {
         assert_eq!(of(text), usual, "{text} must not cost any rework");
     }
@@ -164,12 +169,13 @@ fn what_a_folder_cannot_set_its_preset_does_not_set_either() {
         settings.below(&parse(folder)).unwrap().of_outputs().to_owned()
     };
     assert_eq!(below("", "preset = 'training'"), "method = \"clahe\"\n", "it leaves JPEGs to the run");
-    let photo = "method = \"clahe\"\nstrength = 0.5\ncolor = \"hue\"\n";
+    let photo = "method = \"clahe\"\nexposure = 0.8\nstrength = 0.5\ntiles = \"12x12\"\nnoise = 96\ncolor = \"hue\"\n";
+    let hue = "# --color hue with less colour for dark pixels\n";
     assert_eq!(
         below("preset = 'training'", "preset = 'photo'"),
-        format!("{photo}jpeg = \"cpu\"\ndeflate = \"cpu\"\n")
+        format!("{photo}jpeg = \"cpu\"\ndeflate = \"cpu\"\n{hue}")
     );
-    assert_eq!(below("preset = 'photo'", "strength = 0.25"), photo.replace("0.5", "0.25"));
+    assert_eq!(below("preset = 'photo'", "strength = 0.25"), photo.replace("0.5", "0.25") + hue);
     assert_eq!(below("preset = 'photo'", "preset = 'none'"), "");
 }
 
@@ -186,12 +192,12 @@ fn the_brief_names_the_method_and_what_has_an_effect() {
         "method stretch, strength 1, clip-low 1, clip-high 0.175, color luma, format keep, depth keep"
     );
     assert_eq!(
-        of("method = 'clahe'\ntile-size = 32\ncolor = 'gray'\nformat = 'png'\ndepth = '8'"),
-        "method clahe, strength 1, clip-limit auto, tile-size 32, color gray, format png, depth 8"
+        of("method = 'clahe'\ntile-size = 32\nnoise = 7\ncolor = 'gray'\nformat = 'png'\ndepth = '8'"),
+        "method clahe, strength 1, clip-limit auto, tile-size 32, noise 7, color gray, format png, depth 8"
     );
     assert_eq!(
         of("preset = 'photo'"),
-        "method clahe, strength 0.5, clip-limit auto, tiles 8x8, color hue, format keep, depth keep"
+        "method clahe, exposure 0.8, strength 0.5, clip-low 0.175, clip-high 0.175, clip-limit auto, tiles 12x12, noise 96, color hue, format keep, depth keep"
     );
 }
 

@@ -1,6 +1,6 @@
 //! Presets: what they make of pictures. Data that have a small part of the levels get the range, and a channel keeps its order in time.
 
-use crate::harness::Place;
+use crate::harness::{Place, checked_by};
 use crate::samples::Random;
 
 const SIDE: usize = 160;
@@ -75,6 +75,13 @@ fn read_dicom(file: &[u8], stored: u16, is_signed: bool) -> Vec<i32> {
         if is_signed && sample >> (stored - 1) == 1 { sample - (1 << stored) } else { sample }
     };
     pairs.map(sample).collect()
+}
+
+#[test]
+fn photographs_are_as_defined() {
+    if let Some(ran) = checked_by("photo/check.py") {
+        ran.exits(0).prints(" 0 faults");
+    }
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn each_layer_goes_over_those_below_it_whichever_there_are() {
         place.file("in/histeqd.toml", say(has_folder, "strength = 0.8"));
         place.file("my.toml", say(has_file, "strength = 0.7"));
         let typed = say(has_flag, "--strength 0.9") + &say(has_preset, " --preset photo");
-        let ran = place.run(&format!("in --out out --overwrite --config my.toml --method global {typed}"));
+        let ran = place.run(&format!("in --out out --overwrite --config my.toml --method global --exposure 0 {typed}"));
         assert!(!ran.exits(0).stderr().contains("effect") && !ran.stderr().contains("Note: the"), "{ran}");
         let highest = [has_flag, has_folder, has_file].iter().position(|says| *says);
         let below = if has_preset { &of_preset } else { &of_defaults };
@@ -158,8 +158,9 @@ fn keys_that_a_preset_sets_are_not_complained_of_and_flags_that_need_them_are_ta
     let ran = place.run("in --out out --preset photo --together file");
     ran.exits(2).says("and --method clahe makes one for each tile (--preset photo sets --method)");
     let table = place.run("histogram in --equalized --preset photo --format json --bins 4").exits(0).json();
-    let written = "histogram in --equalized --method clahe --strength 0.5 --format json --bins 4";
-    assert_eq!(table, place.run(written).exits(0).json());
+    let written = "--exposure 0.8 --method clahe --tiles 12x12 --noise 96 --strength 0.5";
+    let written = format!("histogram in --equalized {written} --format json --bins 4");
+    assert_eq!(table, place.run(&written).exits(0).json());
 }
 
 #[test]
@@ -182,7 +183,7 @@ fn a_copy_of_the_defaults_goes_over_a_preset_and_that_is_told() {
     place.file("in/b/a.pgm", ramp());
     let copy = place.run("--print-config").exits(0).stdout();
     place.file("my.toml", copy.replace("preset = \"none\"", "preset = \"photo\""));
-    let why = "the configuration file repeats the defaults of color, method, strength, which go over --preset photo";
+    let why = "the configuration file repeats the defaults of color, exposure, method, noise, strength, tiles, which go over --preset photo";
     place.run("in --out out --config my.toml").exits(0).says(why);
     place.file("my.toml", copy);
     place.file("in/b/histeqd.toml", "preset = 'photo'\n");

@@ -117,6 +117,12 @@ fn clahe_with_other_limits_and_tiles_has_the_same_bytes() {
 }
 
 #[test]
+fn photographs_have_the_same_bytes() {
+    assert_parity(&["--preset", "photo"]);
+    assert_parity(&["--exposure", "0.9", "--clip-high", "2", "--color", "linked"]);
+}
+
+#[test]
 fn a_stretch_has_the_same_bytes() {
     assert_parity(&["--method", "stretch"]);
     assert_parity(&["--method", "stretch", "--clip-low", "2", "--color", "per-channel", "--strength", "0.4"]);

@@ -54,15 +54,16 @@ def relight(a, before, after):
 
 
 def keep_hue(a, before, after):
-    """What a channel differs from luma by is scaled by the least of three factors; where luma stays, so does colour. In exact fractions, halves up."""
+    """What a channel differs from luma by is scaled by the least of four factors; where luma stays, so does colour. In exact fractions, halves up."""
     out, top = a.copy(), levels(a) - 1
+    offset = 4 * top // 255
     for at in np.ndindex(a.shape[:2]):
         k = int(after[at])
         if k == before[at]:
             continue
         rgb = [Fraction(int(c)) for c in a[at][:3]]
         y = (19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2]) / 65536
-        factors = [Fraction(4)] + ([k / y] if y else []) + ([(top - k) / (max(rgb) - y)] if max(rgb) > y else [])
+        factors = [Fraction(4), (k + offset) / (y + offset)] + ([k / y] if y else []) + ([(top - k) / (max(rgb) - y)] if max(rgb) > y else [])
         out[at][:3] = [math.floor(k + (c - y) * min(factors) + Fraction(1, 2)) for c in rgb]
     return out
 
