@@ -101,12 +101,13 @@ def send(picture, tables, color, number=None):
 
 
 def keep_hue(rgb, old, new, top):
-    """What colours differ from the exact luma by (here in 65536ths), scaled by the least of three factors; unchanged where luma stays."""
+    """What colours differ from the exact luma by (here in 65536ths), scaled by the least of four factors; unchanged where luma stays."""
     exact = rgb @ np.array([19595, 38470, 7471])
     room = 65536 * rgb.max(axis=-1) - exact
     # Factors as quotients; one of 0 / 0 is of gray, for which any does.
     up, down = np.full_like(exact, 4), np.full_like(exact, 65536)
-    for n, d in ((new, exact), (top - new, room)):
+    offset = max(1, 4 * top // 255)
+    for n, d in ((new, exact), (new + offset, exact + 65536 * offset), (top - new, room)):
         less = (d > 0) & (n * down < up * d)
         up, down = np.where(less, n, up), np.where(less, d, down)
     up, down = up[..., None], down[..., None]
@@ -115,7 +116,7 @@ def keep_hue(rgb, old, new, top):
     return np.where((old == new)[..., None], rgb, kept)
 
 
-def between(old, new, strength):
+def part_of_the_way(old, new, strength):
     return (old * (1000 - round(strength * 1000)) + new.astype(int) * round(strength * 1000) + 500) // 1000
 
 

@@ -60,7 +60,7 @@ METHODS = {
     "plateau exposed": lambda array, **options: histeqd.equalize(array, plateau=0.3, exposure=1, **options),
     "stretch exposed": lambda array, **options: histeqd.stretch(array, 1.5, 0.25, exposure=0.7, strength=0.2, **options),
     "clahe exposed": lambda array, **options: histeqd.clahe(array, tiles=(3, 4), exposure=0.9, **options),
-    "photo": lambda array, **options: histeqd.clahe(array, tiles=(12, 12), exposure=0.8, noise=96, strength=0.5, **options),
+    "clahe photo": lambda array, **options: histeqd.clahe(array, tiles=(12, 12), exposure=0.8, noise=96, strength=0.5, **options),
     "clahe noise": lambda array, **options: histeqd.clahe(array, 1.0, tile_size=24, noise=40, **options),
 }
 
