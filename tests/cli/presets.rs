@@ -89,7 +89,8 @@ fn each_layer_goes_over_those_below_it_whichever_there_are() {
         place.file("in/histeqd.toml", say(has_folder, "strength = 0.8"));
         place.file("my.toml", say(has_file, "strength = 0.7"));
         let typed = say(has_flag, "--strength 0.9") + &say(has_preset, " --preset photo");
-        let ran = place.run(&format!("in --out out --overwrite --config my.toml --method global --exposure 0 {typed}"));
+        let ran = place
+            .run(&format!("in --out out --overwrite --config my.toml --method global --exposure 0 {typed}"));
         assert!(!ran.exits(0).stderr().contains("effect") && !ran.stderr().contains("Note: the"), "{ran}");
         let highest = [has_flag, has_folder, has_file].iter().position(|says| *says);
         let below = if has_preset { &of_preset } else { &of_defaults };

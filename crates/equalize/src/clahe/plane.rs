@@ -6,7 +6,6 @@ use bytemuck::Zeroable;
 
 use super::tiles::{Geometry, reflect};
 use crate::colour::{self, Plane, Relight};
-use crate::histogram::BLOCK;
 use crate::layout::Pixel;
 use crate::sample::Sample;
 use crate::strength::Strength;
@@ -26,13 +25,15 @@ pub(super) fn fit<T: Zeroable + Clone>(buffer: &mut Vec<T>, length: usize) -> &m
 pub(super) struct Rows<S> {
     /// Their values before they are changed.
     pub(super) before: Vec<S>,
+    /// The same after their exposure, where the former are needed too.
+    exposed: Vec<S>,
     /// The same pixels afterwards.
     after: Vec<S>,
 }
 
 impl<S> Default for Rows<S> {
     fn default() -> Self {
-        Self { before: Vec::new(), after: Vec::new() }
+        Self { before: Vec::new(), exposed: Vec::new(), after: Vec::new() }
     }
 }
 
@@ -40,13 +41,13 @@ impl<S> Rows<S> {
     /// Bytes that the buffers grow to.
     pub(super) fn bytes(tiles: &Geometry, width: usize) -> usize {
         // A tile of a picture one pixel wide may be wider than the picture.
-        (width.max(tiles.tile_width) + width) * size_of::<S>()
+        (width.max(tiles.tile_width) + 2 * width) * size_of::<S>()
     }
 
     /// Bytes that the buffers take.
     #[cfg(test)]
     pub(super) fn bytes_taken(&self) -> usize {
-        (self.before.capacity() + self.after.capacity()) * size_of::<S>()
+        (self.before.capacity() + self.exposed.capacity() + self.after.capacity()) * size_of::<S>()
     }
 }
 
@@ -90,20 +91,6 @@ impl<S: Sample> Shape<'_, S> {
         }
     }
 
-    /// Weakens what became of the values `before`, all but their exposure.
-    fn weaken(&self, strength: Strength, before: &[S], after: &mut [S]) {
-        if self.exposure.is_none() || strength == Strength::FULL {
-            return strength.weaken(before, after);
-        }
-        let mut exposed = [S::zeroed(); BLOCK];
-        for (before, after) in before.chunks(BLOCK).zip(after.chunks_mut(BLOCK)) {
-            let exposed = &mut exposed[..before.len()];
-            exposed.copy_from_slice(before);
-            self.expose(exposed);
-            strength.weaken(exposed, after);
-        }
-    }
-
     /// Changes pixels: `equalize` overwrites their values, which are exposed, with their equalized ones, towards which they go as far as `strength`
     /// says.
     pub(super) fn change(
@@ -118,12 +105,26 @@ impl<S: Sample> Shape<'_, S> {
             return equalize(samples);
         }
         let pixels = samples.len() / self.pixel.channels();
-        let (before, after) = (fit(&mut rows.before, pixels), fit(&mut rows.after, pixels));
+        let Rows { before, exposed, after } = rows;
+        let (before, after) = (fit(before, pixels), fit(after, pixels));
         colour::read(samples, self.pixel, self.plane, before);
-        after.copy_from_slice(before);
-        self.expose(after);
+        let from = match self.plane {
+            Plane::Channel(_) => {
+                self.expose(before);
+                &*before
+            }
+            // Colours follow from the luma that they had.
+            _ if self.exposure.is_some() => {
+                let exposed = fit(exposed, pixels);
+                exposed.copy_from_slice(before);
+                self.expose(exposed);
+                &*exposed
+            }
+            _ => &*before,
+        };
+        after.copy_from_slice(from);
         equalize(after);
-        self.weaken(strength, before, after);
+        strength.weaken(from, after);
         colour::write(samples, self.pixel, (self.plane, self.relight), before, after);
     }
 }
