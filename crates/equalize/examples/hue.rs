@@ -1,10 +1,11 @@
-//! What keeping the hue costs on one core: luma and hue in turns on the same picture of 12.6 MP, least of 15 runs each.
+//! What keeping the hue costs on one core, and what sparing noise and an exposure add: in turns on the same picture of 12.6 MP, least of 15 runs each.
 //! `cargo run --release -p histeqd-equalize --example hue`
 
 use std::time::Instant;
 
 use histeqd_equalize::{
-    Clahe, ClipLimit, Colour, Depth, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize,
+    Clahe, ClipLimit, Colour, Depth, Exposure, Layout, Method, Operation, Pixel, Scratch, Stretch, Tiles,
+    equalize,
 };
 
 const RUNS: usize = 15;
@@ -17,9 +18,9 @@ fn main() {
         for pixel in [Pixel::Rgb, Pixel::Rgba] {
             for depth in [Depth::Eight, Depth::Sixteen] {
                 let layout = Layout { width: WIDTH, height: HEIGHT, pixel, depth };
-                let [luma, hue] = nanoseconds(&layout, method);
+                let [luma, hue, noise, exposure] = nanoseconds(&layout, method);
                 println!(
-                    "{name}, {pixel:?}, {depth:?}: luma {luma:.2} ns a pixel, hue {hue:.2}, {:.2} times",
+                    "{name}, {pixel:?}, {depth:?}: luma {luma:.2} ns a pixel, hue {hue:.2}, {:.2} times; with noise {noise:.2}, with exposure {exposure:.2}",
                     hue / luma
                 );
             }
@@ -27,18 +28,28 @@ fn main() {
     }
 }
 
-/// Returns the least nanoseconds a pixel with luma and with hue.
-fn nanoseconds(layout: &Layout, method: Method) -> [f64; 2] {
+/// Returns the least nanoseconds a pixel with luma, with hue, and with that where noise is spared or pictures are exposed.
+fn nanoseconds(layout: &Layout, method: Method) -> [f64; 4] {
+    let luma = Operation::new(method);
+    let hue = Operation { colour: Colour::Hue, ..luma };
+    let spared = match method {
+        Method::Clahe(clahe) => Method::Clahe(Clahe { noise: 96, ..clahe }),
+        other => other,
+    };
+    let ends = Stretch { low: 1750, high: 1750 };
+    let exposed = Operation { exposure: Some(Exposure { share: 1000, ends }), ..hue };
     let source = smooth(layout);
     let mut words = source.clone();
-    let mut least = [f64::INFINITY; 2];
+    let mut least = [f64::INFINITY; 4];
     let mut scratch = Scratch::default();
     for _ in 0..RUNS {
-        for (least, colour) in least.iter_mut().zip([Colour::Luma, Colour::Hue]) {
+        for (least, operation) in
+            least.iter_mut().zip([luma, hue, Operation { method: spared, ..hue }, exposed])
+        {
             words.copy_from_slice(&source);
             let pixels = &mut bytemuck::cast_slice_mut(&mut words)[..layout.bytes() as usize];
             let start = Instant::now();
-            equalize(pixels, layout, &Operation { colour, ..Operation::new(method) }, &mut scratch);
+            equalize(pixels, layout, &operation, &mut scratch);
             *least = least.min(start.elapsed().as_secs_f64() * 1e9 / layout.pixels() as f64);
         }
     }
