@@ -66,6 +66,9 @@ impl PictureSettings {
     ) -> Result<Self, String> {
         let (color, together) = (key(resolved.color), Together::resolve(resolved)?);
         let colour = color.equalized();
+        // Which pixels stay is not known of those that a sample of chroma covers.
+        let has_pixels_that_stay = key(resolved.mask_keep) || key(resolved.no_data.clone()) != OrNone::None;
+        let keeps_hue = colour == Colour::Hue && !has_pixels_that_stay;
         let is_by_itself = together.is_optional() && key(resolved.tiles).z.is_none();
         let target = Target {
             format: key(resolved.format).into(),
@@ -73,7 +76,8 @@ impl PictureSettings {
             png_level: key(resolved.png_level).into(),
             eight_bit: key(resolved.depth) == DepthChoice::Eight,
             gray: color.gray(),
-            needs_rgb: colour != Colour::Luma,
+            needs_rgb: colour != Colour::Luma && !keeps_hue,
+            keeps_hue,
             range: match key(resolved.range) {
                 OrAuto::Auto => None,
                 OrAuto::Fixed(range) => Some(range),

@@ -9,6 +9,8 @@ use equalize::{Layout, Pixel};
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
 
+mod hue;
+
 fn file(name: &str) -> Vec<u8> {
     std::fs::read(project().join("tests/data/codec").join(name)).unwrap()
 }

@@ -24,6 +24,7 @@ mod compressed;
 mod deep;
 mod embedded;
 mod encode;
+mod hue;
 mod libjpeg;
 pub(super) mod ls;
 mod markers;
@@ -44,6 +45,7 @@ pub(super) use deep::{DeepSource, decode_samples as decode_deep};
 pub(super) use embedded::Embedded;
 use encode::new_tables;
 pub(super) use encode::{encode, encode_packed, encoder_bytes, write_encoded};
+use hue::{Cover, Covered};
 use libjpeg::{Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
@@ -98,6 +100,8 @@ pub(super) struct Native {
     restart_interval: u16,
     density: Option<Density>,
     kept: Vec<(u8, Vec<u8>)>,
+    /// The luma that chroma covers as it was, if it is to follow the new one.
+    covered: Option<Covered>,
     /// Bytes of memory that the encoder needs for coefficients.
     encoder_bytes: u64,
     /// What the file held besides the picture itself.
@@ -126,7 +130,7 @@ impl Native {
             Some(Chroma::Samples(_, samples)) => samples.len() as u64,
             Some(Chroma::InSlot(..)) | None => 0,
         };
-        waiting + self.encoder_bytes
+        waiting + self.covered.as_ref().map_or(0, Covered::bytes) + self.encoder_bytes
     }
 }
 
@@ -149,6 +153,8 @@ pub(super) struct Source<'a> {
     space: Space,
     /// How it is decoded.
     form: Form,
+    /// How much luma chroma covers, if it is to follow it in its own planes.
+    cover: Option<Cover>,
     /// Whether the output is gray.
     gray: bool,
     quality: JpegQuality,
@@ -194,7 +200,8 @@ impl<'a> Source<'a> {
         }
         let to_jpeg = target.format_for(Format::Jpeg) == Format::Jpeg;
         let is_channel = target.gray.and_then(Gray::channel).is_some();
-        let needs_rgb = target.needs_rgb || is_channel;
+        let cover = if target.keeps_hue { Cover::of(&markers.components) } else { None };
+        let needs_rgb = target.needs_rgb || is_channel || (target.keeps_hue && cover.is_none());
         let form = match space {
             Space::Gray => Form::Gray,
             Space::YCbCr if target.gray == Some(Gray::Luma) && markers.is_usual() => Form::Gray,
@@ -204,14 +211,15 @@ impl<'a> Source<'a> {
             Space::YCbCr | Space::Rgb => Form::Rgb,
         };
         let gray = target.gray.is_some() || space == Space::Gray;
-        Ok(Self { bytes, markers, reader, space, form, gray, quality: target.jpeg_quality })
+        let cover = cover.filter(|_| matches!(form, Form::Planes(_)));
+        Ok(Self { bytes, markers, reader, space, form, cover, gray, quality: target.jpeg_quality })
     }
 
     /// Describes the picture for a GPU that does everything itself. `None` unless the picture stays in its own planes and is of a common
     /// kind.
     pub(super) fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
         let in_planes = matches!(self.form, Form::Planes(_)) || self.space == Space::Gray;
-        if !in_planes || target.format_for(Format::Jpeg) != Format::Jpeg {
+        if !in_planes || self.cover.is_some() || target.format_for(Format::Jpeg) != Format::Jpeg {
             return None;
         }
         Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
@@ -230,7 +238,7 @@ impl<'a> Source<'a> {
             mapped: None,
             layout: self.layout(),
             metadata: self.markers.metadata(),
-            native: AnyNative::Jpeg(Box::new(self.native(Vec::new(), None))),
+            native: AnyNative::Jpeg(Box::new(self.native(Vec::new(), None, None))),
         }
     }
 
@@ -264,6 +272,16 @@ impl<'a> Source<'a> {
         self.collected_bytes(if whole { 0..self.markers.components.len() } else { wanted })
     }
 
+    /// Returns the most bytes that chroma takes again when it follows luma.
+    fn recoloured_bytes(&self) -> u64 {
+        if self.cover.is_some() { self.collected_bytes(1..self.markers.components.len()) } else { 0 }
+    }
+
+    /// Returns the bytes of the sums of luma that chroma covers.
+    fn sum_bytes(&self) -> u64 {
+        self.cover.map_or(0, |cover| cover.sum_bytes(PlaneSize::of_pixels(&self.layout())))
+    }
+
     /// Returns the most bytes that the coefficients of these components take.
     fn collected_bytes(&self, components: Range<usize>) -> u64 {
         coding::heap_bytes(components.map(|i| self.markers.plane_size(i)))
@@ -289,14 +307,21 @@ impl<'a> Source<'a> {
                         let mut samples = coding::zeros(size.bytes())
                             .ok_or(CodecError::OutOfMemory { bytes: Some(size.bytes() as u64) })?;
                         let [cb, cr] = size.planes_mut(&mut samples);
-                        let tables = self.reader.read_planes(&mut [luma.plane(slot), cb, cr]);
+                        let tables = self.reader.read_planes(&mut [luma.plane(&mut *slot), cb, cr]);
                         (tables.map_err(decode_error)?, Chroma::Samples(size, samples))
                     }
                 };
                 (tables, Some(chroma))
             }
         };
-        Ok(self.payload(tables, chroma))
+        let covered = match self.cover {
+            Some(cover) => Some(
+                Covered::new(cover, luma, slot)
+                    .ok_or(CodecError::OutOfMemory { bytes: Some(cover.sum_bytes(luma)) })?,
+            ),
+            None => None,
+        };
+        Ok(self.payload(tables, chroma, covered))
     }
 
     /// Decodes into `slot` for a GPU that encodes. The slot is exactly as long as the pixels, the chroma and the file, in this order.
@@ -317,16 +342,17 @@ impl<'a> Source<'a> {
             None => self.reader.read_planes(&mut planes).map_err(decode_error)?,
         };
         let in_slot = Chroma::InSlot(size, self.bytes.len());
-        Ok(self.payload(tables, Some(in_slot)))
+        Ok(self.payload(tables, Some(in_slot), None))
     }
 
-    /// Decodes Y with our own reader, and takes the coefficients of Cb and Cr, quantized for the output.
+    /// Decodes Y with our own reader, and takes the coefficients of Cb and Cr, quantized for the output unless they are to follow luma.
     fn read_luma(
         &self,
         plane: Plane<&mut [u8]>,
         workspace: impl AsMut<[u8]>,
     ) -> Result<Option<Picture>, CodecError> {
-        let tables = new_tables(self.quality).map_err(decode_error)?;
+        let quality = if self.cover.is_some() { JpegQuality::Keep } else { self.quality };
+        let tables = new_tables(quality).map_err(decode_error)?;
         Ok(self.read(&mut [plane], Rest::Coefficients(tables.as_deref()), workspace))
     }
 
@@ -346,17 +372,18 @@ impl<'a> Source<'a> {
         self.reader.read_packed(space, slot).map_err(decode_error)
     }
 
-    fn payload(self, tables: Vec<QuantTable>, chroma: Option<Chroma>) -> Payload {
+    fn payload(self, tables: Vec<QuantTable>, chroma: Option<Chroma>, covered: Option<Covered>) -> Payload {
         Payload {
             mapped: None,
             layout: self.layout(),
             metadata: self.markers.metadata(),
-            native: AnyNative::Jpeg(Box::new(self.native(tables, chroma))),
+            native: AnyNative::Jpeg(Box::new(self.native(tables, chroma, covered))),
         }
     }
 
     /// Returns what is kept for writing the picture back.
-    fn native(self, mut tables: Vec<QuantTable>, chroma: Option<Chroma>) -> Native {
+    fn native(self, mut tables: Vec<QuantTable>, chroma: Option<Chroma>, covered: Option<Covered>) -> Native {
+        let recoloured = self.recoloured_bytes();
         let encoder_bytes = match &chroma {
             // The encoder reads the coefficients from the file again.
             Some(Chroma::InSlot(_, bytes)) => {
@@ -397,7 +424,8 @@ impl<'a> Source<'a> {
             restart_interval: markers.restart_interval,
             density: markers.density,
             kept,
-            encoder_bytes,
+            covered,
+            encoder_bytes: encoder_bytes + recoloured,
             more,
             lost_profile,
             lost_xmp,
@@ -418,12 +446,12 @@ impl Describe for Source<'_> {
     /// Returns the most bytes of heap that decoding takes: for a copy of a scan without its stuffed bytes, for the chroma, and for all
     /// coefficients of a picture in several scans.
     fn heap_bytes(&self) -> u64 {
-        self.in_memory(self.wanted()) + self.bytes.len() as u64
+        self.in_memory(self.wanted()) + self.bytes.len() as u64 + self.sum_bytes()
     }
 
     /// Its coefficients are those that are decoded, and its output is about as long as a scan.
     fn encoder_bytes(&self, to: Format, _layout: &Layout) -> Option<u64> {
-        (to == Format::Jpeg).then(|| self.heap_bytes())
+        (to == Format::Jpeg).then(|| self.heap_bytes() + self.recoloured_bytes())
     }
 }
 

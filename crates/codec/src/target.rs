@@ -170,6 +170,8 @@ pub struct Target {
     pub gray: Option<Gray>,
     /// Whether colours are needed as RGB, so that a JPEG cannot stay in its own planes.
     pub needs_rgb: bool,
+    /// Whether the chroma of a JPEG that stays in its own planes follows its luma, so that hues stay. Other JPEGs are then needed as RGB.
+    pub keeps_hue: bool,
     /// The values between which the levels of floats and of integers of more than 16 bits are spread; `None` for the least and the greatest of each
     /// picture.
     pub range: Option<Range>,
@@ -202,6 +204,7 @@ impl Target {
         eight_bit: false,
         gray: None,
         needs_rgb: false,
+        keeps_hue: false,
         range: None,
         window: None,
         levels: LevelCount::Full,

@@ -6,7 +6,7 @@ use std::io::Write;
 use super::coding::{self, Part, Rest};
 use super::libjpeg::{self, Fault, Frame, QuantTable, Space, Tables};
 use super::markers::{APP1, APP2, Density, EXIF, Factors, ICC, Segment, XMP};
-use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed, encode_malformed};
+use super::{Chroma, ChromaSize, MAX_SEGMENT, Native, PlaneSize, compressed, encode_malformed};
 use crate::cores::Cores;
 use crate::metadata::Metadata;
 use crate::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
@@ -55,8 +55,7 @@ pub(crate) fn encode(
         density: native.map_or_else(|| Some(Density::new(decoded.metadata.resolution)), |n| n.density),
         segments,
     };
-    write_slot(scratch, &frame, native.and_then(|native| native.chroma.as_ref()), quality, slot, cores)
-        .map_err(encode_error)?;
+    write_slot(scratch, &frame, native, quality, slot, cores).map_err(encode_error)?;
     out.write_all(scratch)?;
     Ok(scratch.len() as u64)
 }
@@ -124,24 +123,30 @@ fn planes(rgb: &[u8], size: PlaneSize) -> [Vec<u8>; 3] {
 fn write_slot(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
-    chroma: Option<&Chroma>,
+    native: Option<&Native>,
     quality: JpegQuality,
     slot: &[u8],
     cores: &Cores,
 ) -> Result<(), Fault> {
     let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
+    let chroma = native.and_then(|native| native.chroma.as_ref());
     if chroma.is_none() && frame.space != Space::Gray {
         let rgb = &slot[..Space::Rgb.components() * size.bytes()];
         return libjpeg::write(out, frame, (Space::Rgb, rgb));
     }
     let (luma, behind) = slot.split_at(size.bytes());
     let mut parts = vec![Part::Samples(size.plane(luma))];
-    let in_file;
-    match chroma {
-        None => {}
-        Some(Chroma::Coefficients(chroma)) => parts.extend(chroma.iter().map(Part::Coefficients)),
-        Some(Chroma::Samples(size, samples)) => parts.extend(size.planes(samples).map(Part::Samples)),
-        Some(Chroma::InSlot(size, bytes)) => {
+    let (in_file, followed);
+    let follows = native.filter(|native| native.covered.is_some());
+    match (chroma, follows) {
+        (None, _) => {}
+        (Some(chroma), Some(native)) => {
+            followed = native.following(chroma, luma, quality)?;
+            parts.extend(followed.parts());
+        }
+        (Some(Chroma::Coefficients(chroma)), None) => parts.extend(chroma.iter().map(Part::Coefficients)),
+        (Some(Chroma::Samples(size, samples)), None) => parts.extend(size.planes(samples).map(Part::Samples)),
+        (Some(Chroma::InSlot(size, bytes)), None) => {
             let (samples, file) = behind.split_at(size.bytes());
             let tables = new_tables(quality)?;
             let wanted = Rest::Coefficients(tables.as_deref());
@@ -153,6 +158,74 @@ fn write_slot(
         }
     }
     coding::write(out, frame, &parts, cores)
+}
+
+/// Chroma that has followed luma.
+pub(super) enum Followed {
+    Coefficients([coding::Coefficients; 2]),
+    Samples(ChromaSize, Vec<u8>),
+}
+
+impl Followed {
+    /// Returns it as parts of a picture.
+    fn parts(&self) -> [Part<'_>; 2] {
+        match self {
+            Self::Coefficients(chroma) => chroma.each_ref().map(Part::Coefficients),
+            Self::Samples(size, samples) => size.planes(samples).map(Part::Samples),
+        }
+    }
+}
+
+impl Native {
+    /// Returns chroma as it follows these samples of luma, quantized for the output.
+    ///
+    /// # Panics
+    /// If it is not to follow luma.
+    pub(super) fn following(
+        &self,
+        chroma: &Chroma,
+        luma: &[u8],
+        quality: JpegQuality,
+    ) -> Result<Followed, Fault> {
+        let following = self.covered.as_ref().expect("it is to follow luma").follow(luma);
+        match chroma {
+            Chroma::Coefficients(all) => {
+                let new = new_tables(quality)?;
+                let to = new.as_ref().unwrap_or(&self.tables);
+                let both = [&all[0], &all[1]];
+                coding::recoloured(both, [&self.tables[1], &self.tables[2]], [&to[1], &to[2]], following)
+                    .map(Followed::Coefficients)
+                    .ok_or_else(Fault::out_of_memory)
+            }
+            Chroma::Samples(size, samples) => {
+                let mut samples = samples.clone();
+                follow_in_samples(size.planes_mut(&mut samples), following);
+                Ok(Followed::Samples(*size, samples))
+            }
+            Chroma::InSlot(..) => unreachable!("no GPU encodes what is to follow luma"),
+        }
+    }
+}
+
+/// Has planes of chroma, which may be padded, follow luma.
+fn follow_in_samples([blue, red]: [libjpeg::Plane<&mut [u8]>; 2], mut following: super::hue::Following<'_>) {
+    let size = following.size();
+    let rows = blue.data.chunks_exact_mut(blue.width).zip(red.data.chunks_exact_mut(red.width)).enumerate();
+    let mut last = (Vec::new(), Vec::new());
+    for (row, (blue, red)) in rows {
+        if row < size.rows {
+            following.begin(row..row + 1);
+            following.change(0, 0..size.width, &mut blue[..size.width], &mut red[..size.width]);
+            for plane in [&mut *blue, &mut *red] {
+                let edge = plane[size.width - 1];
+                plane[size.width..].fill(edge);
+            }
+            last = (blue.to_vec(), red.to_vec());
+        } else {
+            blue.copy_from_slice(&last.0);
+            red.copy_from_slice(&last.1);
+        }
+    }
 }
 
 /// Returns the quantization tables of all components of a picture that is requantized; `None` if it keeps its own.

@@ -1,7 +1,7 @@
 //! The chroma of a picture in its own planes, made small.
 
 use super::coding::Coefficients;
-use super::encode::new_tables;
+use super::encode::{Followed, new_tables};
 use super::libjpeg::{Plane, QuantTable};
 use super::markers::{Factors, largest_factors};
 use super::{BLOCK, Chroma, JpegQuality, Native};
@@ -46,27 +46,43 @@ impl Native {
         quality: JpegQuality,
         step: usize,
     ) -> Option<[SmallPlane; 2]> {
-        match self.chroma.as_ref()? {
-            Chroma::Coefficients(all) => {
-                let tables = new_tables(quality).ok()?;
-                let tables = tables.as_ref().unwrap_or(&self.tables);
-                let of = |component: usize| {
-                    let (coefficients, table) = (all.get(component - 1)?, tables.get(component)?);
-                    let mut plane = Shrinking::new(self, layout, component, step)?;
-                    if plane.step.iter().all(|&step| step >= BLOCK / 2) {
-                        return plane.of_blocks(coefficients, table);
-                    }
-                    coefficients.for_each_row(table, |row| plane.add(row));
-                    Some(plane.finish())
-                };
-                Some([of(1)?, of(2)?])
-            }
+        let chroma = self.chroma.as_ref()?;
+        if self.covered.is_some() {
+            return match self.following(chroma, slot, quality).ok()? {
+                Followed::Coefficients(all) => self.small_of(&all, layout, quality, step),
+                Followed::Samples(size, samples) => self.small_planes(size.planes(&samples), layout, step),
+            };
+        }
+        match chroma {
+            Chroma::Coefficients(all) => self.small_of(all, layout, quality, step),
             Chroma::Samples(size, samples) => self.small_planes(size.planes(samples), layout, step),
             Chroma::InSlot(size, _) => {
                 let samples = slot.get(layout.bytes() as usize..)?;
                 self.small_planes(size.planes(samples), layout, step)
             }
         }
+    }
+
+    /// Returns coefficients, which are quantized for the output, made small.
+    fn small_of(
+        &self,
+        all: &[Coefficients],
+        layout: &Layout,
+        quality: JpegQuality,
+        step: usize,
+    ) -> Option<[SmallPlane; 2]> {
+        let tables = new_tables(quality).ok()?;
+        let tables = tables.as_ref().unwrap_or(&self.tables);
+        let of = |component: usize| {
+            let (coefficients, table) = (all.get(component - 1)?, tables.get(component)?);
+            let mut plane = Shrinking::new(self, layout, component, step)?;
+            if plane.step.iter().all(|&step| step >= BLOCK / 2) {
+                return plane.of_blocks(coefficients, table);
+            }
+            coefficients.for_each_row(table, |row| plane.add(row));
+            Some(plane.finish())
+        };
+        Some([of(1)?, of(2)?])
     }
 
     fn small_planes(

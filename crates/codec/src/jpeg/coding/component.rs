@@ -115,7 +115,7 @@ impl Coefficients {
 
 /// Returns a block with these values where the mask has bits.
 #[inline(always)]
-fn whole_block(nonzero: u64, values: &[i16]) -> Block {
+pub(super) fn whole_block(nonzero: u64, values: &[i16]) -> Block {
     let (mut block, mut left) = ([0; 64], nonzero);
     for &value in values {
         block[left.trailing_zeros() as usize % BLOCK.pow(2)] = value;

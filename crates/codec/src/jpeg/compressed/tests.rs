@@ -213,5 +213,5 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         super::super::Source::open(file, crate::jpeg::markers::Markers::scan(file).unwrap(), &target)
             .unwrap();
     let layout = source.layout();
-    (source.native(Vec::new(), None), layout)
+    (source.native(Vec::new(), None, None), layout)
 }

@@ -1,0 +1,264 @@
+//! Chroma that follows a new luma so that hues stay, in a JPEG's own planes.
+//!
+//! Scaling what a colour differs from its luma by is scaling Cb and Cr. A sample of these stands for the samples of luma that it covers: its
+//! factor is that of [`equalize::Colour::Hue`], with the sums of their old and new levels, and with the mean colour in place of a pixel's. So
+//! nothing is converted to RGB or resampled. Where the sum stays, the sample does.
+
+use std::ops::Range;
+
+use super::coding;
+use super::markers::{Factors, largest_factors};
+use super::planes::PlaneSize;
+
+/// How many times a colour may be drawn from gray.
+const MOST_CHROMA: f64 = 4.0;
+
+/// Levels that are added to both lumas where they grow.
+const OFFSET: u16 = 4;
+
+/// What is added before rounding to the nearest, so that halves go up: less than a result and a half is below the next integer, whose denominator
+/// is at most 2 * 16 * 128 * 116130.
+const TIE: f64 = 1.0 / (1_u64 << 34) as f64;
+
+/// From 2⁵² on a float has no fraction bits, so adding it rounds and leaves the integer in the lowest bits.
+const ROUND: f64 = (1_u64 << 52) as f64;
+
+/// More than a scaled sample can be below 0, so that what is rounded is positive.
+const ABOVE: i32 = 1024;
+
+/// How many samples of luma a sample of chroma covers, across and down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cover {
+    across: usize,
+    down: usize,
+}
+
+impl Cover {
+    /// Returns that of a picture with these sampling factors; `None` unless Cb and Cr have one sampling, of which luma's factors are multiples.
+    pub(super) fn of(components: &[Factors]) -> Option<Self> {
+        let [luma, blue, red] = components else { return None };
+        let is_whole =
+            luma.horizontal.is_multiple_of(blue.horizontal) && luma.vertical.is_multiple_of(blue.vertical);
+        let (across, down) = (luma.horizontal / blue.horizontal.max(1), luma.vertical / blue.vertical.max(1));
+        let is_most = (luma.horizontal, luma.vertical) == largest_factors(components);
+        (blue == red && is_whole && is_most).then_some(Self { across: across.into(), down: down.into() })
+    }
+
+    /// Returns the size of the chroma of a picture with luma of this size.
+    pub(super) fn size(self, luma: PlaneSize) -> PlaneSize {
+        PlaneSize { width: luma.width.div_ceil(self.across), rows: luma.rows.div_ceil(self.down) }
+    }
+
+    /// Returns the bytes of the sums of luma of this size.
+    pub(super) fn sum_bytes(self, luma: PlaneSize) -> u64 {
+        (self.size(luma).bytes() * size_of::<u16>()) as u64
+    }
+
+    /// Adds up the luma that the chroma samples of a row cover. `rows` are its rows of luma.
+    fn add_up(self, rows: &[u8], width: usize, sums: &mut [u16]) {
+        fn add<const ACROSS: usize>(row: &[u8], sums: &mut [u16]) {
+            let (whole, rest) = row.as_chunks::<ACROSS>();
+            for (sum, covered) in sums.iter_mut().zip(whole) {
+                *sum += covered.iter().map(|&sample| u16::from(sample)).sum::<u16>();
+            }
+            if let (Some(sum), false) = (sums.get_mut(whole.len()), rest.is_empty()) {
+                *sum += rest.iter().map(|&sample| u16::from(sample)).sum::<u16>();
+            }
+        }
+        sums.fill(0);
+        for row in rows.chunks_exact(width) {
+            match self.across {
+                1 => add::<1>(row, sums),
+                2 => add::<2>(row, sums),
+                3 => add::<3>(row, sums),
+                _ => add::<4>(row, sums),
+            }
+        }
+    }
+}
+
+/// The luma that chroma covers, as it was before it was equalized.
+#[derive(Debug)]
+pub(super) struct Covered {
+    cover: Cover,
+    luma: PlaneSize,
+    sums: Vec<u16>,
+}
+
+impl Covered {
+    /// Adds up luma of this size. `None` if there is no memory for the sums.
+    pub(super) fn new(cover: Cover, luma: PlaneSize, samples: &[u8]) -> Option<Self> {
+        let size = cover.size(luma);
+        let mut sums = coding::zeros(size.bytes())?;
+        let rows = samples[..luma.bytes()].chunks(luma.width * cover.down);
+        for (sums, rows) in sums.chunks_exact_mut(size.width).zip(rows) {
+            cover.add_up(rows, luma.width, sums);
+        }
+        Some(Self { cover, luma, sums })
+    }
+
+    /// Returns the bytes of the sums.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.sums.len() * size_of::<u16>()) as u64
+    }
+
+    /// Returns what changes chroma to follow these new samples of luma.
+    pub(super) fn follow<'c>(&'c self, samples: &'c [u8]) -> Following<'c> {
+        Following { covered: self, samples, first: 0, sums: Vec::new() }
+    }
+}
+
+/// What changes chroma, some rows at a time.
+pub(super) struct Following<'c> {
+    covered: &'c Covered,
+    samples: &'c [u8],
+    /// The first of the rows, and their new sums.
+    first: usize,
+    sums: Vec<u16>,
+}
+
+impl Following<'_> {
+    /// Returns the size of the chroma planes, without padding.
+    pub(super) fn size(&self) -> PlaneSize {
+        self.covered.cover.size(self.covered.luma)
+    }
+
+    /// Goes on to these rows of chroma.
+    pub(super) fn begin(&mut self, rows: Range<usize>) {
+        let Covered { cover, luma, .. } = self.covered;
+        let width = self.size().width;
+        self.first = rows.start;
+        self.sums.resize(rows.len() * width, 0);
+        let samples = &self.samples[..luma.bytes()][rows.start * cover.down * luma.width..];
+        let of_rows = samples.chunks(cover.down * luma.width);
+        for (sums, rows) in self.sums.chunks_exact_mut(width).zip(of_rows) {
+            cover.add_up(rows, luma.width, sums);
+        }
+    }
+
+    /// Returns the old and the new sums of a row of chroma, counted from the first, in these columns.
+    #[inline(always)]
+    fn sums(&self, row: usize, columns: Range<usize>) -> (&[u16], &[u16]) {
+        let width = self.size().width;
+        let new = &self.sums[row * width..][..width][columns.clone()];
+        (&self.covered.sums[(self.first + row) * width..][..width][columns], new)
+    }
+
+    /// Returns whether samples change in these columns of the rows.
+    pub(super) fn changes(&self, columns: Range<usize>) -> bool {
+        let rows = self.sums.len() / self.size().width;
+        (0..rows).any(|row| {
+            let (old, new) = self.sums(row, columns.clone());
+            old != new
+        })
+    }
+
+    /// Changes the samples of a row, counted from the first, in these columns.
+    #[inline(always)]
+    pub(super) fn change(&self, row: usize, columns: Range<usize>, blue: &mut [u8], red: &mut [u8]) {
+        let Covered { cover, luma, .. } = self.covered;
+        let down = cover.down.min(luma.rows - (self.first + row) * cover.down);
+        let last = self.size().width - 1;
+        let number = |across: usize| (across * down) as u16;
+        let (old, new) = self.sums(row, columns.clone());
+        // Only the last column may cover fewer.
+        let whole = columns.len() - usize::from(columns.end > last);
+        let (old_whole, old_last) = old.split_at(whole);
+        let (new_whole, new_last) = new.split_at(whole);
+        let (blue_whole, blue_last) = blue.split_at_mut(whole);
+        let (red_whole, red_last) = red.split_at_mut(whole);
+        scale(number(cover.across), (old_whole, new_whole), blue_whole, red_whole);
+        scale(number(luma.width - last * cover.across), (old_last, new_last), blue_last, red_last);
+    }
+}
+
+/// Scales samples of chroma, each of which covers `number` of luma with these old and new sums. One division a sample.
+#[inline(always)]
+fn scale(number: u16, (old, new): (&[u16], &[u16]), blue: &mut [u8], red: &mut [u8]) {
+    let offset = f64::from(OFFSET * number);
+    let (number, most_sum) = (f64::from(number), f64::from(255 * number));
+    for (((&old, &new), blue), red) in old.iter().zip(new).zip(blue).zip(red) {
+        let (b, r) = (i32::from(*blue) - 128, i32::from(*red) - 128);
+        // The greatest of what red, blue and green differ from luma by, in 65536ths: JFIF's equations.
+        let greatest = (91881 * r).max(116_130 * b).max(-22554 * b - 46802 * r);
+        let (from, to) = (f64::from(i32::from(old)), f64::from(i32::from(new)));
+        // Of the two ratios of lumas, that with an offset is the lesser where luma grows.
+        let offset = if to > from { offset } else { 0.0 };
+        let (mut up, mut under) = (to + offset, from + offset);
+        // All products are below 2⁵³, so quotients are compared exactly. Of gray, whose factor is of no consequence, the denominator is 0.
+        let (room, of_room) = (65536.0 * (most_sum - to), number * f64::from(greatest));
+        let has_less = room * under < up * of_room;
+        (up, under) = if has_less { (room, of_room) } else { (up, under) };
+        let factor = if MOST_CHROMA * under < up { MOST_CHROMA } else { up / under };
+        let scaled = |difference: i32| {
+            let value = f64::from(difference) * factor + (f64::from(ABOVE + 128) + TIE);
+            ((value + ROUND).to_bits() as i32 - ABOVE).clamp(0, 255) as u8
+        };
+        let stays = old == new;
+        *blue = if stays { *blue } else { scaled(b) };
+        *red = if stays { *red } else { scaled(r) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rule in integers.
+    fn scaled([old, new, number]: [i64; 3], [blue, red]: [u8; 2]) -> [u8; 2] {
+        let (b, r) = (i64::from(blue) - 128, i64::from(red) - 128);
+        let greatest = (91881 * r).max(116_130 * b).max(-22554 * b - 46802 * r);
+        if old == new {
+            return [blue, red];
+        }
+        let (mut up, mut under) = (4, 1);
+        let room = (65536 * (255 * number - new), number * greatest);
+        for (n, d) in [(new, old), (new + 4 * number, old + 4 * number), room] {
+            if d > 0 && n * under < up * d {
+                (up, under) = (n, d);
+            }
+        }
+        [b, r].map(|v| (128 + (2 * v * up + under).div_euclid(2 * under)).clamp(0, 255) as u8)
+    }
+
+    #[test]
+    fn samples_are_scaled_as_in_integers() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        for round in 0..400_000 {
+            let number = [1, 2, 4, 3, 8, 16][round % 6];
+            let most = if round % 5 == 0 { 30 } else { 255 * number + 1 };
+            let (old, new) = (below(most) as u16, below(most) as u16);
+            let mut samples = [[below(256) as u8], [below(256) as u8]];
+            let [blue, red] = &mut samples;
+            let expected = scaled([old.into(), new.into(), number as i64], [blue[0], red[0]]);
+            scale(number as u16, (&[old], &[new]), blue, red);
+            assert_eq!([samples[0][0], samples[1][0]], expected, "{old} {new} {number}");
+        }
+    }
+
+    #[test]
+    fn luma_is_added_up_to_the_edges() {
+        let cover = Cover { across: 2, down: 2 };
+        let luma = PlaneSize { width: 3, rows: 3 };
+        let covered = Covered::new(cover, luma, &[1, 2, 3, 4, 5, 6, 7, 8, 9]).unwrap();
+        assert_eq!((covered.sums.as_slice(), covered.bytes()), (&[12, 9, 15, 9][..], 8));
+    }
+
+    #[test]
+    fn samplings_that_luma_is_a_multiple_of_stay_in_planes() {
+        let factors =
+            |list: [(u8, u8); 3]| list.map(|(horizontal, vertical)| Factors { horizontal, vertical });
+        let cover = |list| Cover::of(&factors(list)).map(|cover| (cover.across, cover.down));
+        assert_eq!(cover([(2, 2), (1, 1), (1, 1)]), Some((2, 2)));
+        assert_eq!(cover([(4, 1), (1, 1), (1, 1)]), Some((4, 1)));
+        assert_eq!(cover([(1, 1), (1, 1), (1, 1)]), Some((1, 1)));
+        assert_eq!(cover([(2, 2), (2, 1), (2, 1)]), Some((1, 2)));
+        assert_eq!(cover([(2, 2), (1, 1), (2, 1)]), None);
+        assert_eq!(cover([(3, 1), (2, 1), (2, 1)]), None);
+        assert_eq!(cover([(1, 1), (2, 1), (2, 1)]), None);
+    }
+}
