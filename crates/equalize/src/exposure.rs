@@ -1,7 +1,7 @@
 //! Exposure: a straight line before the method, so that dark and flat pictures use the range.
 
 use crate::level::Level;
-use crate::lut::Stretch;
+use crate::percentiles::Stretch;
 
 /// How many times brighter a picture may become.
 const BRIGHTER: u64 = 3;

@@ -37,6 +37,7 @@ mod layout;
 mod level;
 mod levels;
 pub mod lut;
+mod percentiles;
 pub mod planes;
 mod portable;
 mod sample;
@@ -58,8 +59,9 @@ pub use lab::lab_tables;
 pub use layout::{Depth, Layout, Pixel};
 pub use level::Level;
 pub use levels::Levels;
+pub use lut::Plateau;
 use lut::Rule;
-pub use lut::{Plateau, Stretch};
+pub use percentiles::Stretch;
 pub use sample::Sample;
 pub use strength::Strength;
 

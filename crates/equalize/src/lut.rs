@@ -7,9 +7,9 @@ mod matching;
 mod stretch;
 
 pub use equalize::Plateau;
-pub use stretch::Stretch;
 
 use super::level::Level;
+use super::percentiles::Stretch;
 use super::{Depth, Operation, exposure};
 
 /// How the LUT of a plane follows from its counts.
@@ -106,9 +106,6 @@ pub(super) fn fill_plane<S: Level>(
     }
     operation.strength.weaken(&exposed, lut);
 }
-
-/// All samples, in the unit of a [`Plateau`] and of a [`Stretch`].
-const ALL: u128 = 1_000_000;
 
 /// Fills the LUT that changes nothing.
 fn fill_identity<S: Level>(lut: &mut [S]) {

@@ -38,8 +38,8 @@ fn plain_lut<S: Sample>(mut counts: Vec<u64>, clipping: &Clipping, scale: f32) -
     if clipping.full_span == 0 {
         return lut;
     }
-    let strength =
-        Strength::thousandths((1000 * span.min(clipping.full_span) / clipping.full_span) as u16).unwrap();
+    let strength = Strength::thousandths((1000 * span.min(clipping.full_span) / clipping.full_span) as u16)
+        .expect("at most all");
     (0..)
         .zip(lut)
         .map(|(level, entry)| S::from_level(strength.between(level, entry.level() as u32)))

@@ -42,9 +42,10 @@ fn table(counts: &[u64], number: i64, Exposure { share, ends }: Exposure) -> Vec
             Some(*sum)
         })
     };
-    let low = sums(counts.to_vec()).position(|sum| beyond(ends.low)(&sum)).unwrap() as i64;
-    let from_top =
-        sums(counts.iter().rev().copied().collect()).position(|sum| beyond(ends.high)(&sum)).unwrap() as i64;
+    let low = sums(counts.to_vec()).position(|sum| beyond(ends.low)(&sum)).expect("some count") as i64;
+    let from_top = sums(counts.iter().rev().copied().collect())
+        .position(|sum| beyond(ends.high)(&sum))
+        .expect("some count") as i64;
     let high = counts.len() as i64 - 1 - from_top;
     if low >= high {
         return (0..=u16::MAX).collect();
@@ -72,7 +73,7 @@ proptest! {
         let noise = |at: u64| (at.wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u16 >> shift;
         let samples: Vec<u16> = (0..layout.pixels()).map(noise).map(|level| level.min(number as u16 - 1)).collect();
         let plain = Operation { levels, ..Operation::new(method) };
-        let strength = Strength::thousandths(thousandths).unwrap();
+        let strength = Strength::thousandths(thousandths).expect("at most all");
         let found = equalized(&samples, &layout, &Operation { exposure: Some(exposure), strength, ..plain });
         let counts = of_plane(bytemuck::cast_slice(&samples), &layout, Plane::Channel(0), Counted::All);
         let table = table(&counts, number as i64, exposure);
@@ -92,7 +93,7 @@ proptest! {
         // Some pixels are transparent, and do not count.
         let sample = |at: u64| if at % 4 == 3 { noise(at) % 3 } else { noise(at) };
         let samples: Vec<u16> = (0..layout.pixels() * 4).map(sample).collect();
-        let strength = Strength::thousandths(thousandths).unwrap();
+        let strength = Strength::thousandths(thousandths).expect("at most all");
         let operation = Operation { colour, exposure: Some(exposure), strength, ..Operation::new(method) };
         let found = equalized(&samples, &layout, &operation);
         let gray = Layout { pixel: Pixel::GrayAlpha, ..layout };
@@ -121,8 +122,11 @@ fn a_lut_of_counts_is_exposed() {
     let counts: Vec<u64> = (0..256).map(|level| u64::from((6..77).contains(&level))).collect();
     let exposure = Some(Exposure { share: 800, ends: Stretch { low: 0, high: 0 } });
     let mut entries = [0; 256];
-    let operation =
-        Operation { exposure, strength: Strength::thousandths(0).unwrap(), ..Operation::new(Method::Global) };
+    let operation = Operation {
+        exposure,
+        strength: Strength::thousandths(0).expect("at most all"),
+        ..Operation::new(Method::Global)
+    };
     lut::fill(&operation, Depth::Eight, &counts, &[], &mut entries);
     assert_eq!((entries[3], entries[6], entries[76], entries[255]), (0, 8, 204, 255));
     lut::fill(&Operation { strength: Strength::FULL, ..operation }, Depth::Eight, &counts, &[], &mut entries);

@@ -30,6 +30,7 @@ pub fn check(data: &[u8], format: Format) {
         format: elsewhere.then_some(Format::Tiff),
         gray: (choice % 4 == 1).then_some(if choice % 16 == 5 { Gray::Green } else { Gray::Luma }),
         needs_rgb: choice % 4 == 2,
+        keeps_hue: choice % 4 == 3,
         range: if choice % 8 == 3 { Range::new(-1.0, 1.5) } else { None },
         ..PLAIN
     };

@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use super::coding;
 use super::markers::{Factors, largest_factors};
 use super::planes::PlaneSize;
 
@@ -89,7 +88,9 @@ impl Covered {
     /// Adds up luma of this size. `None` if there is no memory for the sums.
     pub(super) fn new(cover: Cover, luma: PlaneSize, samples: &[u8]) -> Option<Self> {
         let size = cover.size(luma);
-        let mut sums = coding::zeros(size.bytes())?;
+        let mut sums: Vec<u16> = Vec::new();
+        sums.try_reserve_exact(size.bytes()).ok()?;
+        sums.resize(size.bytes(), 0);
         let rows = samples[..luma.bytes()].chunks(luma.width * cover.down);
         for (sums, rows) in sums.chunks_exact_mut(size.width).zip(rows) {
             cover.add_up(rows, luma.width, sums);

@@ -1,7 +1,8 @@
 //! Histogram equalization, exact in 64-bit integers.
 
-use super::{ALL, fill_identity};
+use super::fill_identity;
 use crate::Level;
+use crate::percentiles::ALL;
 
 /// The share of the samples, in parts per million, above which the count of a level is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
