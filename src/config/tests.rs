@@ -205,7 +205,7 @@ fn the_brief_names_the_method_and_what_has_an_effect() {
 fn colour_decides_what_is_decoded_and_what_is_equalized() {
     for (color, gray, needs_rgb, colour) in [
         ("luma", None, false, Colour::Luma),
-        ("hue", None, true, Colour::Hue),
+        ("hue", None, false, Colour::Hue),
         ("lab", None, true, Colour::Lab),
         ("gray", Some(Gray::Luma), false, Colour::Luma),
         ("red", Some(Gray::Red), false, Colour::Luma),
@@ -217,5 +217,11 @@ fn colour_decides_what_is_decoded_and_what_is_equalized() {
         let settings = Settings::resolve(parse(&format!("color = '{color}'")), Request::default()).unwrap();
         assert_eq!((settings.picture.target.gray, settings.picture.target.needs_rgb), (gray, needs_rgb));
         assert_eq!(settings.picture.operation.colour, colour);
+        assert_eq!(settings.picture.target.keeps_hue, colour == Colour::Hue);
+    }
+    for key in ["mask = '.'\nmask-keep = true", "no-data = 0"] {
+        let settings =
+            Settings::resolve(parse(&format!("color = 'hue'\n{key}")), Request::default()).unwrap();
+        assert!(settings.picture.target.needs_rgb && !settings.picture.target.keeps_hue, "{key}");
     }
 }
