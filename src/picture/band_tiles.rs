@@ -107,15 +107,22 @@ pub struct BandTiles {
     /// The layout of the first band that came, and its levels.
     layout: Layout,
     levels: Levels,
-    /// Which levels occur in the bands that have been looked at, a bit for each, until it is known how they are clipped: other pictures of the file may
-    /// be looked at before.
-    seen: Mutex<Vec<u8>>,
-    /// The counts of those bands that exposure follows from, until the same time.
-    exposed: Mutex<Vec<u64>>,
+    seen: Mutex<Seen>,
     /// How they are clipped and exposed, until all bands are equalized.
     clippings: Mutex<Option<Arc<Clippings>>>,
     rows: Vec<Mutex<Row>>,
     progress: Mutex<Progress>,
+}
+
+/// What has been seen of bands, until all of them have been looked at.
+#[derive(Debug, Default)]
+struct Seen {
+    /// How many they are.
+    bands: u32,
+    /// Which levels occur, a bit for each, if that matters.
+    occurs: Vec<u8>,
+    /// The counts that exposure follows from.
+    counts: Vec<u64>,
 }
 
 /// What there is of a row of tiles.
@@ -147,7 +154,6 @@ impl BandTiles {
             layout: *layout,
             levels,
             seen: Mutex::default(),
-            exposed: Mutex::default(),
             clippings: Mutex::default(),
             rows: (0..rows).map(|_| Mutex::new(Row::Uncounted)).collect(),
             progress: Mutex::new(progress),
@@ -164,19 +170,23 @@ impl BandTiles {
     pub(crate) fn look(&self, band: u32, pixel: Pixel, pixels: &[u8]) {
         let Window { tiles, bands } = &self.window;
         let tiles = tiles.with_pixel(pixel);
-        if tiles.exposed_counts() > 0 {
-            let mut exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
-            exposed.resize(tiles.exposed_counts(), 0);
-            tiles.count_exposed(pixels, bands.rows(band), &mut exposed);
-        }
-        if !tiles.needs_levels() {
-            return;
-        }
-        let occurs = tiles.levels_in(pixels, bands.rows(band));
+        let occurs =
+            if tiles.needs_levels() { tiles.levels_in(pixels, bands.rows(band)) } else { Vec::new() };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.resize(occurs.len().div_ceil(8), 0);
-        for (bits, occurs) in seen.iter_mut().zip(occurs.chunks(8)) {
+        seen.occurs.resize(occurs.len().div_ceil(8), 0);
+        for (bits, occurs) in seen.occurs.iter_mut().zip(occurs.chunks(8)) {
             *bits |= occurs.iter().rev().fold(0, |bits, &occurs| bits << 1 | u8::from(occurs));
+        }
+        if tiles.exposed_counts() > 0 {
+            seen.counts.resize(tiles.exposed_counts(), 0);
+            tiles.count_exposed(pixels, bands.rows(band), &mut seen.counts);
+        }
+        seen.bands += 1;
+        let is_last = seen.bands == bands.count();
+        drop(seen);
+        // Counts take much memory, and other pictures of the file may be looked at before this one is counted.
+        if is_last {
+            self.clippings();
         }
     }
 
@@ -210,9 +220,8 @@ impl BandTiles {
         let mut clippings = self.clippings.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let seen = mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
-            let bits = seen.into_iter().flat_map(|bits| (0..8).map(move |bit| bits >> bit & 1 == 1));
-            let exposed = mem::take(&mut *self.exposed.lock().unwrap_or_else(PoisonError::into_inner));
-            Arc::new(self.window.tiles.clippings(&bits.collect::<Vec<_>>(), &exposed))
+            let bits = seen.occurs.into_iter().flat_map(|bits| (0..8).map(move |bit| bits >> bit & 1 == 1));
+            Arc::new(self.window.tiles.clippings(&bits.collect::<Vec<_>>(), &seen.counts))
         };
         Arc::clone(clippings.get_or_insert_with(make))
     }

@@ -2,7 +2,8 @@
 //!
 //! A YCbCr JPEG that becomes a JPEG again stays in its own planes: only Y is decoded to samples, which are equalized. Cb and Cr are not
 //! decoded at all: their quantized coefficients are kept for the encoder, and if the source's quantization tables are kept too, they are
-//! written back without loss. (Where a GPU encodes, or where only libjpeg can read the picture, they are planes of samples.) Nothing is
+//! written back without loss. Where hues are to stay, Cb and Cr follow the new luma, and blocks in which nothing changes are passed on as they
+//! are. (Where a GPU encodes, or where only libjpeg can read the picture, they are planes of samples.) Nothing is
 //! converted to RGB or resampled. Progressive stays progressive, and restart intervals, density and application data are kept.
 //!
 //! Lossless files and those of 12 bits are read too, but not written back as such, and CMYK files become RGB. Files with several views are refused. Previews, gain maps and anything
@@ -353,7 +354,12 @@ impl<'a> Source<'a> {
     ) -> Result<Option<Picture>, CodecError> {
         let quality = if self.cover.is_some() { JpegQuality::Keep } else { self.quality };
         let tables = new_tables(quality).map_err(decode_error)?;
-        Ok(self.read(&mut [plane], Rest::Coefficients(tables.as_deref()), workspace))
+        let picture = self.read(&mut [plane], Rest::Coefficients(tables.as_deref()), workspace);
+        let are_usual = |Picture { tables, rest }: &Picture| {
+            self.cover.is_none()
+                || rest.iter().zip(&tables[1..]).all(|(chroma, table)| chroma.are_usual(table))
+        };
+        Ok(picture.filter(are_usual))
     }
 
     /// Decodes with our own reader. Takes the workspace by value so that it is released before libjpeg, as the fallback, allocates as much.

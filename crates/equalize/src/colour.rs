@@ -1,5 +1,6 @@
 //! Luma, and how a change of luma changes colour.
 
+pub use super::hue::{DARK_OFFSET, MOST_CHROMA};
 use super::portable::luma_portable;
 pub use super::portable::{luma, shift_luma};
 use super::sample::Sample;

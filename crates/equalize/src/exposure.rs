@@ -27,18 +27,44 @@ pub struct Exposure {
 impl Exposure {
     /// Returns the table of a plane with these counts, of which the first `levels` may occur. What is above them stays as it is.
     pub(crate) fn table<S: Level>(self, levels: usize, counts: &[u64]) -> Vec<S> {
-        let mut table: Vec<S> = (0..S::LEVELS as u32).map(S::from_level).collect();
-        let Some((darkest, brightest)) = self.ends.ends(&counts[..levels]) else { return table };
-        let (top, brightest) = (levels as i64 - 1, brightest as i64);
-        let aim = (top as u64 * u64::from(self.share) / ALL).min(BRIGHTER * brightest as u64);
-        let (black, white) = (darkest as i64 / 2, brightest.max(aim as i64));
-        let width = brightest - black;
-        for (level, entry) in (0..).zip(&mut table[..levels]) {
-            let exposed = (2 * (level - black) * white + width).div_euclid(2 * width);
-            *entry = S::from_level(exposed.clamp(0, top) as u32);
-        }
-        table
+        table(levels, self.line(levels, counts))
     }
+
+    /// Returns the line of such a plane; `None` if all levels stay.
+    fn line(self, levels: usize, counts: &[u64]) -> Option<Line> {
+        let (darkest, brightest) = self.ends.ends(&counts[..levels])?;
+        let (top, brightest) = (levels as u64 - 1, brightest as u64);
+        let black = darkest as u64 / 2;
+        let white = brightest.max((top * u64::from(self.share) / ALL).min(BRIGHTER * brightest));
+        Some(Line { black, width: brightest - black, white })
+    }
+}
+
+/// A straight line: the level `black` becomes 0, and the one `width` above becomes `white`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line {
+    black: u64,
+    width: u64,
+    white: u64,
+}
+
+/// Returns the table of a line.
+fn table<S: Level>(levels: usize, line: Option<Line>) -> Vec<S> {
+    let mut table: Vec<S> = (0..S::LEVELS as u32).map(S::from_level).collect();
+    let Some(Line { black, width, white }) = line else { return table };
+    let (dark, others) = table[..levels].split_at_mut(black as usize);
+    dark.fill(S::from_level(0));
+    // Halves go up. No division for each entry.
+    let (mut exposed, mut left) = (0, width);
+    for entry in others {
+        *entry = S::from_level(exposed.min(levels as u64 - 1) as u32);
+        exposed += white / width;
+        left += 2 * (white % width);
+        if left >= 2 * width {
+            (exposed, left) = (exposed + 1, left - 2 * width);
+        }
+    }
+    table
 }
 
 /// Returns the counts of a plane after its levels went through a table.
@@ -50,22 +76,24 @@ pub(crate) fn mapped<S: Level, C: Copy + Default + std::ops::AddAssign>(counts: 
     mapped
 }
 
-/// The tables of the planes that are equalized, one after another; none without an [`Exposure`].
+/// The exposure of each plane that is equalized; of none without an [`Exposure`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Exposures(Vec<u16>);
+pub(crate) struct Exposures {
+    levels: usize,
+    lines: Vec<Option<Line>>,
+}
 
 impl Exposures {
     /// Returns those of planes with these counts, each with one a level.
     pub(crate) fn new<S: Level>(exposure: Option<Exposure>, levels: usize, counts: &[u64]) -> Self {
         let Some(exposure) = exposure else { return Self::default() };
-        let tables = counts.chunks_exact(S::LEVELS).flat_map(|counts| exposure.table::<S>(levels, counts));
-        Self(tables.map(|level| level.level() as u16).collect())
+        let lines = counts.chunks_exact(S::LEVELS).map(|counts| exposure.line(levels, counts));
+        Self { levels, lines: lines.collect() }
     }
 
     /// Returns the table of the plane with this number.
     pub(crate) fn of_plane<S: Level>(&self, number: usize) -> Option<Vec<S>> {
-        let table = self.0.chunks_exact(S::LEVELS).nth(number)?;
-        Some(table.iter().map(|&level| S::from_level(level.into())).collect())
+        self.lines.get(number).map(|&line| table(self.levels, line))
     }
 }
 

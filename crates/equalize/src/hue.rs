@@ -2,7 +2,7 @@
 //!
 //! Luma becomes `k`, and what a channel differs from the exact luma by is scaled by the greatest factor that is at most the ratio of new to old
 //! luma, lets the greatest channel reach the highest level, and is at most [`MOST_CHROMA`] (after M. Nikolova and G. Steidl, *Fast Hue and Range
-//! Preserving Histogram Specification*, 2014). So nothing clips. Nor is the factor more than the ratio with [`OFFSET`] added to both lumas, which is
+//! Preserving Histogram Specification*, 2014). So nothing clips. Nor is the factor more than the ratio with [`DARK_OFFSET`] added to both lumas, which is
 //! near 1 where both are dark: the chroma of nearly black pixels is noise. In exact arithmetic, with `s` the luma in 65536ths, a channel `c` becomes
 //! `k + floor((c - s / 65536) * factor + 1/2)`.
 //!
@@ -15,15 +15,15 @@ use crate::level::Level;
 use crate::portable::WEIGHTS;
 
 /// How many times a colour may be drawn from gray. Without a limit the noise of dark pixels becomes vivid.
-pub(crate) const MOST_CHROMA: f64 = 4.0;
+pub const MOST_CHROMA: f64 = 4.0;
 
-/// Levels of 256 that are added to both lumas where luma grows.
-pub(crate) const OFFSET: u32 = 4;
+/// Levels of 256 that are added to the new and the old luma where luma grows, so that the colour of dark pixels grows less.
+pub const DARK_OFFSET: u32 = 4;
 
 /// Returns what is added to both lumas of samples up to this level.
 #[inline(always)]
 pub(crate) fn offset(highest: u32) -> u32 {
-    (OFFSET * highest / 255).max(1)
+    (DARK_OFFSET * highest / 255).max(1)
 }
 
 /// What is added before rounding to the nearest.

@@ -178,3 +178,19 @@ fn samplings_that_luma_is_no_multiple_of_go_through_rgb() {
     let (decoded, _) = decode(&jpeg(45, 31), &Target { format: Some(codec::Format::Png), ..HUE }).unwrap();
     assert_eq!(decoded.layout.pixel, Pixel::Rgb);
 }
+
+#[test]
+fn chroma_beyond_what_samples_have_is_left_to_libjpeg() {
+    let (mut source, _) = files().swap_remove(3);
+    let tables = source.windows(2).enumerate().filter(|(_, pair)| *pair == [0xff, 0xdb]).map(|(at, _)| at);
+    let last = tables.last().unwrap();
+    // Divisors of chroma so great that its coefficients are in no picture.
+    source[last + 5..last + 5 + 64].fill(255);
+    for quality in [JpegQuality::Keep, JpegQuality::Value(100)] {
+        let target = Target { jpeg_quality: quality, ..HUE };
+        let (decoded, mut slot) = decode(&source, &target).unwrap();
+        slot.iter_mut().for_each(|luma| *luma = 255 - *luma / 2);
+        let written = encode(&decoded, slot, &target).unwrap();
+        assert!(planes(&written) != planes(&source));
+    }
+}

@@ -6,23 +6,19 @@
 
 use std::ops::Range;
 
+use equalize::colour::{DARK_OFFSET, MOST_CHROMA};
+
 use super::markers::{Factors, largest_factors};
 use super::planes::PlaneSize;
 
-/// How many times a colour may be drawn from gray.
-const MOST_CHROMA: f64 = 4.0;
-
-/// Levels that are added to both lumas where they grow.
-const OFFSET: u16 = 4;
-
-/// What is added before rounding to the nearest, so that halves go up: less than a result and a half is below the next integer, whose denominator
-/// is at most 2 * 16 * 128 * 116130.
+/// A fraction added before rounding to the nearest, so that halves go up. The fractions of results are multiples of 1 / (2 * 16 * 128 * 116130) or
+/// of more, so it takes no other one up.
 const TIE: f64 = 1.0 / (1_u64 << 34) as f64;
 
 /// From 2⁵² on a float has no fraction bits, so adding it rounds and leaves the integer in the lowest bits.
 const ROUND: f64 = (1_u64 << 52) as f64;
 
-/// More than a scaled sample can be below 0, so that what is rounded is positive.
+/// More than a scaled sample can be below 0, so that the sum to be rounded is positive.
 const ABOVE: i32 = 1024;
 
 /// How many samples of luma a sample of chroma covers, across and down.
@@ -103,13 +99,13 @@ impl Covered {
         (self.sums.len() * size_of::<u16>()) as u64
     }
 
-    /// Returns what changes chroma to follow these new samples of luma.
+    /// Returns the change of chroma to follow these new samples of luma.
     pub(super) fn follow<'c>(&'c self, samples: &'c [u8]) -> Following<'c> {
         Following { covered: self, samples, first: 0, sums: Vec::new() }
     }
 }
 
-/// What changes chroma, some rows at a time.
+/// The change of chroma, some rows at a time.
 pub(super) struct Following<'c> {
     covered: &'c Covered,
     samples: &'c [u8],
@@ -176,7 +172,7 @@ impl Following<'_> {
 /// Scales samples of chroma, each of which covers `number` of luma with these old and new sums. One division a sample.
 #[inline(always)]
 fn scale(number: u16, (old, new): (&[u16], &[u16]), blue: &mut [u8], red: &mut [u8]) {
-    let offset = f64::from(OFFSET * number);
+    let offset = f64::from(DARK_OFFSET * u32::from(number));
     let (number, most_sum) = (f64::from(number), f64::from(255 * number));
     for (((&old, &new), blue), red) in old.iter().zip(new).zip(blue).zip(red) {
         let (b, r) = (i32::from(*blue) - 128, i32::from(*red) - 128);

@@ -48,7 +48,6 @@ impl Tile {
     fn entry<S: Level>(&self, sum: u16, level: u32, scale: f32) -> f32 {
         let sum = u32::from(sum) + self.spread.up_to::<u32>(level);
         let entry = quantize::<S>(sum as i32 as f32 * scale).level() as u32;
-        // As all have the same, this is a branch that is always or never taken.
         let entry = if self.strength == Strength::FULL { entry } else { self.strength.between(level, entry) };
         entry as i32 as f32
     }

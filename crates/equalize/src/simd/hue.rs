@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::x86::{load128, load256, load512, store128, store256, store512};
-use crate::hue::{MOST_CHROMA, OFFSET, keep_hue_of_pixel, keep_hue_portable};
+use crate::hue::{DARK_OFFSET, MOST_CHROMA, keep_hue_of_pixel, keep_hue_portable};
 use crate::portable::WEIGHTS;
 
 /// Pixels at a time.
@@ -128,8 +128,8 @@ fn factor(luma: __m512, exact: __m512, room: __m512) -> __m512 {
     let most = _mm512_set1_ps((MOST_CHROMA / 65536.0) as f32);
     let above = _mm512_sub_ps(_mm512_set1_ps(255.0), luma);
     let (more_luma, more_exact) = (
-        _mm512_add_ps(luma, _mm512_set1_ps(OFFSET as f32)),
-        _mm512_add_ps(exact, _mm512_set1_ps((OFFSET * 65536) as f32)),
+        _mm512_add_ps(luma, _mm512_set1_ps(DARK_OFFSET as f32)),
+        _mm512_add_ps(exact, _mm512_set1_ps((DARK_OFFSET * 65536) as f32)),
     );
     // Of two operands one of which is not a number, as a ratio of zeros, the second is taken.
     let with_offset = _mm512_mul_ps(more_luma, reciprocal(more_exact));

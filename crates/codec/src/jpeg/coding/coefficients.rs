@@ -138,11 +138,6 @@ impl<'a> Blocks<'a> {
         Self { dc, nonzero, ac }
     }
 
-    /// Returns the first `count` blocks, or as many as there are.
-    pub(super) fn clone_first(&self, count: usize) -> Self {
-        self.clone().take_first(count)
-    }
-
     /// Returns how many there are.
     pub(super) fn len(&self) -> usize {
         self.dc.len()

@@ -105,6 +105,31 @@ impl Coefficients {
         }
     }
 
+    /// Returns whether the blocks, which were quantized by this table, can become samples and be quantized anew here as libjpeg would.
+    pub(in crate::jpeg) fn are_usual(&self, table: &QuantTable) -> bool {
+        /// The sum of a block's values up to which no step of the transform exceeds 14 bits: 2^14 / (4 * 1.39), rounded down to a power of 2.
+        const SMALL: u64 = 1 << 11;
+        let divisors = ZIGZAG.map(|place| table[usize::from(place)]);
+        let mut excess = Excess::default();
+        for (dc, nonzero, values) in self.blocks() {
+            let mut block = whole_block(nonzero, values);
+            block[0] = dc;
+            let products = || {
+                block
+                    .iter()
+                    .zip(&divisors)
+                    .map(|(value, &by)| u64::from(value.unsigned_abs()) * u64::from(by))
+            };
+            if products().sum::<u64>() > SMALL {
+                if products().any(|product| product >= dct::USUAL) {
+                    return false;
+                }
+                dct::inverse([(dc, &block); 2], &divisors, &mut excess);
+            }
+        }
+        !excess.found()
+    }
+
     /// Returns the mean of each block, row by row, which were quantized by this table.
     pub(in crate::jpeg) fn block_means(&self, table: &QuantTable) -> Vec<u16> {
         let mut excess = Excess::default();
@@ -196,5 +221,25 @@ fn put(plane: &mut Plane<&mut [u8]>, (x, y): (usize, usize), samples: &[[u8; BLO
             let inside = &mut row[left..];
             inside.copy_from_slice(&samples[..inside.len()]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coefficients_that_no_picture_has_are_not_usual() {
+        let of = |dc: i16, ac: i16, divisor: u16| {
+            let mut all = Coefficients::with_room(PlaneSize { width: 8, rows: 8 }).expect("there is memory");
+            let mut block = [0; 64];
+            block[1..].fill(ac);
+            all.push(dc, if ac == 0 { 0 } else { u64::MAX - 1 }, &block, None)
+                .expect("baseline has codes for it");
+            all.are_usual(&[divisor; 64])
+        };
+        assert!(of(0, 0, 255) && of(-1000, 1, 1) && of(120, 10, 2));
+        // More than libjpeg has room for in the first pass, and than can be quantized anew.
+        assert!(!of(0, 600, 6) && !of(1000, 0, 5));
     }
 }

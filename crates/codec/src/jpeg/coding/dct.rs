@@ -48,6 +48,9 @@ const ROOM_BITS: u32 = 14;
 /// they still fit into 16 bits.
 const USUAL_BITS: u32 = 12;
 
+/// What those coefficients are below.
+pub(super) const USUAL: u64 = 1 << USUAL_BITS;
+
 /// Detects values that are too large for libjpeg, whose vectors have 16 bits, of which no picture needs more than 15.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Excess(u32);
@@ -191,7 +194,7 @@ impl Quantizer {
     #[inline(always)]
     pub(super) fn requantize(&self, k: usize, value: i16, from: u16) -> Option<i32> {
         let product = i32::from(value) * i32::from(from);
-        let usual = -(1 << USUAL_BITS)..1 << USUAL_BITS;
+        let usual = -(USUAL as i32)..USUAL as i32;
         usual.contains(&product).then(|| self.divide(k, 8 * product))
     }
 }

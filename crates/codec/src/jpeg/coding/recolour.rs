@@ -11,7 +11,7 @@ use crate::jpeg::hue::Following;
 use crate::jpeg::libjpeg::QuantTable;
 use crate::jpeg::{BLOCK, PlaneSize};
 
-/// One of both components.
+/// Cb or Cr.
 struct Component<'c> {
     blocks: Blocks<'c>,
     /// The divisors of its coefficients, in zigzag order.
@@ -25,7 +25,7 @@ struct Component<'c> {
 }
 
 /// Returns the coefficients of Cb and Cr, quantized by the tables `from`, after they followed luma, quantized by those `to`; tables are in natural
-/// order. `None` if memory runs out, or if coefficients are a case for libjpeg.
+/// order. The coefficients must be [usual](Coefficients::are_usual). `None` if memory runs out.
 pub(in crate::jpeg) fn recoloured(
     chroma: [&Coefficients; 2],
     from: [&QuantTable; 2],
@@ -83,7 +83,9 @@ pub(in crate::jpeg) fn recoloured(
 impl Component<'_> {
     /// Makes samples of those blocks of the next row that change.
     fn decode(&mut self, size: PlaneSize, changes: &[bool]) -> Option<()> {
-        let row = self.blocks.clone_first(changes.len());
+        // They are taken when they are encoded.
+        let mut blocks = self.blocks;
+        let row = blocks.take_first(changes.len());
         let mut plane = size.plane(&mut self.band[..size.bytes()]);
         let padded = PlaneSize { width: changes.len() * BLOCK, rows: BLOCK };
         let mut output = ComponentOutput::samples(&mut plane, padded, &self.divisors);
@@ -97,7 +99,7 @@ impl Component<'_> {
                 }
             },
         );
-        output.finish().map(|_| ())
+        output.finish().map(drop)
     }
 
     /// Appends the next row of blocks: those that change from their samples, the others as they are.
