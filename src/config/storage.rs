@@ -7,7 +7,7 @@ use store::Url;
 use super::{After, Request, Service};
 use crate::fs::paths::Shown;
 
-/// The divisor of the memory that gives the share for objects in transit.
+/// The share of the memory for objects in transit: one part in this many.
 pub(super) const SHARE: u64 = 4;
 
 /// Returns whether any input or output is in object storage.
