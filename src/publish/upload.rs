@@ -14,8 +14,8 @@ use super::{PublishError, Published};
 use crate::picture::recipe::Recipe;
 use crate::picture::record::{Origin, Record};
 
-/// The most times that another object in the place of an output is examined, and replaced if it is
-/// from another input.
+/// The most attempts at an output. After each failed one, another output in its place is looked up,
+/// to be replaced.
 const ATTEMPTS: u32 = 5;
 
 /// The time for which an output is tried again after a lost answer; the requests themselves have
