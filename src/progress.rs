@@ -33,8 +33,8 @@ pub(crate) use summary::{megapixels, pictures};
 
 /// How often the bar is drawn.
 const FRAME: Duration = Duration::from_millis(100);
-/// Columns of the bar, if there is room for it next to the message, and of the shortest bar that is
-/// worth drawing.
+/// Columns of the bar, if they fit next to the message, and of the shortest bar that is worth
+/// drawing.
 const BAR: usize = 30;
 const SHORT_BAR: usize = 10;
 /// Steps of the bar for a picture.
@@ -140,8 +140,8 @@ pub enum Event {
 
 impl Event {
     /// Returns the event for a job that failed: a failure, or a skip if it is a file in a folder
-    /// that turned out to be no picture. DICOM objects without pictures have the same names as
-    /// pictures, and are skipped too.
+    /// that turned out to be no picture. DICOM objects without pictures, named like pictures, are
+    /// skipped too.
     pub fn failure(job: Job, error: PictureError) -> Self {
         if let Some(object) = error.object().filter(|_| !job.named) {
             Self::Skipped { input: job.input, why: Skip::Object(object), planned: true }

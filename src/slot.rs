@@ -2,8 +2,8 @@
 //! that carries one picture through the pipeline; the pool of slots is both the memory bound and
 //! the back-pressure.
 //!
-//! A slot for a worker process is a sealed memfd: the worker can map the same pages and pin them.
-//! The CPU's slots are private memory. Both get huge pages where the system has some.
+//! A worker's slots are sealed memfds: it can map the same pages and pin them. The CPU's slots are
+//! private memory. Both get huge pages where the system has some.
 
 mod budget;
 mod compressed;
@@ -127,8 +127,8 @@ impl Slot {
         &mut memory.expect("a taken slot has memory").bytes_mut()[self.lead..]
     }
 
-    /// Makes the bytes begin `lead` bytes after the start of a page, which leaves `lead` fewer.
-    /// Shared memory stays unchanged, because a worker expects the bytes at its front.
+    /// Makes the bytes begin `lead` bytes later, which leaves as many fewer. Shared memory stays
+    /// unchanged, because a worker expects the bytes at its front.
     pub fn begin_at(&mut self, lead: usize) {
         self.lead = if self.memory().is_private() { lead } else { 0 };
     }
@@ -173,8 +173,7 @@ pub enum SlotError {
         /// Bytes that `--memory` allows.
         allowed: u64,
     },
-    /// It has to give up its reserved memory, for a picture that waits first; then it may try
-    /// again.
+    /// It has to give up its memory for a picture that waits first; then it may try again.
     #[error("others need the memory that the picture holds")]
     GivenUp,
     /// The system provided no memory.
@@ -215,8 +214,7 @@ struct PoolState {
     wanted: Workers,
     largest: u64,
     free: Vec<Buffer>,
-    /// The number of slots that may still get memory that workers map, each of which takes an open
-    /// file.
+    /// How many more slots may get memory that workers map, each of which takes an open file.
     files_left: u64,
     /// The free workspaces.
     workspaces: Vec<Memory>,
@@ -246,8 +244,7 @@ struct PoolState {
 /// The free slots of all devices, within one bound on memory.
 pub struct SlotPool {
     state: Mutex<PoolState>,
-    /// Signalled when the condition of [`SlotPool::wait_for`] may have come true, and by
-    /// [`SlotPool::look_again`].
+    /// Signalled when [`SlotPool::wait_for`] may succeed, and by [`SlotPool::look_again`].
     changed: Condvar,
     /// See [`SlotPool::begin_again`].
     again: Mutex<()>,
@@ -258,9 +255,8 @@ pub struct SlotPool {
 const STEP: u64 = 256 * 1024;
 /// The most bytes of a small picture: a slot of one step has room for it.
 const SMALL: u64 = 192 * 1024;
-/// The step for slots of the CPU larger than a quarter of this, and for those of workers larger
-/// than four times this: memory of a multiple of this size gets huge pages, and keeps them when it
-/// grows.
+/// The step for slots of the CPU above a quarter of this, and of workers above four times this:
+/// memory of a multiple of this size gets huge pages, and keeps them when it grows.
 const HUGE_STEP: u64 = 2 * 1024 * 1024;
 
 impl SlotPool {
@@ -291,7 +287,7 @@ impl SlotPool {
         Self { state: Mutex::new(state), changed: Condvar::new(), again: Mutex::new(()) }
     }
 
-    /// Returns the use of the slots of each device, in the order in which the devices joined.
+    /// Returns the use of each device's slots, in the order in which the devices joined.
     pub fn slots(&self) -> Vec<SlotUse> {
         let state = self.lock();
         let count = |(device, member): (DeviceId, &Member)| {
@@ -337,8 +333,8 @@ impl SlotPool {
         self.slot(buffer, aside)
     }
 
-    /// Returns a taken buffer as a slot that gives itself back. Its pages are taken here, where
-    /// others need not wait for that.
+    /// Returns a taken buffer as a slot that gives itself back. Takes its pages here, without a
+    /// lock.
     fn slot(self: &Arc<Self>, mut buffer: Buffer, aside: u64) -> Result<Slot, SlotError> {
         if let Some(Err(source)) = buffer.memory.as_mut().map(Memory::take_pages) {
             let needed = buffer.capacity();
@@ -440,8 +436,8 @@ impl PoolState {
         taken
     }
 
-    /// Takes a slot if one is available now: the last that came back and is large enough, because
-    /// its pages are still warm; otherwise the last that came back, grown.
+    /// Takes a slot if one is available now: the last that came back and is large enough, as its
+    /// pages are still warm; otherwise the last that came back, grown.
     fn try_take(
         &mut self,
         needed: u64,
