@@ -33,8 +33,7 @@ pub(crate) use summary::{megapixels, pictures};
 
 /// How often the bar is drawn.
 const FRAME: Duration = Duration::from_millis(100);
-/// Columns of the bar, if they fit next to the message, and of the shortest bar that is worth
-/// drawing.
+/// Columns of the bar, if they fit next to the message, and of the shortest bar worth drawing.
 const BAR: usize = 30;
 const SHORT_BAR: usize = 10;
 /// Steps of the bar for a picture.

@@ -86,8 +86,7 @@ impl Buffer {
     }
 }
 
-/// One reusable buffer. The holder of the value owns the bytes; when dropped, it goes back to its
-/// pool.
+/// One reusable buffer, whose bytes the holder owns; when dropped, it goes back to its pool.
 pub struct Slot {
     buffer: Option<Buffer>,
     /// Bytes to skip at the front of its memory.
@@ -250,8 +249,7 @@ pub struct SlotPool {
     again: Mutex<()>,
 }
 
-/// The step in which slots grow, in bytes: slots stop growing after the first of many similar
-/// pictures.
+/// The step in which slots grow, in bytes: slots stop growing after a first few similar pictures.
 const STEP: u64 = 256 * 1024;
 /// The most bytes of a small picture: a slot of one step has room for it.
 const SMALL: u64 = 192 * 1024;
@@ -297,8 +295,8 @@ impl SlotPool {
         state.members.iter().enumerate().map(count).collect()
     }
 
-    /// Returns the bytes of slots, workspaces and buffers, taken or free, and other bytes of
-    /// pictures; and the bound on them.
+    /// Returns the bytes of slots, workspaces and buffers, taken or free, with others of pictures;
+    /// and the bound.
     pub fn memory(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory - state.memory_left, state.memory)
@@ -311,8 +309,8 @@ impl SlotPool {
 
     /// Waits for a slot with room for `bytes` bytes on a device for this request, and for `aside`
     /// more bytes that its taker uses elsewhere until [`Slot::keep_aside`], while it continues to
-    /// hold `held` bytes. Takers are served in order: small pictures cannot overtake a large one
-    /// forever.
+    /// hold `held` bytes. Takers are served in order: small pictures cannot always overtake a large
+    /// one.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -333,8 +331,7 @@ impl SlotPool {
         self.slot(buffer, aside)
     }
 
-    /// Returns a taken buffer as a slot that gives itself back. Takes its pages here, without a
-    /// lock.
+    /// Returns a taken buffer as a slot that gives itself back. Takes its pages without a lock.
     fn slot(self: &Arc<Self>, mut buffer: Buffer, aside: u64) -> Result<Slot, SlotError> {
         if let Some(Err(source)) = buffer.memory.as_mut().map(Memory::take_pages) {
             let needed = buffer.capacity();
@@ -357,8 +354,8 @@ impl SlotPool {
         if needed > allowed { Err(SlotError::LargerThanMemory { needed, allowed }) } else { Ok(()) }
     }
 
-    /// Waits for this taker's turn, and then until `take` succeeds. `total` is all that it needs,
-    /// in bytes, in addition to what it holds.
+    /// Waits for this taker's turn, and then until `take` succeeds. Beyond `held` it needs `total`
+    /// bytes.
     fn in_turn<T>(
         &self,
         total: u64,
