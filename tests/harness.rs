@@ -275,8 +275,8 @@ impl From<Output> for Ran {
     }
 }
 
-/// Runs a script in the tests' folder that checks the program by other readers; `None` if it
-/// cannot, which is noted as skipped. Python is `HISTEQD_PYTHON`, or else `python3`.
+/// Runs a script of the tests' folder that checks the program by other readers. Reports a skip and
+/// returns `None` if Python (`HISTEQD_PYTHON`, or else `python3`) or a module of it is missing.
 pub(crate) fn checked_by(script: &str) -> Option<Ran> {
     let python = std::env::var("HISTEQD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let script = project().join("tests").join(script);
@@ -321,19 +321,19 @@ impl Ran {
         self
     }
 
-    /// Expects this in standard error.
+    /// Expects these words in standard error.
     pub(crate) fn says(&self, words: &str) -> &Self {
         assert!(self.stderr().contains(words), "not said: {words}\n{self}");
         self
     }
 
-    /// Expects this in standard output.
+    /// Expects these words in standard output.
     pub(crate) fn prints(&self, words: &str) -> &Self {
         assert!(self.stdout().contains(words), "not printed: {words}\n{self}");
         self
     }
 
-    /// Expects nothing in standard error.
+    /// Expects an empty standard error.
     pub(crate) fn is_silent(&self) -> &Self {
         assert!(self.stderr().is_empty(), "{self}");
         self
