@@ -390,7 +390,7 @@ fn a_device_that_fails_in_the_middle_of_a_split_picture_costs_nothing() {
         ("fail@5", "a test asked for this failure"),
         ("hang@3", "took longer than --device-timeout"),
         ("exit@1*", "given up"),
-        // A declined batch is no failure and needs no report.
+        // A declined picture is no failure and needs no report.
         ("decline@2", ""),
     ] {
         let workers = "cpu-workers:3 --split-channels --device-timeout 1s";
