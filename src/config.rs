@@ -106,7 +106,7 @@ pub struct Settings {
     pub device_timeout: Duration,
     /// The time without work after which a service releases its GPUs, if it does.
     pub gpu_idle: Option<Duration>,
-    /// What happens to outputs that already exist.
+    /// The treatment of outputs that already exist.
     pub existing: Existing,
     /// The selection of files in the input folders.
     pub selection: Selection,
@@ -181,7 +181,7 @@ impl Naming {
     }
 }
 
-/// What happens to outputs that already exist.
+/// The treatment of outputs that already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// An output is left alone if it was made from its input's present state with the same

@@ -1,6 +1,5 @@
-//! Slots: all large memory is a slot, or is counted by their pool. A slot is one reusable buffer
-//! that carries one picture through the pipeline; the pool of slots is both the memory bound and
-//! the back-pressure.
+//! Slots: all large memory is a slot, or is counted by their pool. A slot is a reusable buffer for
+//! one picture in the pipeline; the pool is both the memory bound and the back-pressure.
 //!
 //! A worker's slots are sealed memfds: it can map the same pages and pin them. The CPU's slots are
 //! private memory. Both get huge pages where the system has some.
@@ -295,8 +294,7 @@ impl SlotPool {
         state.members.iter().enumerate().map(count).collect()
     }
 
-    /// Returns the bytes of slots, workspaces and buffers, taken or free, with others of pictures;
-    /// and the bound.
+    /// Returns the bytes of slots, workspaces, buffers (taken or free) and pictures, and the bound.
     pub fn memory(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory - state.memory_left, state.memory)
@@ -308,9 +306,8 @@ impl SlotPool {
     }
 
     /// Waits for a slot with room for `bytes` bytes on a device for this request, and for `aside`
-    /// more bytes that its taker uses elsewhere until [`Slot::keep_aside`], while it continues to
-    /// hold `held` bytes. Takers are served in order: small pictures cannot always overtake a large
-    /// one.
+    /// more bytes that its taker uses elsewhere until [`Slot::keep_aside`], while it still holds
+    /// `held` bytes. Takers are served in order: small pictures cannot always overtake a large one.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -354,8 +351,7 @@ impl SlotPool {
         if needed > allowed { Err(SlotError::LargerThanMemory { needed, allowed }) } else { Ok(()) }
     }
 
-    /// Waits for this taker's turn, and then until `take` succeeds. Beyond `held` it needs `total`
-    /// bytes.
+    /// Waits for this taker's turn, then until `take` succeeds; needs `total` bytes beyond `held`.
     fn in_turn<T>(
         &self,
         total: u64,

@@ -21,7 +21,8 @@ pub struct Service {
     pub settle: Duration,
     /// How often the folders are listed even though the kernel reports changes.
     pub rescan: Duration,
-    /// How often the folders are listed instead of watched through the kernel; `None` lets the file system decide.
+    /// How often the folders are listed instead of watched through the kernel; `None` lets the
+    /// file system decide.
     pub poll: Option<Duration>,
     /// The fate of an input once its output is durable.
     pub after: After,

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! ```text
-//!  watch ──▶ settle ──ready──▶ is its output up to date? ──no──▶ does the queue have it? ──no──▶ queue
+//!  watch ──▶ settle ──ready──▶ is its output up to date? ─no─▶ does the queue have it? ─no─▶ queue
 //! ```
 //!
 //! There is no ledger: the outputs show which pictures are done, and the queue which ones wait, are

@@ -7,7 +7,7 @@
 //!              close after write, rename into the folder
 //!            ┌──────────────────────────────────────────┐
 //!  a writer  │       size and mtime at rest             ▼        take          finished
-//!  ───────▶ Open ───────▶ Resting ──────────────────▶ Ready ───────────▶ Running ───────▶ forgotten
+//!  ───────▶ Open ───────▶ Resting ──────────────────▶ Ready ───────────▶ Running ──────▶ forgotten
 //!            ▲  patience     ▲                          ▲                  │
 //!            │               │ other size or mtime      │ time is up       │ failed for now
 //!            └───────────────┴───────────────────── Pausing ◀─────────────┘
