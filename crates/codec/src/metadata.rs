@@ -1,4 +1,4 @@
-//! What travels with the pixels: the colour profile, EXIF, XMP, and the resolution.
+//! The metadata that travel with the pixels: the colour profile, EXIF, XMP, and the resolution.
 
 use super::{Format, ifd};
 use equalize::Pixel;
@@ -16,7 +16,9 @@ pub struct Metadata {
     pub resolution: Option<Resolution>,
 }
 
-/// A resolution in hundredths of a pixel per inch, so that whole numbers of pixels per inch and per metre both come back unchanged.
+/// A resolution in hundredths of a pixel per inch.
+///
+/// In this unit, whole numbers of pixels per inch and per metre both come back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {
     /// Horizontal.
@@ -55,9 +57,9 @@ impl Resolution {
 /// The bytes of a picture's metadata.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MetadataBytes {
-    /// Of what only the source's own format takes.
+    /// Metadata that only the source's own format has.
     pub(super) native: u64,
-    /// The most that [`Metadata`] has.
+    /// The most bytes of [`Metadata`].
     pub(super) carried: u64,
 }
 
@@ -67,7 +69,9 @@ impl MetadataBytes {
         self.native + self.carried
     }
 
-    /// Returns the bytes of metadata while it is encoded: what was decoded, as segments, tags or chunks, and in the output, of which a
+    /// Returns the bytes of metadata while it is encoded.
+    ///
+    /// They are the decoded parts, as segments, tags or chunks, and those in the output, of which a
     /// buffer that grows may hold two copies.
     pub(super) fn encoded(self, to: Format) -> u64 {
         let copies = match to {
@@ -86,13 +90,13 @@ impl MetadataBytes {
 }
 
 impl Metadata {
-    /// Returns the bytes of all that varies in length.
+    /// Returns the bytes of all parts that vary in length.
     pub(super) fn bytes(&self) -> u64 {
         let parts = [&self.icc, &self.exif, &self.xmp];
         parts.into_iter().flatten().map(|part| part.len() as u64).sum()
     }
 
-    /// Returns how the picture is to be turned to be upright, as EXIF numbers it: 1 to 8, and 1 if it does not say.
+    /// Returns the orientation as EXIF numbers it: 1 to 8, and 1 if it is not stated.
     pub(super) fn orientation(&self) -> u8 {
         const ORIENTATION: u16 = 274;
         let exif = self.exif.as_deref().unwrap_or_default();
@@ -102,14 +106,18 @@ impl Metadata {
         number.filter(|number| (1..=8).contains(number)).map_or(1, |number| number as u8)
     }
 
-    /// Returns the ICC profile if it describes pixels of this kind. A profile says in its header which colour space it is for; one for RGB
-    /// means nothing for a picture that was turned into gray.
+    /// Returns the ICC profile if it describes pixels of this kind.
+    ///
+    /// A profile's header states the colour space that it is for; one for RGB is meaningless for a
+    /// picture that was turned into gray.
     pub fn icc_for(&self, pixel: Pixel) -> Option<&[u8]> {
         self.icc.as_deref().filter(|icc| icc_fits(icc, pixel))
     }
 
-    /// Returns the ICC profile if a picture of this kind keeps it in a format. WebP has no gray, and gray BMPs have a palette of RGB colours,
-    /// so their profiles have to be for RGB.
+    /// Returns the ICC profile if a picture of this kind keeps it in a format.
+    ///
+    /// WebP has no gray, and gray BMPs have a palette of RGB colours: their profiles have to be for
+    /// RGB.
     pub(super) fn icc_in(&self, format: Format, pixel: Pixel) -> Option<&[u8]> {
         match format {
             Format::Png | Format::Jpeg | Format::Tiff => self.icc_for(pixel),
@@ -127,7 +135,7 @@ pub(super) fn icc_fits(icc: &[u8], pixel: Pixel) -> bool {
     icc.get(16..20) == Some(space)
 }
 
-/// Takes what [`strip_exif_prefix`] returns out of `exif`.
+/// Removes the prefix that [`strip_exif_prefix`] strips.
 pub(super) fn without_exif_prefix(mut exif: Vec<u8>) -> Option<Vec<u8>> {
     let prefix = exif.len() - strip_exif_prefix(&exif)?.len();
     exif.drain(..prefix);
