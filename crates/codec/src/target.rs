@@ -87,8 +87,8 @@ impl fmt::Display for JpegQuality {
 pub enum PngLevel {
     /// Least work.
     ///
-    /// The Paeth filter for every row, Huffman codes made for every strip, and matches only in rows
-    /// of little change.
+    /// The Paeth filter for every row, Huffman codes made for every strip, and matches only in nearly
+    /// flat blocks.
     Fast,
     /// Half again the work; photographs a twentieth smaller, graphics often by a half.
     ///
