@@ -1,5 +1,7 @@
-//! Strips and tiles. Each is read and decompressed separately, and its samples are put where they belong. Idle cores help if there are
-//! many.
+//! Strips and tiles.
+//!
+//! Each is read and decompressed separately, and its samples are put where they belong. Idle cores
+//! help if there are many.
 
 use std::borrow::Cow;
 use std::mem;
@@ -25,28 +27,29 @@ use crate::webp;
 pub(super) struct Parts<'a> {
     file: &'a Reader<'a>,
     header: &'a Header,
-    /// Where they are in the file.
+    /// Their offsets in the file.
     offsets: Numbers<'a>,
-    /// How long they are, if the file says so.
+    /// Their lengths, if the file states them.
     lengths: Option<Numbers<'a>>,
-    /// How many the picture needs.
+    /// The number that the picture needs.
     needed: usize,
-    /// What the JPEG streams share.
+    /// The common part of the JPEG streams.
     jpegs: Jpegs<'a>,
-    /// The sample that stands where nothing was written, in native byte order if it has whole bytes.
+    /// The sample in place of those that were never written, in native byte order if it has whole
+    /// bytes.
     no_data: u16,
-    /// The same for samples that are no levels.
+    /// The same for samples that are not levels.
     no_value: Vec<u8>,
     /// Those that a device inflated.
     inflated: Option<Inflated<'a>>,
 }
 
-/// What a thread needs for reading.
+/// The buffers of a reading thread.
 #[derive(Default)]
 pub(super) struct Tool {
     /// A strip or tile as in the file.
     data: Vec<u8>,
-    /// The samples of a strip or tile whose rows are not those of the picture.
+    /// The samples of a strip or tile with rows other than those of the picture.
     samples: Vec<u8>,
     decompression: Decompression,
 }
@@ -84,7 +87,7 @@ impl<'a> Parts<'a> {
         Ok(Self { file, header, offsets, lengths, needed, jpegs, no_data, no_value, inflated: None })
     }
 
-    /// Has a device inflate all that is going to be read, if it does.
+    /// Has a device inflate all parts that are going to be read, if it can.
     pub(super) fn inflated_by(self, coder: Option<&'a dyn StreamCoder>) -> Self {
         let inflated = coder.and_then(|coder| self.inflate_by(coder));
         Self { inflated, ..self }
@@ -101,7 +104,8 @@ impl<'a> Parts<'a> {
         Inflated::new(coder, wanted.start, &lengths, header.part_bytes(), read)
     }
 
-    /// Returns the numbers of the strips or tiles of the rows that are read, unless those of each plane lie apart.
+    /// Returns the numbers of the strips or tiles of the rows that are read, unless each plane has
+    /// its own.
     fn wanted(&self) -> Option<Range<usize>> {
         let header = self.header;
         if !header.is_band() {
@@ -118,10 +122,11 @@ impl<'a> Parts<'a> {
         self.header.method == Method::Deflate && self.needed >= inflated::FEWEST
     }
 
-    /// Returns where a strip or tile lies, and the most bytes that it has; `None` if it was never written.
+    /// Returns the offset of a strip or tile, and the most bytes that it has; `None` if it was
+    /// never written.
     ///
     /// # Errors
-    /// If there is no telling how long it is.
+    /// If its length is unknown.
     fn place(&self, index: usize) -> Result<Option<(u64, u64)>, CodecError> {
         let offset = self.offsets.get(index).expect("there are as many as the picture needs");
         let told = self.lengths.and_then(|lengths| lengths.get(index));
@@ -142,7 +147,7 @@ impl<'a> Parts<'a> {
         self.offsets.iter().zip(lengths.iter()).take(self.needed).any(|place| place == (0, 0))
     }
 
-    /// Returns whether they lie behind each other, `bytes` bytes in all.
+    /// Returns whether they lie one after the other, `bytes` bytes in all.
     pub(super) fn is_contiguous(&self, bytes: u64) -> bool {
         let mut end = Some(self.start());
         let places = (0..self.needed).map(|index| self.place(index).ok().flatten());
@@ -160,7 +165,8 @@ impl<'a> Parts<'a> {
         self.offsets.get(0).unwrap_or(0)
     }
 
-    /// Fills `target` with the samples of the picture as they are stored, except that those of whole bytes are in native order.
+    /// Fills `target` with the samples of the picture as they are stored, except that those of
+    /// whole bytes are in native order.
     pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
         let header = self.header;
         let row = header.row_bytes(header.layout.width);
@@ -231,7 +237,8 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Fills `target` with the rows of a strip or tile behind those that are `skipped`, which there are only if samples are stored.
+    /// Fills `target` with the rows of a strip or tile after the `skipped` ones, which are 0 unless
+    /// samples are stored.
     fn fetch(
         &self,
         tool: &mut Tool,
@@ -317,8 +324,10 @@ impl Rows for Parts<'_> {
     }
 }
 
-/// Refuses strips and tiles that take more memory than the limits allow for a picture. If the picture is over the limits too, or its file of `length` bytes, the
-/// error is about all of them.
+/// Refuses strips and tiles that take more memory than the limits allow for a picture.
+///
+/// If the picture is over the limits too, or its file of `length` bytes, the error is about all of
+/// them.
 pub(super) fn check(header: &Header, length: u64, limits: &Limits) -> Result<(), CodecError> {
     let (enough, all) = (header.buffer_bytes(), header.layout.bytes().max(length));
     if enough <= limits.max_bytes {
