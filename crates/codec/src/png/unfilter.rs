@@ -1,7 +1,8 @@
-//! Undoes the filters of rows (PNG third edition, section 9), several rows at a time.
+//! The reverse of the filters of rows (PNG third edition, section 9), for several rows at a time.
 //!
-//! A pixel depends on the one to its left, so the pixels of a row can only be undone one after the other. But where each row is one pixel
-//! behind the row above it, the pixels on that diagonal do not depend on each other, and are undone together, as lanes of a vector.
+//! A pixel depends on the one to its left: the pixels of a row can only be undone one after the
+//! other. But where each row is one pixel later than the row above it, the pixels on that diagonal
+//! do not depend on each other, and are undone together, as lanes of a vector.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +14,9 @@ use super::filter::{AVERAGE, NONE, PAETH, SUB, UP, predicted};
 #[derive(Debug, PartialEq)]
 pub(super) struct UnknownFilter;
 
-/// Returns whether this processor undoes several rows at once. Where it does not, the `png` crate is as fast.
+/// Returns whether this processor undoes several rows at once.
+///
+/// Where it does not, the `png` crate is as fast.
 pub(super) fn is_fast() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -28,8 +31,11 @@ pub(super) fn is_fast() -> bool {
 /// The most rows that are undone at once.
 pub(super) const GROUP: usize = 4;
 
-/// Undoes the filters of the rows in `filtered`, each behind its filter type, and writes them to `rows`. `above` is the row before them, or
-/// zeros, and as long as each row; `step` is the number of bytes per pixel.
+/// Undoes the filters of the rows in `filtered`, each after its filter type, and writes them to
+/// `rows`.
+///
+/// `above` is the row before them, or zeros, and as long as each row; `step` is the number of bytes
+/// per pixel.
 pub(super) fn undo(filtered: &[u8], step: usize, above: &[u8], rows: &mut [u8]) -> Result<(), UnknownFilter> {
     match step {
         1 => groups::<1, 1, 4>(filtered, above, rows),
@@ -77,7 +83,7 @@ fn groups<'r, const B: usize, const N: usize, const K: usize>(
     Ok(())
 }
 
-/// Undoes the filter of some bytes of a row whose earlier bytes are done already.
+/// Undoes the filter of some bytes of a row, after all bytes before them.
 #[inline(always)]
 fn part<const B: usize>(kind: u8, filtered: &[u8], above: &[u8], row: &mut [u8], bytes: Range<usize>) {
     for at in bytes {
@@ -93,8 +99,10 @@ mod diagonals {
 
     use super::*;
 
-    /// Undoes `K` rows at once, which must be longer than `K` pixels of `B` bytes. A lane has 16 / `K` bytes, of which `N` are read and
-    /// written: where these are more than a pixel, the next pixel overwrites the excess.
+    /// Undoes `K` rows at once, which must be longer than `K` pixels of `B` bytes.
+    ///
+    /// A lane has 16 / `K` bytes, of which `N` are read and written: where these are more than a
+    /// pixel, the next pixel overwrites the excess.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(super) fn group<const B: usize, const N: usize, const K: usize>(

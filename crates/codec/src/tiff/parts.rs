@@ -348,8 +348,10 @@ fn in_tiff(error: CodecError) -> CodecError {
     }
 }
 
-/// Returns the most bytes that `samples` bytes of samples can sensibly take in compressed form: many times what a method can produce, plus
-/// what a JPEG may have before its data. Anything beyond that in the file is not read.
+/// Returns the most bytes that `samples` bytes of samples can sensibly take in compressed form.
+///
+/// That is many times the longest output of a method, plus the most that a JPEG may have before its
+/// data. Anything beyond that in the file is not read.
 fn most_data(method: Method, samples: u64) -> u64 {
     let beside = if matches!(method, Method::Jpeg | Method::WebP) { 256 << 10 } else { 4 << 10 };
     samples.saturating_mul(8).saturating_add(beside)
@@ -362,8 +364,10 @@ fn load(file: &Reader<'_>, offset: u64, length: u64, data: &mut Vec<u8>) -> Resu
     file.read_at(data, offset).map_err(io_error)
 }
 
-/// Fills rows of a strip or tile with one sample, as it is stored, except that those of whole bytes are in native order. It is `value` if
-/// samples are no levels.
+/// Fills rows of a strip or tile with one sample, as it is stored, except that those of whole bytes
+/// are in native order.
+///
+/// It is `value` if samples are not levels.
 fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
     let row = header.part_row_bytes();
     match header.bits {
@@ -382,7 +386,8 @@ fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
     }
 }
 
-/// Puts the samples of a plane's strip, or of the tile with the number `left` from the left, into the rows of the picture.
+/// Puts the samples of a plane's strip, or of the tile with the number `left` from the left, into
+/// the rows of the picture.
 fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
     if header.planar && header.shared(plane) != (1, 1) {
         return place_shared(samples, rows, header, plane, left);
@@ -419,8 +424,9 @@ fn place_shared(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, 
     }
 }
 
-/// Puts units of pixels that share their differences of colour into the rows of the picture: the brightness of each, and then the two
-/// differences.
+/// Puts units of pixels that share their differences of colour into the rows of the picture.
+///
+/// A unit is the brightness of each pixel, and then the two differences.
 fn place_units(samples: &[u8], rows: &mut [u8], header: &Header, left: usize) {
     let (across, down) = (header.subsampling.0 as usize, header.subsampling.1 as usize);
     let (first, unit) = (left * header.part.0 as usize, across * down + 2);

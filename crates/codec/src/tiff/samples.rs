@@ -1,4 +1,4 @@
-//! What a TIFF's tags say about its samples: their type, what they mean, and how they were made easier to compress.
+//! The samples of a TIFF by its tags: their type, their meaning, and the predictor.
 
 use super::super::CodecError;
 use super::super::foreign::{CHANNELS, EACH_CHANNEL, SCALE, TO_RGB};
@@ -8,10 +8,10 @@ use super::{malformed, tags, unsupported};
 use crate::mapped::{Alpha, Kind};
 use equalize::Depth;
 
-/// The most channels besides the colours.
+/// The most channels in addition to the colours.
 pub(super) const MAX_BEHIND: usize = 16;
 
-/// How samples become colours.
+/// The meaning of samples as colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colours {
     /// Gray and RGB as they are.
@@ -33,7 +33,7 @@ impl Colours {
     }
 }
 
-/// How samples are stored so that they are easier to compress.
+/// The transformation of samples that makes them easier to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Predictor {
     /// As they are.
@@ -57,12 +57,12 @@ pub(super) fn bits(directory: &Directory, samples: usize) -> Result<u32, CodecEr
     }
 }
 
-/// Returns whether samples of a format are unsigned; what is not specified is taken for that.
+/// Returns whether samples of a format are unsigned; unspecified ones are taken for unsigned.
 const fn is_unsigned(format: u64) -> bool {
     matches!(format, tags::UNSIGNED | 4)
 }
 
-/// Returns the type of samples of this many bits that are no levels; `None` if they are.
+/// Returns the type of samples of this many bits that are not levels; `None` if they are.
 pub(super) fn kind(directory: &Directory, bits: u32, samples: usize) -> Result<Option<Kind>, CodecError> {
     let formats = directory.numbers(tags::SAMPLE_FORMAT).into_iter().flat_map(Numbers::iter);
     let mut formats = formats.take(samples.max(1));
@@ -89,7 +89,9 @@ pub(super) fn kind(directory: &Directory, bits: u32, samples: usize) -> Result<O
     Err(CodecError::unsupported(format!("a TIFF of {name} samples of {bits} bits"), SCALE))
 }
 
-/// Returns how samples become colours, and how many samples of a pixel do. Some writers do not say it.
+/// Returns the meaning of samples as colours, and the number of a pixel's samples that are colours.
+///
+/// Some writers do not state it.
 pub(super) fn colours(
     directory: &Directory,
     method: Method,
@@ -139,7 +141,8 @@ pub(super) fn is_palette_of_one_colour(directory: &Directory) -> bool {
     map.len() == 3 * LEVELS && map.iter().any(|&value| value > 0) && map.chunks_exact(LEVELS).all(is_even)
 }
 
-/// Returns what is alpha of the samples behind the colours, how many others there are, and how many of these lie before it.
+/// Returns the kind of alpha among the samples after the colours, the number of the others, and the
+/// number of those before it.
 pub(super) fn behind(
     directory: &Directory,
     samples: usize,
@@ -170,7 +173,8 @@ pub(super) fn behind(
     Ok((alpha, others, before))
 }
 
-/// Returns how many pixels of a YCbCr picture across and down share their differences of colour.
+/// Returns the numbers of pixels across and down that share their differences of colour in a YCbCr
+/// picture.
 pub(super) fn subsampling(
     directory: &Directory,
     (bits, samples): (u32, usize),
