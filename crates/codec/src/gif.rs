@@ -21,7 +21,7 @@ pub use colours::QuantizationError;
 pub(super) use colours::reduce;
 pub(super) use write::{encode, encoder_bytes};
 
-/// What is remembered of a GIF for writing it back.
+/// The part of a GIF that is needed for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
     pub(super) animation: Animation,
@@ -46,7 +46,9 @@ impl<'a> Source<'a> {
         if blocks::are_known(bytes) { Ok(source) } else { Err(malformed("it has a block of unknown kind")) }
     }
 
-    /// Reads the structure of all frames from a file that need not be in memory: `bytes` are what is. All of it has to be, for decoding.
+    /// Reads the structure of all frames from a file that need not be in memory.
+    ///
+    /// `bytes` is the part in memory: for decoding, the whole file.
     pub(super) fn survey(file: impl Read, bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut options = DecodeOptions::new();
         options.skip_frame_decoding(true);
@@ -136,7 +138,8 @@ impl Decode for Source<'_> {
     }
 }
 
-/// Returns how many bytes a frame, or metadata, may take at most. A frame may be larger than the canvas.
+/// Returns the most bytes that a frame, or metadata, may take. A frame may be larger than the
+/// canvas.
 fn most_bytes(canvas: &Layout) -> u64 {
     4 * canvas.pixels() + (1 << 20)
 }

@@ -1,5 +1,6 @@
-//! GIFs are written in frames that cover all of the picture, each with its own palette. A frame of more than 256 colours is refused: they are
-//! reduced before, if a GIF is asked for.
+//! GIFs, written in frames that cover all of the picture, each with its own palette.
+//!
+//! A frame of more than 256 colours is refused: they are reduced before, if a GIF is asked for.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,12 +12,13 @@ use ::gif::{DisposalMethod, Encoder, EncodingError, Frame, Repeat};
 use crate::{CodecError, Decoded, Format, pixels_of};
 use equalize::Layout;
 
-/// Returns the bytes of heap that encoding takes: the indices of a frame, and the frame compressed, in a buffer that doubles.
+/// Returns the bytes of heap that encoding takes: the indices of a frame, and the frame compressed,
+/// in a buffer that doubles.
 pub(crate) fn encoder_bytes(frame: &Layout) -> u64 {
     5 * frame.pixels()
 }
 
-/// Writes the frames in `slot`, each of which has at most 256 colours.
+/// Writes the frames in `slot`, each of at most 256 colours.
 pub(crate) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Result<u64, CodecError> {
     let frame = decoded.frame_layout();
     let [width, height] =

@@ -14,8 +14,10 @@ pub(crate) fn write_file(entries: &[(u16, &Value)]) -> Vec<u8> {
     out
 }
 
-/// Writes a directory, little-endian, at the file offset `at` (even), with everything that belongs to it behind it, and returns the bytes
-/// written. `next` is the offset of the directory that follows it, 0 if there is none.
+/// Writes a directory, little-endian, at the file offset `at` (even), followed by everything that
+/// belongs to it, and returns the bytes written.
+///
+/// `next` is the offset of the directory that follows it, 0 at the last.
 pub(crate) fn write_to(
     out: &mut dyn Write,
     entries: &[(u16, &Value)],

@@ -1,4 +1,5 @@
-//! The bands of a picture that is too large to be in memory as a whole, which are written to their places as they come.
+//! The bands of a picture that is too large to be in memory as a whole, written to their places as
+//! they come.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +16,7 @@ pub(crate) struct Bands {
     pub(crate) rows: BandRows,
 }
 
-/// Where a band is.
+/// The place of a band.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(super) first: u32,
@@ -32,7 +33,7 @@ impl Bands {
 #[derive(Debug)]
 pub(crate) struct Writer {
     rows: BandRows,
-    /// How many bands are written.
+    /// The number of bands that are written.
     written: AtomicUsize,
 }
 

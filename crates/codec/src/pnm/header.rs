@@ -2,7 +2,7 @@
 
 use equalize::{Depth, Layout, Pixel};
 
-/// How the pixels are stored behind the header.
+/// The storage of the pixels after the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raster {
     /// One or two bytes per sample, big-endian (P5, P6, P7).
@@ -15,7 +15,7 @@ pub(super) enum Raster {
     TextBits,
 }
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) layout: Layout,
@@ -139,7 +139,8 @@ impl<'a> Fields<'a> {
         text.and_then(|text| text.parse().ok()).ok_or("a header field is not a whole number")
     }
 
-    /// Reads the white space that ends the header: one byte, or a comment with the line end behind it.
+    /// Reads the white space that ends the header: one byte, or a comment with the line end after
+    /// it.
     fn end(&mut self) -> Parsed<()> {
         let mut byte = self.next();
         if byte == Some(b'#') {

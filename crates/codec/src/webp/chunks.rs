@@ -6,7 +6,7 @@ pub(super) struct Chunk<'a> {
     pub(super) kind: [u8; 4],
     /// The bytes of its content.
     pub(super) length: usize,
-    /// Its content, which may be cut short, and what follows it.
+    /// Its content, which may be cut short, and the bytes after it.
     behind: &'a [u8],
 }
 
@@ -40,13 +40,14 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Returns the chunks of a file, behind its header and up to the end that this one gives.
+/// Returns the chunks of a file, after its header and up to the end that this one gives.
 pub(super) fn of_file(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     let end = stated_length(bytes).min(bytes.len());
     chunks(bytes.get(12..end).unwrap_or_default())
 }
 
-/// Returns a file that begins like this one, with lengths that say so; `None` if it is an animation.
+/// Returns a file that begins like this one, with lengths corrected to its end; `None` if it is an
+/// animation.
 pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
     const ANIMATION: u8 = 2;
     if head.get(12..16)? == b"VP8X" && head.get(20)? & ANIMATION != 0 {
@@ -72,7 +73,7 @@ fn set_length(bytes: &mut [u8], at: usize, length: usize) -> Option<()> {
     Some(())
 }
 
-/// Returns how long a file is by its header.
+/// Returns the length of a file by its header.
 pub(super) fn stated_length(bytes: &[u8]) -> usize {
     let length = bytes.get(4..8).and_then(<[u8]>::first_chunk::<4>);
     length.map_or(0, |length| u32::from_le_bytes(*length) as usize + 8)
