@@ -7,9 +7,10 @@ use plotters::prelude::BitMapBackend;
 
 use super::{Drawing, draw_on};
 
-/// Pixels of the picture per unit of the drawing, so that it is sharp on high-density screens.
+/// Pixels of the picture per unit of the drawing, to be sharp on high-density screens.
 const DENSITY: u32 = 2;
-/// The factor by which a drawing is drawn larger and then averaged down, because the backend draws areas and texts with hard edges.
+/// The factor by which a drawing is drawn larger and then averaged down, because the backend draws
+/// areas and texts with hard edges.
 const OVERSAMPLING: u32 = 2;
 
 /// Draws and encodes.

@@ -1,4 +1,5 @@
-//! What is done with an input whose codestream would be handed to a device: the CPU has to take what is handed over for a whole one.
+//! The check of an input with a codestream that would be handed to a device: the CPU has to accept
+//! each of these as whole.
 
 use std::io::Seek;
 use std::sync::Mutex;
@@ -7,7 +8,8 @@ use codec::{BlockCoder, CodecError, Codestream, CodestreamDecoder, Cores, decode
 
 use super::reading::{LIMITS, PLAIN, file_of};
 
-/// Decodes on the CPU what a device would be given, and remembers what the CPU refuses of it: a panic would be taken for one of the decoder.
+/// Decodes on the CPU the codestreams that a device would get, and keeps the CPU's refusals: a
+/// panic would be taken for one of the decoder.
 #[derive(Debug, Default)]
 struct Device {
     refused: Mutex<Option<String>>,
@@ -26,7 +28,7 @@ impl CodestreamDecoder for Device {
     }
 }
 
-/// Compares what the CPU and a device make of an input.
+/// Compares the CPU's and a device's results for an input.
 ///
 /// # Panics
 /// If they differ.

@@ -1,7 +1,8 @@
-//! What the ladder needs of the CUDA driver beyond what the workers use: timing, every kind of memory, and textures.
+//! The parts of the CUDA driver that the ladder needs in addition to those of the workers: timing,
+//! every kind of memory, and textures.
 //!
-//! All of it is safe to call, because memory is never freed (the ladder is a short-lived process) and never exposed as a slice: the
-//! host reads and writes it by copying, when the device is idle.
+//! All of it is safe to call, because memory is never freed (the ladder is a short-lived process)
+//! and never exposed as a slice: the host reads and writes it by copying, when the device is idle.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -44,7 +45,7 @@ impl Timer {
         Ok(Self { start: event()?, stop: event()? })
     }
 
-    /// Returns the seconds that the device takes for what `work` enqueues in the stream.
+    /// Returns the device's seconds for the work that `work` enqueues in the stream.
     pub(super) fn time(&self, stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         // SAFETY: the events and the stream live, in one context.
         unsafe { result::event::record(self.start, stream.0) }?;
@@ -59,7 +60,7 @@ impl Timer {
     }
 }
 
-/// Where memory is.
+/// The place of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// On the device.
@@ -111,7 +112,8 @@ impl Memory {
         }
         let memory = Self { address, host: host.cast(), bytes };
         if !memory.host.is_null() {
-            // SAFETY: `bytes` bytes were just allocated, and nothing else refers to them yet.
+            // SAFETY: `bytes` bytes were just allocated, and there are no other references to them
+            // yet.
             unsafe { ptr::write_bytes(memory.host, 0, bytes) };
         }
         Ok(memory)
@@ -169,7 +171,8 @@ impl Memory {
             return self.upload(from, stream);
         }
         assert_eq!(self.bytes, from.len(), "copies fill what they are made to");
-        // SAFETY: it is host memory of that size, unused while the device is idle; `from` is a slice, so it lies elsewhere.
+        // SAFETY: it is host memory of that size, unused while the device is idle; `from` is a
+        // slice, and lies elsewhere.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.host, self.bytes) };
         Ok(())
     }
@@ -192,11 +195,13 @@ impl Memory {
         Ok(bytemuck::pod_collect_to_vec(&self.read(stream)?))
     }
 
-    /// Waits until the device is idle, and has the host touch every page, so that managed memory migrates back to it.
+    /// Waits until the device is idle, and makes the host touch every page, which moves managed
+    /// memory back to it.
     pub(super) fn touch(self) -> Result<()> {
         rest()?;
         for at in (0..self.bytes).step_by(PAGE) {
-            // SAFETY: unless it is null, in which case nothing is read, `host` points to `bytes` bytes of host memory.
+            // SAFETY: `host` points to `bytes` bytes of host memory, unless it is null, in which
+            // case it is not read.
             unsafe { (!self.host.is_null()).then(|| ptr::read_volatile(self.host.add(at))) };
         }
         Ok(())
@@ -220,7 +225,7 @@ pub(super) struct Texture(pub(super) sys::CUtexObject);
 impl Texture {
     /// Makes a texture of linear device memory, to be read as integers.
     pub(super) fn line(memory: Memory, texel: Texel) -> Result<Self> {
-        // SAFETY: plain data, for which zeros are "none".
+        // SAFETY: plain data, for which zeros mean unset.
         let mut resource: sys::CUDA_RESOURCE_DESC = unsafe { mem::zeroed() };
         resource.resType = CUresourcetype::CU_RESOURCE_TYPE_LINEAR;
         resource.res.linear.devPtr = memory.address;
@@ -286,7 +291,7 @@ impl Layers {
         let mut array = ptr::null_mut();
         // SAFETY: writes a handle to the pointer given.
         unsafe { sys::cuArray3DCreate_v2(&raw mut array, &raw const shape) }.result()?;
-        // SAFETY: plain data, for which zeros are "none".
+        // SAFETY: plain data, for which zeros mean unset.
         let mut resource: sys::CUDA_RESOURCE_DESC = unsafe { mem::zeroed() };
         resource.resType = CUresourcetype::CU_RESOURCE_TYPE_ARRAY;
         resource.res.array.hArray = array;
@@ -326,7 +331,8 @@ impl Layers {
             Height: height,
             Depth: layers,
         };
-        // SAFETY: source and destination live until the process ends and are as large as the copy says.
+        // SAFETY: source and destination live until the process ends and are as large as the copy
+        // requires.
         Ok(unsafe { sys::cuMemcpy3DAsync_v2(&raw const copy, stream.0) }.result()?)
     }
 }

@@ -19,7 +19,8 @@ pub(super) const GRAY: Kind =
     Kind { pixel: Pixel::Gray, depth: Depth::Eight, per_channel: false, relight: None };
 pub(super) const CHANNELS: Kind = Kind { pixel: Pixel::Rgb, per_channel: true, ..GRAY };
 
-/// Copies of the picture that kernels cycle through, so that it is read from device memory and not from the cache.
+/// Copies of the picture that kernels cycle through, to read it from device memory and not from the
+/// cache.
 pub(super) const COPIES: usize = 8;
 
 /// One GPU. It is used from a single thread, and only while it is that thread's current GPU ([`Gpu::bind`]).
@@ -44,7 +45,7 @@ pub(super) struct Gpu {
     bytes: usize,
 }
 
-/// Returns the number of GPUs, or why there is none to open.
+/// Returns the number of GPUs, or the reason why there is no GPU to open.
 pub(super) fn count() -> std::result::Result<u32, String> {
     driver::load()?;
     Device::count().map_err(|error| error.to_string())
@@ -104,7 +105,8 @@ impl Gpu {
         self.pictures.copy_to(self.results, &self.stream)
     }
 
-    /// Returns the device's seconds per picture for what `launch` starts for each of the copies.
+    /// Returns the device's seconds per picture for the work that `launch` starts for each of the
+    /// copies.
     pub(super) fn kernel_time(&self, launch: impl Fn(usize) -> driver::Result<()>) -> Result<f64> {
         let all = || (0..COPIES).try_for_each(&launch);
         Ok(rounds(|| Ok(self.timer.time(&self.stream, all)?))? / COPIES as f64)
@@ -182,7 +184,7 @@ impl Own {
         unsafe { self.kernels.apply8(stream, GRAY, span(GRAY, pixels), &self.tables.get(), Strength::FULL) }
     }
 
-    /// Allocates what CLAHE needs for gray pictures of one size.
+    /// Allocates the memory that CLAHE needs for gray pictures of one size.
     pub(super) fn clahe_of(&self, layout: &Layout) -> Result<OwnClahe<'_>> {
         let operation = Operation::new(Method::Clahe(CLAHE));
         let task = self.kernels.clahe_task(layout, &CLAHE, (&operation, None));
@@ -210,7 +212,8 @@ impl OwnClahe<'_> {
     pub(super) fn run(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
         assert_eq!(pixels.bytes() as u64, self.layout.bytes());
         let how = (&self.task, self.memory.address());
-        // SAFETY: all live until the process ends and are as large as the task says; the picture's bytes are a multiple of 16.
+        // SAFETY: all live until the process ends and are as large as the task requires; the
+        // picture's bytes are a multiple of 16.
         unsafe { self.own.kernels.clahe(stream, &self.layout, span(GRAY, pixels), how) }
     }
 }

@@ -26,7 +26,7 @@ const PARTIAL_GRID: (u32, u32, u32) = (16, 16, 1);
 /// Bytes of all partial histograms of three channels.
 pub(super) const PARTIALS_BYTES: usize = 16 * 16 * 3 * TABLE_BYTES;
 
-/// How a histogram is counted.
+/// The method of counting a histogram.
 #[derive(Clone, Copy)]
 pub(super) enum Counting {
     Global,
@@ -35,7 +35,7 @@ pub(super) enum Counting {
     Replicated,
 }
 
-/// Where the kernel that applies the LUT reads it.
+/// The memory from which a kernel reads the LUT.
 #[derive(Clone, Copy)]
 pub(super) enum LutIn {
     Global(Memory),
@@ -46,13 +46,14 @@ pub(super) enum LutIn {
     Texture(Texture),
 }
 
-/// Where the interpolation reads the tiles' LUTs.
+/// The memory from which the interpolation reads the tiles' LUTs.
 #[derive(Clone, Copy)]
 pub(super) enum TileLutsIn {
     Global(Memory),
     /// In a linear texture of bytes, point-sampled.
     Texture(Texture),
-    /// In a layered texture, one layer per level, between whose texels the texture unit interpolates.
+    /// In a layered texture, one layer per level; the texture unit interpolates between the texels
+    /// of a layer.
     Layers(Texture),
 }
 
@@ -63,7 +64,7 @@ pub(super) struct LadderKernels {
 }
 
 impl LadderKernels {
-    /// Returns the kernels for a GPU, whose context is current.
+    /// Returns the kernels for a GPU with a current context.
     pub(super) fn new(device: Device) -> Result<Self> {
         Ok(Self { loaded: LoadedKernels::new(device)?, multiprocessors: device.multiprocessors()? })
     }
@@ -194,7 +195,8 @@ impl LadderKernels {
         unsafe { self.launch(stream, name, launch, arguments![pixels, out, tiling, luts]) }
     }
 
-    /// Counts channels `first`, `first + step`, … of interleaved RGB pixels into partial histograms, and adds those up in 3 x 256 counts.
+    /// Counts channels `first`, `first + step`, … of interleaved RGB pixels into partial
+    /// histograms, and adds those up in 3 x 256 counts.
     pub(super) fn count_channels(
         &self,
         stream: &Stream,

@@ -1,4 +1,4 @@
-//! What was measured, as it is printed and drawn.
+//! The measurements, as they are printed and drawn.
 
 use lanes::GpuInfo;
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub(super) struct LadderReport {
     /// Width and height of the picture.
     pub(super) size: (u32, u32),
     pub(super) gpu: Option<GpuInfo>,
-    /// Why there are no results from a GPU.
+    /// The reason for the lack of results from a GPU.
     pub(super) no_gpu: Option<String>,
     pub(super) sections: Vec<SectionReport>,
 }
@@ -55,12 +55,12 @@ pub(super) enum Outcome {
     Measured(Figures),
     /// It cannot run on this machine.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// It failed or gave a wrong result.
     Failed {
-        /// What went wrong.
+        /// The fault.
         reason: String,
     },
 }

@@ -1,4 +1,5 @@
-//! Ways of applying the LUT to the gray picture on the GPU, which differ in where the LUT is read from.
+//! Ways of applying the LUT to the gray picture on the GPU, which differ in the memory that the LUT
+//! is read from.
 
 use crate::cuda::{Memory, Texel, Texture};
 use crate::gpu::Gpu;

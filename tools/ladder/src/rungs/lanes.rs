@@ -71,7 +71,9 @@ pub(super) fn four(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     Ok(Measured::same().whole(seconds / (LANES * PICTURES_A_LANE) as f64))
 }
 
-/// Runs one of several lanes: checks its result first, then processes pictures between the two times that the gate opens.
+/// Runs one of several lanes.
+///
+/// It checks its result first, then processes pictures between the two times that the gate opens.
 fn work(picture: &TestPicture, engine: &dyn Engine, gate: &Barrier) -> Result<()> {
     let mut begun = begin(picture, engine);
     gate.wait();
