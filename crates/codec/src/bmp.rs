@@ -29,7 +29,8 @@ const DEFAULT_DENSITY: [u8; 8] = [0x13, 0x0b, 0, 0, 0x13, 0x0b, 0, 0];
 
 const FILE_HEADER: usize = 14;
 
-/// The lengths of the headers that are written: BITMAPINFOHEADER; BITMAPV4HEADER, with a mask for alpha; BITMAPV5HEADER, with a profile.
+/// The lengths of the headers that are written: BITMAPINFOHEADER; BITMAPV4HEADER, with a mask for
+/// alpha; BITMAPV5HEADER, with a profile.
 const INFO: usize = 40;
 const V3: usize = 56;
 const V4: usize = 108;
@@ -38,7 +39,8 @@ const V5: usize = 124;
 /// The lengths of OS/2 2.x's header: whole, or cut off after the fields that every bitmap has.
 const OS2: [u8; 2] = [64, 16];
 
-/// Values of a header's colour space: a profile in the file, a profile in another file, and sRGB without a profile.
+/// Values of a header's colour space: a profile in the file, a profile in another file, and sRGB
+/// without a profile.
 const EMBEDDED: &[u8; 4] = b"DEBM";
 const LINKED: &[u8; 4] = b"KNIL";
 const SRGB: &[u8; 4] = b"BGRs";
@@ -289,7 +291,9 @@ impl<'d> Form<'d> {
     }
 }
 
-/// Writes rows of a layout from the last to the first, each with its padding. `scratch` is worth reusing.
+/// Writes rows of a layout from the last to the first, each with its padding.
+///
+/// `scratch` is worth reusing.
 fn write_rows(
     layout: &Layout,
     pixels: &[u8],
@@ -357,7 +361,8 @@ fn headers(
     Ok(header)
 }
 
-/// Adds the fields of BITMAPV4HEADER and, if there is a profile at this place and of this length, BITMAPV5HEADER.
+/// Adds the fields of BITMAPV4HEADER and, if there is a profile at this place and of this length,
+/// BITMAPV5HEADER.
 fn add_colour_space(header: &mut Vec<u8>, bytes: usize, profile: Option<[u32; 2]>) {
     const PERCEPTUAL: u32 = 4;
     let masks = if bytes == 4 { [0x00ff_0000, 0x0000_ff00, 0x0000_00ff, 0xff00_0000] } else { [0; 4] };

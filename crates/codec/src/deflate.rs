@@ -19,11 +19,15 @@ use matches::{BIT, Finder, LONGEST_MATCH, Match, Trial};
 
 /// Bytes of a block of strips, which has Huffman codes of its own.
 pub(super) const BLOCK: usize = 128 << 10;
-/// The longest code. Four such codes fit into one [`Bits::push`], and so do the two codes of a match with their extra bits.
+/// The longest code.
+///
+/// Four such codes fit into one [`Bits::push`], and so do the two codes of a match with their extra
+/// bits.
 const LONGEST: usize = 12;
 /// The longest code in the alphabet of code lengths.
 const LONGEST_OF_LENGTH: usize = 7;
-/// The shortest match length of each length symbol: 257 + n stands for lengths from `LENGTH_BASES[n]` on.
+/// The shortest match length of each length symbol: 257 + n stands for lengths from
+/// `LENGTH_BASES[n]` on.
 pub(super) const LENGTH_BASES: [u16; 29] = [
     3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195,
     227, 258,
@@ -154,7 +158,8 @@ fn literal_cost(counts: &[u64], bytes: usize) -> u64 {
     occurring.map(|&count| count * (all - log(count)).max(BIT)).sum::<u64>() / bytes as u64
 }
 
-/// Returns the base-2 logarithm of a number above 0, in units of 1/[`BIT`], interpolated linearly between powers of 2.
+/// Returns the base-2 logarithm of a number above 0, in units of 1/[`BIT`], interpolated linearly
+/// between powers of 2.
 fn log(number: u64) -> u64 {
     let whole = number.ilog2();
     u64::from(whole) * BIT + ((u128::from(number) * u128::from(BIT)) >> whole) as u64 - BIT

@@ -181,7 +181,8 @@ impl Native {
         self.is_shown
     }
 
-    /// Returns the slope and intercept that make values of the stored ones, if the levels stand for these.
+    /// Returns the slope and intercept that make values of the stored ones, if the levels stand for
+    /// these.
     pub(super) fn rescale(&self) -> Option<[f64; 2]> {
         self.rescale
     }

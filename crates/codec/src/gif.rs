@@ -92,7 +92,8 @@ impl Describe for Source<'_> {
         self.animation.frames()
     }
 
-    /// Returns the bytes of heap for the canvas and a copy of it, for a frame as indices and as colours, and for delays.
+    /// Returns the bytes of heap for the canvas and a copy of it, for a frame as indices and as
+    /// colours, and for delays.
     fn heap_bytes(&self) -> u64 {
         2 * Canvas::HEAP * self.frame.pixels() + (1 + 4) * self.largest + self.animation.bytes()
     }

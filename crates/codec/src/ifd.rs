@@ -42,7 +42,8 @@ impl Form {
         4 + 2 * self.offset_bytes()
     }
 
-    /// Returns the size of a directory in bytes, without the values that do not fit into its entries.
+    /// Returns the size of a directory in bytes, without the values that do not fit into its
+    /// entries.
     const fn table_bytes(self, entries: usize) -> usize {
         self.count_bytes() + entries * self.entry_bytes() + self.offset_bytes()
     }
@@ -74,7 +75,8 @@ pub(super) enum Value {
     Directory(Directory),
 }
 
-/// Returns the size in bytes of an element of a type, and of each of the numbers that the element consists of.
+/// Returns the size in bytes of an element of a type, and of each of the numbers that the element
+/// consists of.
 fn sizes(kind: u16) -> Option<(usize, usize)> {
     match kind {
         1 | 2 | 6 | 7 => Some((1, 1)),     // BYTE, ASCII, SBYTE, UNDEFINED
@@ -265,8 +267,8 @@ mod tests {
     #[test]
     fn values_that_lie_in_each_other_are_refused() {
         let entry = |tag: u8, count: u8| [tag, 1, 1, 0, count, 0, 0, 0, 8, 0, 0, 0];
-        // Two BYTE values at the same offset, of 8 bytes each, which would fit into the file one after the other, and of 20 each, which
-        // would not.
+        // Two BYTE values at the same offset, of 8 bytes each, which would fit into the file one
+        // after the other, and of 20 each, which would not.
         for (count, fits) in [(8, true), (20, false)] {
             let file = [&[0; 8][..], &[2, 0], &entry(2, count), &entry(3, count)].concat();
             assert_eq!(read(&file, Form::written(false), 8).is_some(), fits, "{count}");

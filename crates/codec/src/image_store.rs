@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// A store of an image: values under keys, which are paths with slashes such as "0/c/1/2". Errors name the key.
+/// A store of an image: values under keys, which are paths with slashes such as "0/c/1/2".
+///
+/// Errors name the key.
 pub trait ImageStore: fmt::Debug + Send + Sync {
     /// Reads a value of at most `most` bytes; `None` if there is no value.
     ///

@@ -1,4 +1,5 @@
-//! JPEG 2000, in files and in DICOM: codestreams are decoded by hayro-jpeg2000, which is written in safe Rust.
+//! JPEG 2000, in files and in DICOM: codestreams are decoded by hayro-jpeg2000, which is written in
+//! safe Rust.
 //!
 //! It rejects some valid ones as damaged. They are therefore mended in place ([`mend`]): the length
 //! of the last tile-part may be left open, and components may be subsampled all alike. Bytes after
@@ -96,7 +97,9 @@ pub fn decode_codestream(codestream: &Codestream, bytes: &[u8], into: &mut [u8])
     decode(bytes.to_vec(), size, components, sample_bytes, None, into)
 }
 
-/// Has a decoder, if there is one, decode a codestream into samples of `bytes` bytes. Returns whether it did.
+/// Has a decoder, if there is one, decode a codestream into samples of `bytes` bytes.
+///
+/// Returns whether it did.
 fn is_decoded_elsewhere(
     stream: &[u8],
     size: &Size,

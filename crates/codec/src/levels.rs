@@ -273,7 +273,8 @@ fn highest(pixels: &[u8], layout: &Layout) -> u16 {
     }
 }
 
-/// Returns whether samples are levels of up to `top` (2^n - 1) that were multiplied to fill the range.
+/// Returns whether samples are levels of up to `top` (2^n - 1) that were multiplied to fill the
+/// range.
 ///
 /// They were if any is above `top`, or if all have the low bits that multiplying gives.
 fn fills_range(pixels: &[u8], layout: &Layout, top: u16) -> bool {

@@ -173,7 +173,8 @@ pub struct WorkspaceNeeds {
 pub struct Decoded {
     /// The layout of the pixels at the front of the slot.
     pub layout: Layout,
-    /// The byte order of the pixels as they were decoded, and the one in which they are to be encoded.
+    /// The byte order of the pixels as they were decoded, and the one in which they are to be
+    /// encoded.
     pub byte_orders: ByteOrders,
     /// Whether every pixel is fully transparent, and all are left out of the counts.
     is_invisible: bool,
@@ -401,8 +402,8 @@ struct Payload {
 /// `scratch` is worth reusing. Idle cores may `help`, or cores and a device for streams.
 ///
 /// # Errors
-/// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the pixels or the metadata do not fit into the format, or
-/// [`CodecError::Encoder`].
+/// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the pixels or the metadata do not fit
+/// into the format, or [`CodecError::Encoder`].
 pub fn encode<'h>(
     decoded: &Decoded,
     slot: &mut [u8],

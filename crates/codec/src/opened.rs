@@ -261,7 +261,8 @@ impl<'a> Opened<'a> {
     /// and a device for streams.
     ///
     /// # Errors
-    /// Mostly [`CodecError::Malformed`], which includes a file that ends too early: half a picture is never returned.
+    /// Mostly [`CodecError::Malformed`], which includes a file that ends too early: half a picture
+    /// is never returned.
     pub fn decode<'h>(
         self,
         slot: &mut [u8],

@@ -108,7 +108,8 @@ impl<'a> Source<'a> {
 }
 
 impl Describe for Source<'_> {
-    /// Returns the bytes of heap that decoding takes: for rows, and for EXIF, which the `png` crate reads into a buffer and copies.
+    /// Returns the bytes of heap that decoding takes: for rows, and for EXIF, which the `png` crate
+    /// reads into a buffer and copies.
     fn heap_bytes(&self) -> u64 {
         let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
         heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes() + frames
@@ -151,7 +152,8 @@ impl Decode for Source<'_> {
         let mut reader = self.reader()?;
         match self.chunks.rows {
             Some(data) if unfilter::is_fast() => {
-                // Reads on to the end of the file, and verifies the checksums of all critical chunks.
+                // Reads on to the end of the file, and verifies the checksums of all critical
+                // chunks.
                 reader.finish().map_err(decode_error)?;
                 let step = layout.pixel_bytes();
                 rows::decode(data, layout.width as usize * step, step, slot).map_err(malformed)?;

@@ -155,7 +155,8 @@ impl Decode for Source<'_> {
                 to_full_range(slot, layout.depth, maxval, wanted.byte_order)?;
             }
             Raster::Bits => {
-                // The packed rows go to the end of the slot and are unpacked from there to its front.
+                // The packed rows go to the end of the slot and are unpacked from there to its
+                // front.
                 let packed = layout.width.div_ceil(8) as usize * layout.height as usize;
                 let at = slot.len() - packed;
                 self.read_rows(&mut slot[at..])?;

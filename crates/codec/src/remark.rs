@@ -27,7 +27,8 @@ pub enum Remark {
     WithoutResolution,
     /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
-    /// Smaller versions of a picture in a TIFF (overviews, thumbnails) were left out, as they were made for the old contrast.
+    /// Smaller versions of a picture in a TIFF (overviews, thumbnails) were left out, as they were
+    /// made for the old contrast.
     WithoutOverviews,
     /// Masks in a TIFF were left out.
     WithoutMasks,
@@ -39,9 +40,11 @@ pub enum Remark {
     MetadataElsewhere,
     /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
     Sparse,
-    /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has no place for it.
+    /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has
+    /// no place for it.
     WithoutChannel,
-    /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were equalized.
+    /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were
+    /// equalized.
     ChannelAsItWas,
     /// Samples that are not levels (signed, long or floats) were written as levels, spread over the
     /// whole range.

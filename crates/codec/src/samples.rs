@@ -38,7 +38,9 @@ pub(super) fn drop_last(samples: &mut [u8], pixel: usize, kept: usize) {
     }
 }
 
-/// Scales a `value` of `0..=from` to the range `0..=to`, rounding halves up. Distinct values stay distinct when `to >= from`.
+/// Scales a `value` of `0..=from` to the range `0..=to`, rounding halves up.
+///
+/// Distinct values stay distinct when `to >= from`.
 pub(super) const fn rescale(value: u32, from: u32, to: u32) -> u32 {
     ((2 * value as u64 * to as u64 + from as u64) / (2 * from as u64)) as u32
 }

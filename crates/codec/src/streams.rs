@@ -185,7 +185,8 @@ pub fn code_streams(streams: &Streams, memory: &mut [u8]) {
     streams.set_lengths(memory, &lengths);
 }
 
-/// Decompresses a zlib stream; returns the bytes of its data, unless it is damaged or has more than there is room for.
+/// Decompresses a zlib stream; returns the bytes of its data, unless it is damaged or has more than
+/// there is room for.
 pub(crate) fn inflate(mut stream: &[u8], into: &mut [u8]) -> Option<usize> {
     let (mut decompressor, mut filled) = (Decompressor::new(), 0);
     while !decompressor.is_done() {

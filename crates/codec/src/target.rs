@@ -19,7 +19,8 @@ use crate::window::Window;
 pub struct Limits {
     /// Width times height, of each page (`--max-pixels`).
     pub max_pixels: u64,
-    /// Bytes of the file unless it has several pages, and bytes of the decoded pixels of each page (`--max-bytes`).
+    /// Bytes of the file unless it has several pages, and bytes of the decoded pixels of each page
+    /// (`--max-bytes`).
     pub max_bytes: u64,
 }
 
@@ -87,8 +88,8 @@ impl fmt::Display for JpegQuality {
 pub enum PngLevel {
     /// Least work.
     ///
-    /// The Paeth filter for every row, Huffman codes made for every strip, and matches only in nearly
-    /// flat blocks.
+    /// The Paeth filter for every row, Huffman codes made for every strip, and matches only in
+    /// nearly flat blocks.
     Fast,
     /// Half again the work; photographs a twentieth smaller, graphics often by a half.
     ///
@@ -213,7 +214,8 @@ pub struct Target {
     pub splits: bool,
     /// Whether smaller versions of pictures in a TIFF are made again.
     pub overviews: bool,
-    /// Whether each plane of an OME-Zarr image is a page; otherwise pages are blocks of its chunks, each of one channel.
+    /// Whether each plane of an OME-Zarr image is a page; otherwise pages are blocks of its chunks,
+    /// each of one channel.
     pub in_planes: bool,
     /// Whether DICOM's segmentations are taken as pictures of their labels.
     pub segmentations: bool,

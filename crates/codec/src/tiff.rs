@@ -131,7 +131,8 @@ pub(super) struct Native {
     states_no_data: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
-    /// Whether channels that are neither colour nor alpha were left out, because the output format has no place for them.
+    /// Whether channels that are neither colour nor alpha were left out, because the output format
+    /// has no place for them.
     pub(super) lost_channel: bool,
     kept: Arc<ifd::Directory>,
 }
@@ -306,7 +307,8 @@ impl<'a> Source<'a> {
     ) -> Result<Option<Vec<u8>>, CodecError> {
         let header = &self.header;
         let layout = header.layout;
-        // The stored samples go to the end of the slot; unpacking and expanding them moves them to its front.
+        // The stored samples go to the end of the slot; unpacking and expanding them moves them to
+        // its front.
         let samples = layout.pixels() as usize * header.samples;
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];

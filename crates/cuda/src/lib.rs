@@ -62,7 +62,8 @@ pub fn load() -> std::result::Result<(), String> {
     // Without the library, every call below panics, even printing an error; an old library may lack
     // a function, which panics too.
     let loaded = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: loads the driver library as any CUDA program does; its initializers are safe to run at any time.
+        // SAFETY: loads the driver library as any CUDA program does; its initializers are safe to
+        // run at any time.
         if !unsafe { sys::is_culib_present() } {
             return Err("there is no NVIDIA driver (libcuda.so.1 was not found)".to_owned());
         }
@@ -177,11 +178,13 @@ impl Context {
 
     /// Retains a device's primary context and leaves this thread's current context as it is.
     pub fn retain(device: Device) -> Result<Self> {
-        // SAFETY: the handle came from the driver; the context is never released, so it outlives everything created in it.
+        // SAFETY: the handle came from the driver; the context is never released, so it outlives
+        // everything created in it.
         Ok(Self(unsafe { result::primary_ctx::retain(device.0) }?))
     }
 
-    /// Makes it the current context of this thread until the guard is dropped, which brings back the one before.
+    /// Makes it the current context of this thread until the guard is dropped, which brings back
+    /// the one before.
     pub fn enter(&self) -> Result<Entered> {
         // SAFETY: the context is never released.
         unsafe { sys::cuCtxPushCurrent_v2(self.0) }.result()?;
@@ -360,7 +363,8 @@ impl Stream {
     /// Copies host memory to the device.
     ///
     /// # Safety
-    /// `from` must stay valid and unwritten, and the device memory otherwise unused, until the copy is done.
+    /// `from` must stay valid and unwritten, and the device memory otherwise unused, until the copy
+    /// is done.
     pub unsafe fn upload(&self, from: &[u8], to: Address) -> Result<()> {
         // SAFETY: guaranteed by the caller.
         Ok(unsafe { result::memcpy_htod_async(to, from, self.0) }?)

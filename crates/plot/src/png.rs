@@ -33,7 +33,8 @@ pub(super) fn draw(drawing: &impl Drawing) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(bytes)
 }
 
-/// Averages squares of [`OVERSAMPLING`] by [`OVERSAMPLING`] RGB pixels, into rows of `width` pixels.
+/// Averages squares of [`OVERSAMPLING`] by [`OVERSAMPLING`] RGB pixels, into rows of `width`
+/// pixels.
 fn average(large: &[u8], width: usize) -> Vec<u8> {
     const SIDE: usize = OVERSAMPLING as usize;
     let stride = width * SIDE * 3;

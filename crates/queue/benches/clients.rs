@@ -2,7 +2,8 @@
 //! pictures.
 //!
 //! ```text
-//! cargo bench --package histeqd-queue --bench clients -- [--server nats-server] [--clients 1000] [--messages 200000] [--bytes 7000] [--rate 0]
+//! cargo bench --package histeqd-queue --bench clients -- [--server nats-server] \
+//!     [--clients 1000] [--messages 200000] [--bytes 7000] [--rate 0]
 //! ```
 //!
 //! Prints messages a second, and the share of a core that the server took, for publishing and for

@@ -2,9 +2,10 @@
 //!
 //! Calls to the server block; leases are kept and messages are acknowledged in the background.
 //!
-//! A queue is two streams of a NATS server: one of the work, from which a message is deleted once it is acknowledged, and one of dead
-//! letters, which are kept until they are taken out. A message has a name, and the stream of work never has two messages of one name. It is
-//! delivered at least once: again, when the lease on it ends without a word from the process that has it.
+//! A queue is two streams of a NATS server: one of the work, from which a message is deleted once
+//! it is acknowledged, and one of dead letters, which are kept until they are taken out. A message
+//! has a name, and the stream of work never has two messages of one name. It is delivered at least
+//! once: again, when the lease on it ends without a word from the process that has it.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -64,7 +65,9 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Connects to the server. A connection that is lost later is made anew in the background, for as long as that takes.
+    /// Connects to the server.
+    ///
+    /// A connection that is lost later is made anew in the background, for as long as that takes.
     ///
     /// # Errors
     /// When the server cannot be reached, or refuses.

@@ -160,7 +160,8 @@ impl Bucket {
         Listing::new(Arc::clone(&self.lists), self.handle.clone(), folder)
     }
 
-    /// Returns the names of the folders directly below a folder, as far as they are on the first page.
+    /// Returns the names of the folders directly below a folder, as far as they are on the first
+    /// page.
     pub(crate) fn folders(&self, folder: &Url) -> Result<Vec<String>, Error> {
         self.handle.block_on(listing::folders(&*self.lists, folder))
     }

@@ -90,7 +90,8 @@ impl Memory {
         rest()?;
         let mut address: Address = 0;
         let mut host = ptr::null_mut();
-        // SAFETY: plain allocations in the current context, which write one or two addresses to the pointers given.
+        // SAFETY: plain allocations in the current context, which write one or two addresses to the
+        // pointers given.
         unsafe {
             match place {
                 Place::Device => sys::cuMemAlloc_v2(&raw mut address, bytes).result()?,
@@ -138,7 +139,8 @@ impl Memory {
     /// Enqueues a copy to memory of the same size, wherever both are.
     pub(super) fn copy_to(self, to: Self, stream: &Stream) -> Result<()> {
         assert_eq!(self.bytes, to.bytes, "copies fill what they are made to");
-        // SAFETY: both live until the process ends, have the same length, and no slice of them exists.
+        // SAFETY: both live until the process ends, have the same length, and no slice of them
+        // exists.
         Ok(unsafe { sys::cuMemcpyAsync(to.address, self.address, self.bytes, stream.0) }.result()?)
     }
 
@@ -184,7 +186,8 @@ impl Memory {
         if self.host.is_null() {
             self.download(&mut bytes, stream)?;
         } else {
-            // SAFETY: it is host memory of that size, unused while the device is idle; the slice ends with the statement.
+            // SAFETY: it is host memory of that size, unused while the device is idle; the slice
+            // ends with the statement.
             bytes.copy_from_slice(unsafe { slice::from_raw_parts(self.host, self.bytes) });
         }
         Ok(bytes)
@@ -239,7 +242,8 @@ impl Texture {
 
     fn new(resource: &sys::CUDA_RESOURCE_DESC, sampling: &sys::CUDA_TEXTURE_DESC) -> Result<Self> {
         let mut texture = 0;
-        // SAFETY: both are filled in for their kind, and the memory they refer to lives until the process ends.
+        // SAFETY: both are filled in for their kind, and the memory they refer to lives until the
+        // process ends.
         unsafe { sys::cuTexObjectCreate(&raw mut texture, resource, sampling, ptr::null()) }.result()?;
         Ok(Self(texture))
     }
@@ -270,7 +274,9 @@ fn nearest() -> sys::CUDA_TEXTURE_DESC {
     sampling
 }
 
-/// A layered texture of bytes. The texture unit interpolates between the texels of a layer, but not between layers.
+/// A layered texture of bytes.
+///
+/// The texture unit interpolates between the texels of a layer, but not between layers.
 pub(super) struct Layers {
     array: sys::CUarray,
     /// Width, height, and number of layers.

@@ -56,7 +56,8 @@ pub(super) struct Measured {
     pub(super) whole: Option<f64>,
     /// The comparison of the result with the CPU's.
     pub(super) verdict: Verdict,
-    /// Bytes moved in [`Measured::kernels`] seconds or, without those, in [`Measured::whole`]; for rungs that measure bandwidth.
+    /// Bytes moved in [`Measured::kernels`] seconds or, without those, in [`Measured::whole`]; for
+    /// rungs that measure bandwidth.
     pub(super) moved: Option<usize>,
 }
 
@@ -144,7 +145,8 @@ mod tests {
 
     #[test]
     fn the_median_of_the_rounds_after_the_first_counts() {
-        // Of the hundred rounds after the first, 1, 2, 4 and 5 come up 17 times each, 3 and 9 come up 16 times.
+        // Of the hundred rounds after the first, 1, 2, 4 and 5 come up 17 times each, 3 and 9 come
+        // up 16 times.
         let mut times = [9.0, 5.0, 1.0, 4.0, 2.0, 3.0].into_iter().cycle();
         let mut called = 0;
         let median = rounds(|| {

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::report::{Figures, LadderReport, Outcome, RungReport};
 
-/// Renders one line per rung, section by section, with a sentence of explanation below each if `explain` is set.
+/// Renders one line per rung, section by section, with a sentence of explanation below each if
+/// `explain` is set.
 pub(super) fn render(climbed: &LadderReport, explain: bool) -> String {
     let mut text = head(climbed);
     let names = climbed.sections.iter().flat_map(|section| &section.rungs);
@@ -87,7 +88,8 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// Formats a number with three digits, including a leading zero, or more if its integer part has more.
+/// Formats a number with three digits, including a leading zero, or more if its integer part has
+/// more.
 fn digits(value: f64) -> String {
     let before = if value >= 1.0 { value.log10().floor() as usize + 1 } else { 1 };
     format!("{value:.*}", 3_usize.saturating_sub(before))

@@ -5,7 +5,9 @@ use std::ops::Range;
 /// The longest reach of a match.
 pub(super) const WINDOW: usize = 32 << 10;
 pub(super) const LONGEST_MATCH: usize = 258;
-/// A run begins with this many zeros, at a multiple of this many bytes. Shorter ones are written just as well as literals.
+/// A run begins with this many zeros, at a multiple of this many bytes.
+///
+/// Shorter ones are written just as well as literals.
 const RUN: usize = 16;
 /// The base-2 logarithm of the number of places in the table. At two bytes each, they stay in the
 /// first-level cache.
@@ -17,12 +19,14 @@ const KEY: Range<u64> = 4..9;
 /// After so many bytes without a match, only every second place is tried, after twice as many every
 /// third, and so on: noise has no matches.
 const MISSES: u32 = 4;
-/// Places inside matches up to this length can be found later; inside longer matches only the last few.
+/// Places inside matches up to this length can be found later; inside longer matches only the last
+/// few.
 const SHORT: usize = 16;
 
 /// Costs are counted in fractions of a bit; this many make one bit.
 pub(super) const BIT: u64 = 16;
-/// The approximate cost of the codes of a length and a distance together, without the distance's extra bits.
+/// The approximate cost of the codes of a length and a distance together, without the distance's
+/// extra bits.
 const CODES: u64 = 11 * BIT;
 
 /// A match, and the number of literals before it.

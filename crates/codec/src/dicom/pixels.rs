@@ -1,4 +1,5 @@
-//! The pixels of a frame: decompressed if they are compressed, and then read row by row, as samples of whole bytes in the machine's order.
+//! The pixels of a frame: decompressed if they are compressed, and then read row by row, as samples
+//! of whole bytes in the machine's order.
 
 use super::data::Data;
 use super::dataset::fault;
@@ -30,7 +31,9 @@ enum Stored<'f> {
 }
 
 impl<'f> Frame<'f> {
-    /// Returns a frame that lies in the file without compression. The pixels of all frames begin at `start`.
+    /// Returns a frame that lies in the file without compression.
+    ///
+    /// The pixels of all frames begin at `start`.
     pub(super) fn stored(
         description: &'f Description,
         data: &'f Data<'f>,
@@ -180,7 +183,8 @@ impl<'f> Frame<'f> {
                 unpack(stored, skipped, description.allocated, into, description.sample_bytes());
             }
             (_, Photometric::Ybr422) => {
-                // Two lumas are followed by the chroma of both. A row of an odd width ends with the chroma of one.
+                // Two lumas are followed by the chroma of both. A row of an odd width ends with the
+                // chroma of one.
                 let pairs = stored.chunks(4).zip(into.chunks_mut(6));
                 for (pair, pixels) in pairs {
                     let chroma = &pair[pair.len() - 2..];

@@ -94,7 +94,8 @@ impl Indexed {
     pub(super) fn of(pixels: &[u8], next: Option<&[u8]>, frame: &Layout) -> Result<Self, CodecError> {
         let mut indexed = Self::default();
         pixels.chunks_exact(frame.pixel_bytes()).try_for_each(|pixel| indexed.add(rgba(pixel)))?;
-        // Pillow and ffmpeg clear the place of a frame to the background's colour unless it has a transparent index.
+        // Pillow and ffmpeg clear the place of a frame to the background's colour unless it has a
+        // transparent index.
         if next.is_some_and(|next| has_holes(next, frame)) {
             indexed.transparent_index()?;
         }

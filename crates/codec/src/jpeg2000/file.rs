@@ -18,7 +18,8 @@ use equalize::{Depth, Layout, Pixel};
 /// The most tiles (T.800, A.4.2).
 const MAX_TILES: u64 = 65535;
 
-/// The most components of a picture that is read: red, green, blue and alpha, or three of a palette.
+/// The most components of a picture that is read: red, green, blue and alpha, or three of a
+/// palette.
 const MAX_COMPONENTS: usize = 4;
 
 /// The boxes by which components are shown otherwise than in their order: a palette, a map to it,

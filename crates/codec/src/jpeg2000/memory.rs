@@ -306,7 +306,8 @@ mod tests {
             codestream(sides, &[large.clone(), steps(2)], std::slice::from_ref(&small)),
             codestream(sides, &[hidden, small, steps(2)], &[]),
         ] {
-            // The decoder took 20,611,952 bytes for `fuzz/kept/jp2/block-a-sample.j2k`, which asks for the same.
+            // The decoder took 20,611,952 bytes for `fuzz/kept/jp2/block-a-sample.j2k`, which asks
+            // for the same.
             assert!(counted(&asking) > 20_611_952, "{}", counted(&asking));
         }
     }

@@ -80,7 +80,8 @@ fn too_long() -> CodecError {
 mod tests {
     use super::*;
 
-    /// The header of a picture of 8x8 pixels with a profile whose packed form has 2^28 bytes, or one more than are read.
+    /// The header of a picture of 8x8 pixels with a profile whose packed form has 2^28 bytes, or
+    /// one more than are read.
     const LONG: [[u8; 19]; 2] = [
         [0xff, 0x0a, 0x41, 0x40, 0x08, 0x07, 0x80, 0, 1, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         [0xff, 0x0a, 0x41, 0x40, 0x08, 0x0f, 0x80, 0, 0x11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],

@@ -72,7 +72,8 @@ pub(crate) struct Form {
     pub(crate) inverted: bool,
     /// The no-data values.
     pub(crate) no_data: Option<NoData>,
-    /// The values of the lowest and of the highest level, if they are not the least and the greatest of the picture.
+    /// The values of the lowest and of the highest level, if they are not the least and the
+    /// greatest of the picture.
     pub(crate) ends: Option<(f64, f64)>,
     /// The number of levels that the file states.
     pub(crate) stated: Option<u32>,
@@ -222,7 +223,8 @@ impl Form {
         u64::from(layout.width) * (samples * self.kind.bytes()) as u64
     }
 
-    /// Returns the most bytes of heap in use until the picture is encoded, if it has this many pixels.
+    /// Returns the most bytes of heap in use until the picture is encoded, if it has this many
+    /// pixels.
     pub(crate) fn kept_bytes(&self, pixels: u64) -> u64 {
         let behind = pixels.saturating_mul((self.behind() * self.kind.bytes()) as u64);
         let samples = self.samples_bytes(pixels) as u64;

@@ -29,9 +29,11 @@ pub(super) struct Chunks<'a> {
     pub(super) layout: Layout,
     /// Whether the pixels are numbers of colours.
     is_palette: bool,
-    /// The content of the chunk that makes the file an animation, which has to precede the image data.
+    /// The content of the chunk that makes the file an animation, which has to precede the image
+    /// data.
     pub(super) animation_control: Option<&'a [u8]>,
-    /// The image data, if it holds the layout's pixels row after row: neither interlaced nor to be expanded.
+    /// The image data, if it holds the layout's pixels row after row: neither interlaced nor to be
+    /// expanded.
     pub(super) rows: Option<ImageData<'a>>,
     /// The storage of rows, if they are not interlaced.
     pub(super) stored: Option<Stored>,
@@ -46,7 +48,8 @@ pub(super) struct Stored {
     pub(super) row: usize,
     /// Bytes of a pixel, at least one.
     pub(super) step: usize,
-    /// Whether they are rows of the layout's pixels: neither palette nor transparent colour, and whole bytes.
+    /// Whether they are rows of the layout's pixels: neither palette nor transparent colour, and
+    /// whole bytes.
     pub(super) is_direct: bool,
 }
 
@@ -201,7 +204,8 @@ pub(super) fn is_apples(bytes: &[u8]) -> bool {
     bytes.get(12..16) == Some(b"CgBI")
 }
 
-/// Returns whether an unknown ancillary chunk declares itself independent of the pixels: fourth letter (and first) in lower case.
+/// Returns whether an unknown ancillary chunk declares itself independent of the pixels: fourth
+/// letter (and first) in lower case.
 fn safe_to_copy(kind: [u8; 4]) -> bool {
     kind[0].is_ascii_lowercase() && kind[3].is_ascii_lowercase()
 }
@@ -278,7 +282,8 @@ pub(super) fn frame_at(file: &File, at: u64, length: u64) -> Result<(u32, [u8; 4
     if is_there { Ok((size, kind)) } else { Err(malformed(SHORT)) }
 }
 
-/// Returns a file without the data of pictures and frames; `None` if it is longer than a head may be.
+/// Returns a file without the data of pictures and frames; `None` if it is longer than a head may
+/// be.
 pub(crate) fn without_data(file: &File, length: u64) -> Result<Option<Vec<u8>>, CodecError> {
     let (mut all, mut at) = (SIGNATURE.to_vec(), SIGNATURE.len() as u64);
     loop {

@@ -49,7 +49,8 @@ impl Filters {
     }
 }
 
-/// Returns the sum of the bytes' distances from 0, as signed numbers: the lower it is, the better they compress.
+/// Returns the sum of the bytes' distances from 0, as signed numbers: the lower it is, the better
+/// they compress.
 #[inline(always)]
 fn cost(filtered: &[u8]) -> u64 {
     let block =

@@ -10,7 +10,8 @@ use crate::inflate::damage;
 
 /// The longest reach of a match (RFC 1951).
 pub(super) const WINDOW: usize = 32 << 10;
-/// Bytes of filtered rows that are unfiltered at a time, unless the rows are too long for that: a fraction of the second-level cache.
+/// Bytes of filtered rows that are unfiltered at a time, unless the rows are too long for that: a
+/// fraction of the second-level cache.
 const STRIP: usize = 64 << 10;
 /// Room for filtered rows; when it is used up, the data still needed is moved to the front.
 const ROOM: usize = 4 * STRIP;
@@ -27,7 +28,8 @@ pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut 
     let zeros = vec![0; bytes];
     let mut rows = Rows::new((bytes, step), &zeros, &[], slot);
     let mut decompressor = Decompressor::new();
-    // The checksums of the chunks are verified, and the rows may be complete before the end of the stream.
+    // The checksums of the chunks are verified, and the rows may be complete before the end of the
+    // stream.
     decompressor.ignore_adler32();
     for mut part in data {
         while !part.is_empty() && !rows.are_complete() && !decompressor.is_done() {

@@ -196,7 +196,8 @@ impl<'p> Press<'p> {
         }
         let first = piece.start == 0;
         match &mut self.method {
-            // The zlib header states a window of 32 KiB and the level: the fastest here, the default below.
+            // The zlib header states a window of 32 KiB and the level: the fastest here, the
+            // default below.
             Method::Alone(_) if first => self.out.push(&[0x78, 0x01]),
             Method::Alone(_) => {}
             Method::Zlib(zlib) => {
@@ -224,7 +225,8 @@ impl<'p> Press<'p> {
     }
 }
 
-/// Compresses the pixels, with the help of idle cores, and passes the stream to `write` part by part.
+/// Compresses the pixels, with the help of idle cores, and passes the stream to `write` part by
+/// part.
 pub(super) fn write<E>(
     layout: &Layout,
     pixels: &[u8],

@@ -53,7 +53,8 @@ fn marked(filtered: &[u8], bytes: usize) -> impl Iterator<Item = (&u8, &[u8])> {
     filtered.chunks(bytes + 1).map(|row| row.split_first().expect("a row has a mark"))
 }
 
-/// Undoes groups of `K` rows with pixels of `B` bytes, which are read and written `N` bytes at a time.
+/// Undoes groups of `K` rows with pixels of `B` bytes, which are read and written `N` bytes at a
+/// time.
 fn groups<'r, const B: usize, const N: usize, const K: usize>(
     filtered: &[u8],
     mut above: &'r [u8],
@@ -67,7 +68,8 @@ fn groups<'r, const B: usize, const N: usize, const K: usize>(
         let chained = marked(filtered, bytes).filter(|(kind, _)| ![NONE, UP].contains(kind)).count();
         if is_fast() && rows.len() == K * bytes && bytes > K * B && chained > 1 {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the processor has the instructions that the function is compiled for, as `is_fast` has found.
+            // SAFETY: the processor has the instructions that the function is compiled for, as
+            // `is_fast` has found.
             unsafe {
                 diagonals::group::<B, N, K>(filtered, above, rows);
             };
@@ -112,7 +114,8 @@ mod diagonals {
     ) {
         let bytes = above.len();
         let kinds: [u8; K] = from_fn(|row| filtered[row * (bytes + 1)]);
-        // Before the last row can begin, and after the first row has ended, the diagonals do not meet every row.
+        // Before the last row can begin, and after the first row has ended, the diagonals do not
+        // meet every row.
         edges::<B, K>(filtered, above, rows, |row| 0..(K - 1 - row) * B);
         if kinds == [PAETH; K] {
             middle::<B, N, K, true>(kinds, filtered, above, rows);
@@ -161,7 +164,8 @@ mod diagonals {
         });
         let (mut left, mut over) = (lanes(lefts), lanes(corners));
 
-        // All rows begin at that diagonal, and end where the first row has only its last pixel left.
+        // All rows begin at that diagonal, and end where the first row has only its last pixel
+        // left.
         let length = bytes - K * B - B + N;
         let above = &above[(K - 1) * B..][..length];
         let filtered: [&[u8]; K] =
@@ -173,7 +177,8 @@ mod diagonals {
         let mut at = 0;
         while at + N <= length {
             let corner = over;
-            // SAFETY: at + N is at most `length`, which is the length of each slice that is read here or written below.
+            // SAFETY: at + N is at most `length`, which is the length of each slice that is read
+            // here or written below.
             let read = |row: &[u8]| word(unsafe { row.get_unchecked(at..at + N) });
             over = shifted::<K>(left, read(above));
             let words = gathered(filtered.map(read));
@@ -235,7 +240,8 @@ mod diagonals {
     #[target_feature(enable = "avx2")]
     fn paeth(filtered: __m128i, left: __m128i, above: __m128i, corner: __m128i) -> __m128i {
         let (low, high) = (_mm_min_epu8(left, above), _mm_max_epu8(left, above));
-        // How far the corner is from each, or 0 where it is beyond it: as in [`super::super::filter::paeth`].
+        // How far the corner is from each, or 0 where it is beyond it: as in
+        // [`super::super::filter::paeth`].
         let (to_high, to_low) = (_mm_subs_epu8(high, corner), _mm_subs_epu8(corner, low));
         let none = _mm_setzero_si128();
         let is_low = _mm_cmpeq_epi8(_mm_subs_epu8(to_high, _mm_subs_epu8(to_low, to_high)), none);
@@ -244,7 +250,9 @@ mod diagonals {
         _mm_add_epi8(down, _mm_and_si128(to_high, is_high))
     }
 
-    /// Undoes lanes with different filters. All but the average are Paeth's with some neighbours set to 0.
+    /// Undoes lanes with different filters.
+    ///
+    /// All but the average are Paeth's with some neighbours set to 0.
     struct Filters {
         /// All bits of the lanes that use the left, upper and upper left neighbour.
         left: __m128i,

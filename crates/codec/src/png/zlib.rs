@@ -1,4 +1,5 @@
-//! Compression by zlib, which searches for matches, in pieces that begin and end on a byte boundary.
+//! Compression by zlib, which searches for matches, in pieces that begin and end on a byte
+//! boundary.
 
 use flate2::{Compress, Compression, FlushCompress};
 

@@ -42,7 +42,9 @@ impl Writer {
         Self { rows, written: AtomicUsize::new(0) }
     }
 
-    /// Writes a band to its place in an empty file. Returns the bytes of the file once it is complete.
+    /// Writes a band to its place in an empty file.
+    ///
+    /// Returns the bytes of the file once it is complete.
     pub(crate) fn write(
         &self,
         index: usize,

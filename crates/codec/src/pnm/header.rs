@@ -127,7 +127,8 @@ impl<'a> Fields<'a> {
         Ok(&rest[..length])
     }
 
-    /// Reads the next number, but not the byte after it: white space, or the beginning of a comment.
+    /// Reads the next number, but not the byte after it: white space, or the beginning of a
+    /// comment.
     fn number(&mut self) -> Parsed<u64> {
         let start = self.at + blank(self.bytes.get(self.at..).unwrap_or_default());
         let rest = self.bytes.get(start..).unwrap_or_default();

@@ -47,7 +47,9 @@ impl Change {
 /// The text before the number of used bits of a sample.
 const BITS: &str = "SignificantBits=\"";
 
-/// More bytes than tifffile's description of one picture has. Once read, JSON may take many times its length.
+/// More bytes than tifffile's description of one picture has.
+///
+/// Once read, JSON may take many times its length.
 const MAX_JSON: usize = 1 << 20;
 
 /// Reads tifffile's description.

@@ -172,7 +172,8 @@ struct Shape {
     alpha: usize,
 }
 
-/// Undoes the multiplication of colours by alpha, rounding halves up; where alpha is 0 there is no colour to restore.
+/// Undoes the multiplication of colours by alpha, rounding halves up; where alpha is 0 there is no
+/// colour to restore.
 pub(crate) fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
     let (samples, colours) = (layout.pixel.channels(), layout.pixel.colour_channels());
     divide_out(slot, layout.depth, Shape { samples, colours, alpha: colours });

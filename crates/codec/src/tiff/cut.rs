@@ -21,7 +21,8 @@ impl CutShape {
     }
 }
 
-/// Returns the rows that no band may divide: of whole tiles, or whole strips of the file and of the output.
+/// Returns the rows that no band may divide: of whole tiles, or whole strips of the file and of the
+/// output.
 fn rows_that_stay_together(header: &Header) -> u32 {
     match shape(header) {
         Shape::Tiles { height, .. } => height,

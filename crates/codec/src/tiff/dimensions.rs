@@ -11,7 +11,8 @@ use super::imagej;
 pub(super) enum Order {
     /// All are slices of one channel and time.
     One,
-    /// Pages follow each other along dimensions of these sizes, beginning with the one that changes from page to page.
+    /// Pages follow each other along dimensions of these sizes, beginning with the one that changes
+    /// from page to page.
     Grid(Vec<(Dimension, u64)>),
     /// Each page has its place; `None` if it is not known.
     Told {

@@ -252,7 +252,8 @@ impl fax::BitReader for Bits<'_> {
     }
 }
 
-/// Sets the black pixels of a row: from every other change of colour to the next one, or to the end of the row.
+/// Sets the black pixels of a row: from every other change of colour to the next one, or to the end
+/// of the row.
 fn draw(changes: &[u32], width: usize, row: &mut [u8]) {
     row.fill(0);
     for black in changes.chunks(2) {

@@ -366,7 +366,8 @@ impl Header {
         }
     }
 
-    /// Returns how many rows are read at once: whole strips or tiles, unless samples are stored in strips.
+    /// Returns how many rows are read at once: whole strips or tiles, unless samples are stored in
+    /// strips.
     pub(super) fn rows_at_once(&self) -> usize {
         let row = self.row_bytes(self.layout.width) * self.channels.stride();
         if self.method == Method::Stored && !self.tiled {

@@ -52,7 +52,8 @@ pub(super) fn value<'t>(text: &'t [u8], name: &str) -> Option<&'t str> {
     str::from_utf8(value).ok().map(str::trim)
 }
 
-/// Returns whether a line of the description is about levels: the display range, or the function from levels to physical values.
+/// Returns whether a line of the description is about levels: the display range, or the function
+/// from levels to physical values.
 fn is_of_levels(line: &[u8]) -> bool {
     let Some(at) = line.iter().position(|&byte| byte == b'=') else { return false };
     match &line[..at] {

@@ -57,7 +57,8 @@ impl<'a> Inflated<'a> {
         Some(Self { memory, streams, lengths, checksums, first })
     }
 
-    /// Returns the data of a strip or tile of at least so many bytes, if the device inflated it and its checksum is right.
+    /// Returns the data of a strip or tile of at least so many bytes, if the device inflated it and
+    /// its checksum is right.
     pub(super) fn data(&self, index: usize, least: usize) -> Option<&[u8]> {
         let number = index.checked_sub(self.first)?;
         let length = self.lengths.get(number).copied().filter(|&length| length <= self.streams.most)?;

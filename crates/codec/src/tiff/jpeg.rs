@@ -1,4 +1,5 @@
-//! The JPEG streams in a TIFF, one for every strip or tile, with tables that they may share (TIFF Technical Note 2).
+//! The JPEG streams in a TIFF, one for every strip or tile, with tables that they may share (TIFF
+//! Technical Note 2).
 
 use super::super::CodecError;
 use super::super::ifd::Directory;
@@ -29,7 +30,8 @@ impl<'a> Jpegs<'a> {
         let (width, rows) = header.part;
         let stream = Embedded {
             width,
-            // The last strip may have as many rows as the others, and a single strip may be padded to whole blocks.
+            // The last strip may have as many rows as the others, and a single strip may be padded
+            // to whole blocks.
             rows: rows.min(MAX_ROWS).next_multiple_of(16),
             bits: header.bits,
             components: if header.planar { 1 } else { header.samples * header.channels.stride() },

@@ -23,7 +23,8 @@ const SHORTEST_CODE: u32 = 9;
 const LONGEST_CODE: u32 = 12;
 /// More than the largest code.
 const CODES: usize = 1 << LONGEST_CODE;
-/// The number of codes between two Clear codes, as in libtiff: one fewer than the specification's, which some decoders do not accept.
+/// The number of codes between two Clear codes, as in libtiff: one fewer than the specification's,
+/// which some decoders do not accept.
 const MAX_CODES: usize = CODES - 2 - FIRST;
 /// Bits of a place in a bucket: a string's code, its last byte, and a flag that the place is free.
 ///
@@ -52,7 +53,8 @@ impl Encoder {
 
     /// Appends the compressed stream of `data` to `out`.
     pub(super) fn encode(&mut self, data: &[u8], out: &mut Output) {
-        // At most twelve bits per byte, a Clear after thousands of bytes, and each piece is stored as a whole word.
+        // At most twelve bits per byte, a Clear after thousands of bytes, and each piece is stored
+        // as a whole word.
         let room = out.room(data.len() / 2 * 3 + data.len() / 1024 + 32);
         let mut bits = Bits { out: room, at: 0, pending: 0, count: 0 };
         bits.push(CLEAR as u64, SHORTEST_CODE);
@@ -83,8 +85,8 @@ impl Encoder {
         for &byte in bytes {
             let place = &mut self.buckets[place(string, byte)];
             let bucket = *place;
-            // The XOR leaves only the string's code in a place with this last byte. With each place shifted to the top of a word, its word
-            // is then the smallest.
+            // The XOR leaves only the string's code in a place with this last byte. With each place
+            // shifted to the top of a word, its word is then the smallest.
             let rests = bucket ^ (u64::from(byte) * LAST_BYTES);
             let [third, second, first] = [1, 1 + STRING_BITS, 1 + 2 * STRING_BITS].map(|up| rests << up);
             // Without such a place, the byte begins a new string. This word is greater than any
@@ -189,7 +191,8 @@ mod tests {
         out.bytes().to_vec()
     }
 
-    /// Compresses data, checks that another implementation decompresses them, and returns their compressed size.
+    /// Compresses data, checks that another implementation decompresses them, and returns their
+    /// compressed size.
     fn there_and_back(encoder: &mut Encoder, data: &[u8]) -> usize {
         let stream = encoded(encoder, data);
         let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);

@@ -75,7 +75,8 @@ impl Method {
     pub(super) fn written(self) -> Compression {
         match self {
             Self::Stored => Compression::Stored,
-            Self::Lzw | Self::PackBits => Compression::Lzw, // every reader has both, and PackBits makes photographs no smaller
+            // Every reader has both, and PackBits makes photographs no smaller.
+            Self::Lzw | Self::PackBits => Compression::Lzw,
             Self::Fax(_) | Self::Zstd | Self::Jpeg | Self::WebP | Self::Deflate => Compression::Deflate,
         }
     }
@@ -184,7 +185,8 @@ fn unpack_lzw(
 /// The data ended.
 struct Short;
 
-/// Decodes PackBits (TIFF 6.0, section 9): a count and that many bytes, or a negative count and a byte to repeat.
+/// Decodes PackBits (TIFF 6.0, section 9): a count and that many bytes, or a negative count and a
+/// byte to repeat.
 fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     let mut left = target;
     while !left.is_empty() {

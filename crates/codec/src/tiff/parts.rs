@@ -130,8 +130,8 @@ impl<'a> Parts<'a> {
     fn place(&self, index: usize) -> Result<Option<(u64, u64)>, CodecError> {
         let offset = self.offsets.get(index).expect("there are as many as the picture needs");
         let told = self.lengths.and_then(|lengths| lengths.get(index));
-        // Some writers leave the lengths out or write 0. Samples that are not compressed have a known length, and a single strip ends with
-        // the file at the latest.
+        // Some writers leave the lengths out or write 0. Samples that are not compressed have a
+        // known length, and a single strip ends with the file at the latest.
         let is_clear = self.header.method == Method::Stored || self.needed == 1;
         match told.unwrap_or(0) {
             length @ 1.. => Ok(Some((offset, length))),
@@ -203,7 +203,9 @@ impl<'a> Parts<'a> {
         data + decompression + header.buffer_bytes()
     }
 
-    /// Fills `target` with rows of the picture from number `first` on. Only stored samples may begin within a strip or tile.
+    /// Fills `target` with rows of the picture from number `first` on.
+    ///
+    /// Only stored samples may begin within a strip or tile.
     fn read_rows(&self, tool: &mut Tool, first: usize, mut target: &mut [u8]) -> Result<(), CodecError> {
         let header = self.header;
         let (row, across) = (header.row_bytes(header.layout.width), header.across());
@@ -440,7 +442,8 @@ fn place_units(samples: &[u8], rows: &mut [u8], header: &Header, left: usize) {
     }
 }
 
-/// Returns a row of the samples of a plane, or of interleaved channels; packed ones are scaled to the full range.
+/// Returns a row of the samples of a plane, or of interleaved channels; packed ones are scaled to
+/// the full range.
 fn unpacked<'r>(row: &'r [u8], header: &Header) -> Cow<'r, [u8]> {
     if !header.is_packed() {
         return row.into();

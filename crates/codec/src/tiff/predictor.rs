@@ -3,7 +3,9 @@
 //! The horizontal one (TIFF 6.0, section 14) stores samples as differences from the same channel of
 //! the previous pixel; the one for floats is that of Adobe's TIFF Technical Note 3.
 
-/// Replaces differences by the samples, in rows of `row` bytes and in native byte order. A sample has `bytes` bytes.
+/// Replaces differences by the samples, in rows of `row` bytes and in native byte order.
+///
+/// A sample has `bytes` bytes.
 pub(super) fn undo(samples: &mut [u8], row: usize, channels: usize, bytes: usize) {
     if channels > 4 {
         let sum = match bytes {

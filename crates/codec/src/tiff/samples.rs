@@ -107,7 +107,8 @@ pub(super) fn colours(
         Some(3) => Ok((Colours::Palette, 1)),
         Some(tags::SEPARATED) if is_cmyk => Ok((Colours::Cmyk, 4)),
         Some(tags::SEPARATED) => Err(CodecError::unsupported("a TIFF of other inks than CMYK", TO_RGB)),
-        Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)), // libjpeg converts it to RGB
+        // libjpeg converts it to RGB.
+        Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)),
         Some(tags::YCBCR) => Ok((Colours::YCbCr, 3)),
         Some(4) => Err(unsupported("a TIFF transparency mask")),
         Some(8..=10) => Err(unsupported("a CIELab TIFF")),
@@ -127,7 +128,8 @@ pub(super) fn is_palette_of_levels(directory: &Directory) -> bool {
         && directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1) == 1
 }
 
-/// Returns whether a palette of 8 bits only gives levels a colour: red, green and blue grow evenly with them, from black on.
+/// Returns whether a palette of 8 bits only gives levels a colour: red, green and blue grow evenly
+/// with them, from black on.
 pub(super) fn is_palette_of_one_colour(directory: &Directory) -> bool {
     const LEVELS: usize = Depth::Eight.levels();
     let map: Vec<u64> = directory.numbers(tags::COLOUR_MAP).into_iter().flat_map(Numbers::iter).collect();

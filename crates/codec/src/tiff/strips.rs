@@ -13,7 +13,8 @@ use crate::CodecError;
 use crate::reader::resize;
 use equalize::Layout;
 
-/// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
+/// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay
+/// in the cache.
 pub(super) const STRIP: usize = 256 << 10;
 
 /// Writes bytes, and returns their offset.

@@ -68,7 +68,10 @@ pub(super) const LAYERS: u16 = 37724;
 /// The version of DNG, Adobe's raw format.
 pub(super) const DNG_VERSION: u16 = 50706;
 
-/// Values of [`PHOTOMETRIC`]. The last two are raw sensor data, with one of the filter's colours per pixel or with all of them.
+/// Values of [`PHOTOMETRIC`].
+///
+/// The last two are raw sensor data, with one of the filter's colours per pixel or with all of
+/// them.
 pub(super) const WHITE_IS_ZERO: u16 = 0;
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
@@ -155,7 +158,8 @@ const STORAGE: [u16; 48] = [
     GDAL_NODATA,
 ];
 
-/// Tags of metadata without which a picture should not go on: XMP, IPTC, Photoshop's, EXIF, the profile and GPS.
+/// Tags of metadata without which a picture should not go on: XMP, IPTC, Photoshop's, EXIF, the
+/// profile and GPS.
 pub(super) const METADATA: [u16; 6] =
     [XMP, 33723, 34377, ifd::SUB_DIRECTORIES[0], ICC, ifd::SUB_DIRECTORIES[1]];
 

@@ -162,7 +162,9 @@ impl<'s> Samples<'s> {
         Self { compression: Compression::Stored, ..*self }.write(cores.into(), put)
     }
 
-    /// Writes the pixels strip by strip with the help of idle cores. `put` writes bytes, and returns their offset.
+    /// Writes the pixels strip by strip with the help of idle cores.
+    ///
+    /// `put` writes bytes, and returns their offset.
     pub(super) fn write(&self, help: Help<'_>, put: &mut Put<'_>) -> Result<Strips, CodecError> {
         let Self { raster, compression, layout, mapped, pixels, interleaved, .. } = self;
         if let Some(channels) = interleaved {

@@ -21,7 +21,8 @@ pub(super) fn heap_bytes(most: u64) -> u64 {
     2 * window(most).0 + 4 * BLOCK
 }
 
-/// Returns the bytes of the least window, a power of 2, in which `most` bytes and a block have a place, and its code.
+/// Returns the bytes of the least window, a power of 2, in which `most` bytes and a block have a
+/// place, and its code.
 fn window(most: u64) -> (u64, u8) {
     const LEAST: u32 = 10;
     const GREATEST: u32 = 41;

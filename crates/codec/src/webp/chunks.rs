@@ -1,4 +1,5 @@
-//! The chunks of a WebP (RFC 9649, section 2.3): each has a type, a length, content, and a padding byte if the length is odd.
+//! The chunks of a WebP (RFC 9649, section 2.3): each has a type, a length, content, and a padding
+//! byte if the length is odd.
 
 /// A chunk.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +22,13 @@ impl<'a> Chunk<'a> {
         self.length.min(self.behind.len())
     }
 
-    /// Returns the width and height of a picture, lossy or lossless (RFC 6386, section 9.1; RFC 9649, section 3.4).
+    /// Returns the width and height of a picture, lossy or lossless (RFC 6386, section 9.1; RFC
+    /// 9649, section 3.4).
     pub(super) fn sides(&self) -> Option<(u32, u32)> {
         match &self.kind {
             b"VP8 " => {
-                // A tag and a start code of three bytes each, then 14 bits each of width and height.
+                // A tag and a start code of three bytes each, then 14 bits each of width and
+                // height.
                 let &[_, _, _, _, _, _, w0, w1, h0, h1] = self.behind.first_chunk()?;
                 Some([[w0, w1], [h0, h1]].map(|side| u32::from(u16::from_le_bytes(side) & 0x3fff)).into())
             }

@@ -188,7 +188,8 @@ fn picture_in(inside: &[u8]) -> Result<(Option<&[u8]>, Chunk<'_>), CodecError> {
     Err(malformed("a frame has no picture"))
 }
 
-/// Puts a pixel over another in the integers of libwebp (`BlendPixelNonPremult` in anim_decode.c), which round down.
+/// Puts a pixel over another in the integers of libwebp (`BlendPixelNonPremult` in anim_decode.c),
+/// which round down.
 fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
     let own = match u32::from(front[3]) {
         0 => return back,

@@ -64,7 +64,8 @@ impl Folder {
         self.open_new(path, OFlags::TRUNC)
     }
 
-    /// Opens a file for reading and writing as it is; creates it if it is missing, and the folders above it.
+    /// Opens a file for reading and writing as it is; creates it if it is missing, and the folders
+    /// above it.
     ///
     /// # Errors
     /// When it can be neither opened nor created.

@@ -24,7 +24,8 @@ pub(super) fn source_of(region: &Region, factors: &[u64], larger: &[u64]) -> Reg
     Region { start, shape }
 }
 
-/// Returns the means of blocks of samples of this kind, in native byte order: of integers, halves up.
+/// Returns the means of blocks of samples of this kind, in native byte order: of integers, halves
+/// up.
 pub(super) fn means(
     kind: Kind,
     (samples, source): (&[u8], &Region),

@@ -10,7 +10,8 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns the cell with these numbers of a grid with cells of one shape, as far as it lies in an array.
+    /// Returns the cell with these numbers of a grid with cells of one shape, as far as it lies in
+    /// an array.
     pub(super) fn of_cell(numbers: &[u64], cell: &[u64], array: &[u64]) -> Self {
         let start: Vec<_> = numbers.iter().zip(cell).map(|(number, length)| number * length).collect();
         let ends = start.iter().zip(cell).zip(array).map(|((start, length), end)| (start + length).min(*end));

@@ -11,7 +11,9 @@ use std::os::unix::fs::FileExt;
 
 use super::folder::{Folder, below};
 
-/// The file's name in the array's folder. It has a byte for each chunk, in C order, which is 1 once the chunk is written.
+/// The file's name in the array's folder.
+///
+/// It has a byte for each chunk, in C order, which is 1 once the chunk is written.
 const NAME: &str = ".histeqd-written";
 
 /// The chunks of an array that have been written.

@@ -7,7 +7,8 @@ use crate::measure::{Measured, Result, rounds, same_counts, wall};
 use crate::picture::TestPicture;
 use lanes::gpu::driver;
 
-/// Memory for the colour picture and its counts on one GPU, and on the host for copies to and from it.
+/// Memory for the colour picture and its counts on one GPU, and on the host for copies to and from
+/// it.
 struct Room {
     picture: Memory,
     partials: Memory,

@@ -36,7 +36,9 @@ impl Drop for PinnedSlot<'_> {
     }
 }
 
-/// One lane, one picture after the other. The time of the kernels is that of the kernels which a lane starts.
+/// One lane, one picture after the other.
+///
+/// The time of the kernels is that of the kernels which a lane starts.
 pub(super) fn one(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let mut lane = gpu.engine.lane()?;
     let mut slot = PinnedSlot::new(gpu.engine.as_ref(), picture.pixels())?;

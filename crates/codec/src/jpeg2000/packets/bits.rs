@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_tag_tree_is_read_as_in_the_standard() {
-        // The example of T.800, B.10.2: the numbers of the first row are 1, 3, 2 and 3, and take 01111, 001, 101 and so on.
+        // The example of T.800, B.10.2: the numbers of the first row are 1, 3, 2 and 3, and take
+        // 01111, 001, 101 and so on.
         let bits = [0b0111_1001, 0b1010_0000];
         let mut bits = Bits::new(&bits, 0);
         let mut tree = TagTree::new(6, 3);

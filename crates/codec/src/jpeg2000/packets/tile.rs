@@ -210,7 +210,8 @@ fn precincts(coding: &Coding, tile: Span, resolution: u8) -> Vec<Precinct> {
     each.map(|place| Precinct { bands: areas(coding, tile, resolution, place) }).collect()
 }
 
-/// Returns the numbers of the places of this size (a power of two) that lie at least partly between two lines.
+/// Returns the numbers of the places of this size (a power of two) that lie at least partly between
+/// two lines.
 fn places([start, end]: [u64; 2], exponent: u8) -> [u64; 2] {
     if start >= end { [0; 2] } else { [start >> exponent, end.div_ceil(1 << exponent)] }
 }

@@ -183,7 +183,9 @@ impl State {
         self.spilled - bytes as u64
     }
 
-    /// Moves runs to their places, as far as all before them are there. Returns the bytes of the file once it is complete.
+    /// Moves runs to their places, as far as all before them are there.
+    ///
+    /// Returns the bytes of the file once it is complete.
     fn settle(&mut self, out: &File, spill: &File) -> io::Result<Option<u64>> {
         while let Some(run) = self.runs.get_mut(self.next).and_then(Option::take) {
             self.next += 1;
