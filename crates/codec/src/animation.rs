@@ -216,8 +216,7 @@ fn row_of(canvas: &mut [u8], width: usize, place: Place, row: usize) -> Option<&
     Some(&mut line[left..right])
 }
 
-/// Puts a pixel over another, as in the specification of PNG (APNG's blend operation; section
-/// 13.16).
+/// Puts a pixel over another by APNG's blend operation (specification of PNG, section 13.16).
 pub(super) fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
     let (alpha, below) = (u32::from(front[3]), u32::from(back[3]));
     if alpha == 255 || below == 0 {

@@ -35,8 +35,7 @@ impl Cut {
 }
 
 impl BandRows {
-    /// Returns the bands of `height` rows of `bytes` bytes in all, if more than `most` are too many
-    /// at once.
+    /// Returns the bands of `height` rows of `bytes` bytes in all, if that is more than `most`.
     ///
     /// No band divides `unit` rows that stay together, and all but the last have at least `least`.
     pub(crate) fn of(height: u32, bytes: u64, (unit, least): (u32, u32), most: u64) -> Option<Self> {

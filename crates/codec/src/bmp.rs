@@ -1,5 +1,4 @@
-//! Windows bitmaps, decoded by the `image` crate: every depth, bit fields, run-length encoding,
-//! alpha.
+//! Windows bitmaps, decoded by the `image` crate in every depth, with bit fields, RLE and alpha.
 //!
 //! Palettes become RGB, or gray if all their colours are gray. Output is uncompressed: 8-bit gray
 //! (with a palette of grays), 24-bit RGB or 32-bit RGBA. An ICC profile is kept; a bitmap that
@@ -29,8 +28,9 @@ const DEFAULT_DENSITY: [u8; 8] = [0x13, 0x0b, 0, 0, 0x13, 0x0b, 0, 0];
 
 const FILE_HEADER: usize = 14;
 
-/// The lengths of the headers that are written: BITMAPINFOHEADER; BITMAPV4HEADER, with a mask for
-/// alpha; BITMAPV5HEADER, with a profile.
+/// The lengths of the headers that are written.
+///
+/// BITMAPINFOHEADER; BITMAPV4HEADER, with a mask for alpha; BITMAPV5HEADER, with a profile.
 const INFO: usize = 40;
 const V3: usize = 56;
 const V4: usize = 108;
@@ -39,8 +39,7 @@ const V5: usize = 124;
 /// The lengths of OS/2 2.x's header: whole, or cut off after the fields that every bitmap has.
 const OS2: [u8; 2] = [64, 16];
 
-/// Values of a header's colour space: a profile in the file, a profile in another file, and sRGB
-/// without a profile.
+/// Values of a header's colour space: a profile in the file, one in another file, or sRGB.
 const EMBEDDED: &[u8; 4] = b"DEBM";
 const LINKED: &[u8; 4] = b"KNIL";
 const SRGB: &[u8; 4] = b"BGRs";
@@ -313,8 +312,7 @@ fn word(header: &mut Vec<u8>, value: u32) {
     header.extend(value.to_le_bytes());
 }
 
-/// Returns the file header, the bitmap header and its further parts: a gray palette, or the masks
-/// of the channels.
+/// Returns the file header, the bitmap header, and a gray palette or the masks of the channels.
 ///
 /// `bytes` is the size of a pixel, `pixels` that of all pixels; a profile of `profile` bytes
 /// follows them.
@@ -361,8 +359,7 @@ fn headers(
     Ok(header)
 }
 
-/// Adds the fields of BITMAPV4HEADER and, if there is a profile at this place and of this length,
-/// BITMAPV5HEADER.
+/// Adds the fields of BITMAPV4HEADER and, with a `profile` (place and length), BITMAPV5HEADER.
 fn add_colour_space(header: &mut Vec<u8>, bytes: usize, profile: Option<[u32; 2]>) {
     const PERCEPTUAL: u32 = 4;
     let masks = if bytes == 4 { [0x00ff_0000, 0x0000_ff00, 0x0000_00ff, 0xff00_0000] } else { [0; 4] };

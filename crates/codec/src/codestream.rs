@@ -1,5 +1,4 @@
-//! Codestreams of JPEG 2000 that a device may decode instead of the CPU, and the trait of their
-//! decoders.
+//! Codestreams of JPEG 2000 that devices may decode, and the trait of their decoders.
 
 use std::fmt::Debug;
 

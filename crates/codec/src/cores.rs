@@ -18,8 +18,7 @@ use equalize::Executor;
 ///
 /// More gain little, given how much one thread has to do alone, and each needs tools.
 const MAX_HELPERS: usize = 15;
-/// Bytes of the memory bound for each helper: many times those of its two tools, which are not
-/// reserved.
+/// Bytes of the memory bound for each helper: many times its two tools, which are not reserved.
 const MEMORY_PER_HELPER: u64 = 64 << 20;
 
 /// Bytes that a helper's tool may take without being accounted for.
@@ -169,8 +168,7 @@ fn next<P>(pieces: &Mutex<std::vec::IntoIter<P>>) -> (Option<P>, usize) {
     (pieces.next(), pieces.len())
 }
 
-/// Pieces to be worked on, and results that wait for their turn: shared by a thread and its
-/// helpers.
+/// Pieces of work, and results that wait for their turn: shared by a thread and its helpers.
 struct Workshop<P, T> {
     give: Sender<(usize, P, T)>,
     given: Receiver<(usize, P, T)>,

@@ -41,16 +41,16 @@ pub(super) trait Describe: Debug {
         0
     }
 
-    /// Returns the bytes that the samples take in the output, as pixels of this layout, if that is
-    /// known before.
+    /// Returns the bytes of the samples in the output, as pixels of this layout, if known before.
     ///
     /// Samples that are not levels are made again if `restores` is set.
     fn stored_bytes(&self, _layout: &Layout, _restores: bool) -> Option<u64> {
         None
     }
 
-    /// Returns how far past the start of a cache line the pixels begin, if they lie in the file as
-    /// they will in the slot; otherwise 0.
+    /// Returns how far past the start of a cache line the pixels begin.
+    ///
+    /// 0 unless they lie in the file as they will in the slot.
     fn lead(&self) -> usize {
         0
     }
@@ -85,8 +85,7 @@ pub(super) trait Describe: Debug {
         None
     }
 
-    /// Returns whether samples of the same kind can be made again of the levels, where the output
-    /// has a place for them.
+    /// Returns whether samples can be made again of levels, where the output has a place for them.
     fn restores(&self) -> bool {
         true
     }

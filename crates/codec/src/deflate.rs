@@ -26,8 +26,7 @@ pub(super) const BLOCK: usize = 128 << 10;
 const LONGEST: usize = 12;
 /// The longest code in the alphabet of code lengths.
 const LONGEST_OF_LENGTH: usize = 7;
-/// The shortest match length of each length symbol: 257 + n stands for lengths from
-/// `LENGTH_BASES[n]` on.
+/// The shortest match length of each length symbol: `LENGTH_BASES[n]` for symbol 257 + n.
 pub(super) const LENGTH_BASES: [u16; 29] = [
     3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195,
     227, 258,
@@ -41,8 +40,9 @@ const DISTANCES: usize = 30;
 const BLOCK_OVERHEAD: usize = 512;
 /// Bytes at the beginning of a block in which matches have to pay off.
 const SAMPLE: usize = 4 << 10;
-/// A block with bytes that cost less than this on average is nearly flat: matches are quick to find
-/// and always pay off.
+/// The cost of a byte below which a block is nearly flat.
+///
+/// Matches are quick to find in it and always pay off.
 const FLAT: u64 = BIT + BIT / 2;
 
 /// The choice of blocks that are searched for matches.
@@ -55,8 +55,7 @@ pub(super) enum Effort {
 }
 
 impl Effort {
-    /// Returns how matches are tried in a block in which a byte costs `literal` on average; `None`
-    /// if they are not.
+    /// Returns the trial of matches in a block in which a byte costs `literal` on average, if any.
     fn trial(self, literal: u64) -> Option<Trial> {
         match self {
             _ if literal < FLAT => Some(Trial { bytes: 0, saved: 0 }),
@@ -82,8 +81,7 @@ impl Deflater {
         Self { effort, pending: 0, count: 0, tally: Tally::new(256), finder: Finder::default() }
     }
 
-    /// Compresses `data` in blocks of `length` bytes; the stream ends with them if they are the
-    /// `last`.
+    /// Compresses `data` in blocks of `length` bytes, which end the stream if they are the `last`.
     ///
     /// Data that were compressed before do not affect the result.
     pub(super) fn blocks(&mut self, data: &[u8], length: usize, last: bool, out: &mut Output) {
@@ -158,8 +156,9 @@ fn literal_cost(counts: &[u64], bytes: usize) -> u64 {
     occurring.map(|&count| count * (all - log(count)).max(BIT)).sum::<u64>() / bytes as u64
 }
 
-/// Returns the base-2 logarithm of a number above 0, in units of 1/[`BIT`], interpolated linearly
-/// between powers of 2.
+/// Returns the base-2 logarithm of a number above 0, in units of 1/[`BIT`].
+///
+/// It is interpolated linearly between powers of 2.
 fn log(number: u64) -> u64 {
     let whole = number.ilog2();
     u64::from(whole) * BIT + ((u128::from(number) * u128::from(BIT)) >> whole) as u64 - BIT
@@ -365,8 +364,7 @@ mod tests {
 
     const EFFORTS: [Effort; 2] = [Effort::Flat, Effort::Matches];
 
-    /// Compresses pieces in blocks, checks that another implementation decompresses them, and
-    /// returns their compressed size.
+    /// Compresses pieces in blocks, decompresses them elsewhere, and returns their compressed size.
     ///
     /// Each piece ends on a byte boundary if `each_ends` is set.
     fn comes_back(pieces: &[&[u8]], effort: Effort, block: usize, each_ends: bool) -> usize {

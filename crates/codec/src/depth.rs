@@ -1,5 +1,4 @@
-//! The last step before encoding: levels of the output's depth, with no-data values only where data
-//! are missing.
+//! The last step before encoding: levels of the output's depth, and no-data values in their place.
 
 use super::no_data::Reserved;
 use super::{Decoded, Format, Native, Target, pixels_of};

@@ -181,15 +181,15 @@ impl Native {
         self.is_shown
     }
 
-    /// Returns the slope and intercept that make values of the stored ones, if the levels stand for
-    /// these.
+    /// Returns the slope and intercept that make values of stored ones, if levels stand for these.
     pub(super) fn rescale(&self) -> Option<[f64; 2]> {
         self.rescale
     }
 }
 
-/// Reads the elements of a file, with its head in `buffer`, unless they are known from another
-/// frame; decodes no pixels.
+/// Reads the elements of a file, with its head in `buffer`; decodes no pixels.
+///
+/// The elements may be known from another frame.
 ///
 /// Returns the frame at `place`, or the first one with all frames if there are several.
 pub(super) fn open<'a>(
@@ -419,8 +419,7 @@ fn encoding(data: &mut Data<'_>, start: u64, transfer: Transfer) -> Result<Encod
     Ok(Encoding { explicit: is_type([a, b]), big_endian })
 }
 
-/// Returns the resolution, by the distance of pixels in millimetres between rows and between
-/// columns.
+/// Returns the resolution, by the distances of rows and of columns in millimetres.
 fn resolution(set: &DataSet) -> Option<Resolution> {
     let (rows, columns) = set.text(tags::PIXEL_SPACING)?.split_once('\\')?;
     let [x, y] = [columns, rows].map(|distance| distance.trim().parse::<f64>());

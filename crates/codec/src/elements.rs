@@ -49,14 +49,14 @@ pub(super) fn is_type(kind: Type) -> bool {
 pub(super) const PREAMBLE: usize = 128;
 pub(super) const MARK: &[u8] = b"DICM";
 
-/// Returns whether a file that begins with `head` is DICOM with a preamble, whatever that holds:
-/// some begin as a TIFF.
+/// Returns whether a file with this head is DICOM with a preamble.
+///
+/// The preamble may hold anything: some begin as a TIFF.
 pub(super) fn has_preamble(head: &[u8]) -> bool {
     head.get(PREAMBLE..PREAMBLE + MARK.len()) == Some(MARK)
 }
 
-/// Returns whether a file begins with data elements, without the preamble that should be before
-/// them (PS3.10, 7.1).
+/// Returns whether a file begins with data elements, without a preamble (PS3.10, 7.1).
 ///
 /// These are two elements of group 2 or 8, the second one after the first and with a higher number.
 pub(super) fn is_bare(head: &[u8]) -> bool {
@@ -65,8 +65,9 @@ pub(super) fn is_bare(head: &[u8]) -> bool {
     matches!((first, second), (Some((before, _)), Some((behind, _))) if before < behind)
 }
 
-/// Returns the group and number of the data element at the start of `bytes`, if it is a short one
-/// of group 2 or 8, and its length with its header.
+/// Returns the tag of the data element at the start of `bytes`, and its length with its header.
+///
+/// `None` unless it is a short one of group 2 or 8.
 ///
 /// Its length has 16 bits if its type is written before it, else 32.
 fn data_element(bytes: &[u8]) -> Option<((u8, u16), usize)> {

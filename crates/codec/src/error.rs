@@ -216,15 +216,13 @@ impl CodecError {
         }
     }
 
-    /// A [`CodecError::TooLarge`] about data of more than the `most` bytes of the limit: `bytes`,
-    /// where known.
+    /// A [`CodecError::TooLarge`] about data over the limit of `most` bytes: `bytes`, where known.
     pub fn too_long(what: impl Into<String>, most: u64, bytes: Option<u64>) -> Self {
         let exceeded = vec![Limit::of_bytes(most, bytes)];
         Self::TooLarge { what: what.into(), exceeded, needs: None }
     }
 
-    /// Adds `--memory` to the limits that a picture exceeds, if its needs exceed the `allowed`
-    /// bytes.
+    /// Adds `--memory` to the limits that a picture exceeds, if its needs are over `allowed` bytes.
     ///
     /// `of` returns the bytes of its needs. An error about memory gets those bytes as `enough`.
     #[must_use]

@@ -1,5 +1,4 @@
-//! Picture formats that are not read: the names and first bytes of their files, and programs that
-//! convert them.
+//! Picture formats that are not read: their names and first bytes, and programs that convert them.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -48,8 +47,7 @@ pub(super) const MOSAIC: &str = "make gray of a copy first, as in `cp IN OUT.tif
 const HEIF: &str = "convert it first, as in `heif-convert IN OUT.png` (libheif)";
 const PLAIN: &str = "convert it to PNG or TIFF first";
 
-/// The formats, with the names that [`super::format::foreign`] gives to those known by their
-/// content.
+/// The formats, by the names that [`super::format::foreign`] gives to content.
 const FORMATS: [Foreign; 27] = [
     foreign("a HEIF", &["heic", "heif", "hif"], HEIF),
     foreign("an AVIF", &["avif"], HEIF),
@@ -134,8 +132,7 @@ fn has_one_of(path: &Path, extensions: &[&str]) -> bool {
     own.is_some_and(|own| extensions.iter().any(|known| known.eq_ignore_ascii_case(own)))
 }
 
-/// Returns the name of the camera's or microscope's format that the first bytes of a file belong
-/// to.
+/// Returns the name of the camera's or microscope's format with these first bytes.
 ///
 /// Raw files that are TIFFs are known by their tags.
 pub(super) fn by_content(head: &[u8]) -> Option<&'static str> {

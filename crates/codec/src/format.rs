@@ -48,8 +48,7 @@ impl Format {
         Self::Dicom,
     ];
 
-    /// Returns the format in which pictures of this one are written unless another one is asked
-    /// for.
+    /// Returns the default output format of pictures of this one.
     ///
     /// It is the same, if it is written at all.
     pub const fn written(self) -> Self {
@@ -215,10 +214,9 @@ pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a file begins with a NIfTI header, version 1 or 2
-/// (<https://nifti.nimh.nih.gov/>).
+/// Returns whether a file begins with a NIfTI header, version 1 or 2.
 ///
-/// That is its own length and, elsewhere, a magic.
+/// That is its own length and, elsewhere, a magic (<https://nifti.nimh.nih.gov/>).
 fn is_nifti(head: &[u8]) -> bool {
     let Some((length, _)) = head.split_first_chunk::<4>() else { return false };
     let lengths = [u32::from_le_bytes(*length), u32::from_be_bytes(*length)];

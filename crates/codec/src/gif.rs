@@ -92,8 +92,7 @@ impl Describe for Source<'_> {
         self.animation.frames()
     }
 
-    /// Returns the bytes of heap for the canvas and a copy of it, for a frame as indices and as
-    /// colours, and for delays.
+    /// Returns the bytes of heap for canvas and copy, a frame as indices and colours, and delays.
     fn heap_bytes(&self) -> u64 {
         2 * Canvas::HEAP * self.frame.pixels() + (1 + 4) * self.largest + self.animation.bytes()
     }
@@ -139,8 +138,7 @@ impl Decode for Source<'_> {
     }
 }
 
-/// Returns the most bytes that a frame, or metadata, may take. A frame may be larger than the
-/// canvas.
+/// Returns the most bytes of a frame, which may be larger than the canvas, or of metadata.
 fn most_bytes(canvas: &Layout) -> u64 {
     4 * canvas.pixels() + (1 << 20)
 }

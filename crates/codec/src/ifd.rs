@@ -42,8 +42,7 @@ impl Form {
         4 + 2 * self.offset_bytes()
     }
 
-    /// Returns the size of a directory in bytes, without the values that do not fit into its
-    /// entries.
+    /// Returns the size of a directory in bytes, without the values outside its entries.
     const fn table_bytes(self, entries: usize) -> usize {
         self.count_bytes() + entries * self.entry_bytes() + self.offset_bytes()
     }
@@ -75,8 +74,7 @@ pub(super) enum Value {
     Directory(Directory),
 }
 
-/// Returns the size in bytes of an element of a type, and of each of the numbers that the element
-/// consists of.
+/// Returns the size in bytes of an element of a type, and of each number in it.
 fn sizes(kind: u16) -> Option<(usize, usize)> {
     match kind {
         1 | 2 | 6 | 7 => Some((1, 1)),     // BYTE, ASCII, SBYTE, UNDEFINED

@@ -1,5 +1,6 @@
-//! Names for the damage that fdeflate finds in compressed data (RFC 1950 and 1951), in PNG and
-//! TIFF.
+//! Names for the damage that fdeflate finds in the compressed data of PNG and TIFF.
+//!
+//! Source: RFC 1950 and 1951.
 
 use fdeflate::DecompressionError;
 

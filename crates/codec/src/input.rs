@@ -20,8 +20,9 @@ thread_local! {
     static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Returns how long this thread has waited for files so far: in reads of this crate, and in
-/// [`waiting_for_file`].
+/// Returns how long this thread has waited for files so far.
+///
+/// It waits in reads of this crate, and in [`waiting_for_file`].
 pub fn waited_for_files() -> Duration {
     WAITED.get()
 }
@@ -41,8 +42,7 @@ fn thread_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-/// Reads the first [`HEAD`] bytes (or all of a shorter file) into `buffer`; returns the file's
-/// length.
+/// Reads the first [`HEAD`] bytes, or a shorter file, into `buffer`; returns the file's length.
 pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<u64, CodecError> {
     let length = file.metadata()?.len();
     buffer.clear();

@@ -1,5 +1,4 @@
-//! JPEG 2000, in files and in DICOM: codestreams are decoded by hayro-jpeg2000, which is written in
-//! safe Rust.
+//! JPEG 2000, in files and in DICOM, decoded by hayro-jpeg2000, which is written in safe Rust.
 //!
 //! It rejects some valid ones as damaged. They are therefore mended in place ([`mend`]): the length
 //! of the last tile-part may be left open, and components may be subsampled all alike. Bytes after
@@ -27,8 +26,7 @@ const EOC: [u8; 2] = *b"\xff\xd9";
 /// The mark of needs beyond JPEG 2000; it follows the first segment.
 const CAP: [u8; 2] = *b"\xff\x50";
 
-/// Bytes that decoding takes for each sample of a picture without unusual settings, and in
-/// addition.
+/// Bytes that decoding takes for each sample of a usual picture, and in addition.
 const A_SAMPLE: u64 = 24;
 const BESIDE: u64 = 4 << 20;
 
@@ -43,8 +41,9 @@ const ON_GPU: &str = "use a GPU with NVIDIA's nvJPEG2000 (`histeqd devices` says
 pub(crate) const SETTINGS: DecodeSettings =
     DecodeSettings { resolve_palette_indices: true, strict: true, target_resolution: None };
 
-/// Decodes a codestream that must have this size and this many components into samples of `bytes`
-/// bytes, the low one first.
+/// Decodes a codestream that must have this size and number of components.
+///
+/// Samples get `bytes` bytes, the low one first.
 ///
 /// Pixels follow each other. Signed samples are in two's complement. A `decoder` does it if it can.
 ///
@@ -86,8 +85,7 @@ pub(crate) fn decode(
     taken.map_err(|error| malformed(error.to_string()))?
 }
 
-/// Decodes a codestream on the CPU by its description, as [`CodestreamDecoder::decode`] does:
-/// devices are compared with it.
+/// Decodes a codestream on the CPU as [`CodestreamDecoder::decode`] does, to compare devices with.
 ///
 /// # Errors
 /// If anything in it is damaged or not supported.
@@ -144,8 +142,7 @@ fn block_coder(codestream: &[u8]) -> BlockCoder {
     }
 }
 
-/// Returns the most bytes that [`decode`] takes for so many samples, in addition to its stream and
-/// the decoded samples.
+/// Returns the most bytes that [`decode`] takes, in addition to its stream and the samples.
 pub(crate) fn most_bytes(samples: u64) -> u64 {
     samples.saturating_mul(A_SAMPLE).saturating_add(BESIDE)
 }
@@ -309,8 +306,10 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// The offset of the grid: the ends of the picture, its start, the sides of tiles and their
-    /// start, each across and down.
+    /// The offset of the grid.
+    ///
+    /// It has the ends of the picture, its start, the sides of tiles and their start, each across
+    /// and down.
     const GRID: usize = SOC_SIZ.len() + 4;
     /// The offset of the components, after their number.
     const COMPONENTS: usize = Self::GRID + 4 * 8 + 2;
@@ -349,8 +348,7 @@ impl Size {
         Some(each.as_chunks().0)
     }
 
-    /// If the samples of all components are equally far apart, makes that distance the unit of the
-    /// grid.
+    /// Makes the distance of samples the unit of the grid, if it is the same for all components.
     ///
     /// That is exact where tiles begin at samples, or are a single one.
     fn mend(codestream: &mut [u8]) -> Option<()> {

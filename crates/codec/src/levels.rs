@@ -1,5 +1,4 @@
-//! Levels of samples that have fewer than there is room for: their number, and their place in the
-//! samples.
+//! Levels of samples with room for more: their number, and their place in the samples.
 //!
 //! Devices work on levels from 0 on. Where a format multiplies the levels to fill the range of a
 //! sample, decoding takes them back to their numbers, and encoding multiplies them again; the same
@@ -81,8 +80,7 @@ impl Scale {
         Ok(scale)
     }
 
-    /// Takes levels from the upper bits of 16-bit samples: all bits above the lower ones that are 0
-    /// in all samples.
+    /// Takes levels from the bits of 16-bit samples above the lower ones that are 0 in all samples.
     fn seen(pixels: &mut [u8], layout: &Layout) -> Self {
         match used_bits(pixels, layout).map(LevelCount::of_used_bits) {
             Some(LevelCount::Upper { levels, shift }) => Self::of_upper(levels, shift, pixels, layout),
@@ -128,8 +126,7 @@ impl Scale {
         }
     }
 
-    /// Returns the level that a sample of this depth has in the slot, where levels are `inverted`
-    /// or not.
+    /// Returns the level of a sample of this depth in the slot, where levels are `inverted` or not.
     pub(super) fn level_of(self, sample: u16, depth: Depth, inverted: bool) -> u16 {
         let range = (depth.levels() - 1) as u16;
         let level = self.level(sample, range);
@@ -273,8 +270,7 @@ fn highest(pixels: &[u8], layout: &Layout) -> u16 {
     }
 }
 
-/// Returns whether samples are levels of up to `top` (2^n - 1) that were multiplied to fill the
-/// range.
+/// Returns whether samples are levels of up to `top` (2^n - 1), multiplied to fill the range.
 ///
 /// They were if any is above `top`, or if all have the low bits that multiplying gives.
 fn fills_range(pixels: &[u8], layout: &Layout, top: u16) -> bool {

@@ -167,14 +167,12 @@ pub struct WorkspaceNeeds {
     pub beside: u64,
 }
 
-/// What accompanies a picture outside its slot: the layout of its pixels there, and what its
-/// encoder needs in addition.
+/// The description of a picture's pixels in a slot, and the encoder's other needs.
 #[derive(Debug)]
 pub struct Decoded {
     /// The layout of the pixels at the front of the slot.
     pub layout: Layout,
-    /// The byte order of the pixels as they were decoded, and the one in which they are to be
-    /// encoded.
+    /// The byte order of the pixels as decoded, and the one in which they are to be encoded.
     pub byte_orders: ByteOrders,
     /// Whether every pixel is fully transparent, and all are left out of the counts.
     is_invisible: bool,
@@ -284,8 +282,9 @@ impl Decoded {
         self.scale.levels
     }
 
-    /// Returns the bits that are not 0 in all samples, if this is a band that was opened with
-    /// [`LevelCount::Seen`], and its picture does not state its levels.
+    /// Returns the bits that are not 0 in all samples of a band.
+    ///
+    /// Only if it was opened with [`LevelCount::Seen`], and its picture does not state its levels.
     ///
     /// The bits of all bands together give the levels: the bands are to be opened again with
     /// [`LevelCount::of_used_bits`] of their union.
@@ -298,8 +297,9 @@ impl Decoded {
         self.mapped.is_some()
     }
 
-    /// Returns whether levels are spread over the picture's own range, and stand for other samples
-    /// than those of another picture.
+    /// Returns whether levels are spread over the picture's own range.
+    ///
+    /// They then stand for other samples than those of another picture.
     pub fn has_own_range(&self) -> bool {
         self.mapped.as_ref().is_some_and(|mapped| mapped.spread.has_own_range)
     }
@@ -312,8 +312,7 @@ impl Decoded {
         self.mapped.as_ref()?.spread.inner_range
     }
 
-    /// Returns the slope and intercept that make values of samples, if the levels stand for the
-    /// samples as they are stored.
+    /// Returns slope and intercept from samples to values, if levels stand for stored samples.
     ///
     /// Where these differ from picture to picture, equal levels are other values.
     pub fn rescale(&self) -> Option<[f64; 2]> {
@@ -438,8 +437,7 @@ pub fn encode<'h>(
     )
 }
 
-/// Writes a JPEG that a GPU encoded, together with the metadata of the picture, to `out` from its
-/// current position on.
+/// Writes a JPEG that a GPU encoded, with the picture's metadata, to `out` from its position on.
 ///
 /// Returns the number of bytes written.
 ///

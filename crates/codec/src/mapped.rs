@@ -1,5 +1,6 @@
-//! Pictures with samples that are not levels: signed integers, integers of more than 16 bits, and
-//! floats.
+//! Pictures with samples that are not levels: signed or long integers, and floats.
+//!
+//! Long integers have more than 16 bits.
 //!
 //! Devices work on levels. Decoding therefore puts levels into the slot that stand for the samples,
 //! and encoding makes samples of the new levels, of the same type and in the same range. A
@@ -70,8 +71,7 @@ pub(super) fn heap_bytes(rows: &impl Rows, row: usize) -> u64 {
     rows.tool_bytes().saturating_add(rows.at_once().saturating_mul(row) as u64)
 }
 
-/// Returns the cores that may help with rows of this many bytes: `alone` if each took more than
-/// small change.
+/// Returns the cores for rows of this many bytes: `alone` if each took more than small change.
 pub(super) fn helpers<'c>(rows: &impl Rows, row: usize, cores: &'c Cores, alone: &'c Cores) -> &'c Cores {
     if heap_bytes(rows, row) <= SMALL_CHANGE { cores } else { alone }
 }

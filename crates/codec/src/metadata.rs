@@ -28,8 +28,7 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// Makes a resolution from pixels per inch (2.54 cm); `None` if these are zero, or beyond any
-    /// picture.
+    /// Makes a resolution from pixels per inch (2.54 cm); `None` if they are 0 or out of range.
     pub(super) fn per_inch(counts: [f64; 2]) -> Option<Self> {
         let hundredths = counts.map(|count| (count * 100.0).round() as u32);
         let [x, y] = Some(hundredths).filter(|both| both.iter().all(|&n| n > 0 && n < u32::MAX))?;
@@ -130,8 +129,9 @@ impl Metadata {
     }
 }
 
-/// Returns whether a profile's header (ICC.1:2022, 7.2.6: the data colour space at byte 16) fits
-/// pixels of this kind.
+/// Returns whether a profile is for pixels of this kind.
+///
+/// Its header has the data colour space at byte 16 (ICC.1:2022, 7.2.6).
 pub(super) fn icc_fits(icc: &[u8], pixel: Pixel) -> bool {
     let space: &[u8] = if pixel.colour_channels() == 1 { b"GRAY" } else { b"RGB " };
     icc.get(16..20) == Some(space)
@@ -144,8 +144,7 @@ pub(super) fn without_exif_prefix(mut exif: Vec<u8>) -> Option<Vec<u8>> {
     Some(exif)
 }
 
-/// Strips the prefix that some writers put before EXIF's TIFF structure; `None` if the rest is not
-/// such a structure.
+/// Strips the prefix before EXIF's TIFF structure; `None` if the rest is not such a structure.
 pub(super) fn strip_exif_prefix(exif: &[u8]) -> Option<&[u8]> {
     let body = exif.strip_prefix(b"Exif\0\0").unwrap_or(exif);
     (body.starts_with(b"II*\0") || body.starts_with(b"MM\0*")).then_some(body)

@@ -1,5 +1,4 @@
-//! The metadata of an OME-Zarr image's group: its axes, and the places of the arrays of its
-//! resolutions.
+//! The metadata of an OME-Zarr image's group: its axes, and the paths of its resolutions.
 //!
 //! Source: <https://ngff.openmicroscopy.org/0.4/>, <https://ngff.openmicroscopy.org/0.5/>.
 
@@ -15,8 +14,9 @@ use serde_json::{Map, Value};
 /// The most bytes that a document of metadata may have.
 pub const LONGEST: u64 = 16 << 20;
 
-/// The one document of a group's metadata in Zarr 3, and that of its attributes in Zarr 2: one of
-/// them describes an image.
+/// The documents that may describe a group's image.
+///
+/// They are the one of its metadata in Zarr 3, and that of its attributes in Zarr 2.
 pub const DOCUMENTS: [&str; 2] = ["zarr.json", ".zattrs"];
 
 /// Names of the documents in which an array or a group has its metadata.

@@ -10,8 +10,7 @@ use super::pixels_of;
 use super::uncounted::Fate;
 use equalize::{Depth, Layout, Pixel};
 
-/// The levels that are written as the no-data value, and the level that pixels with data get
-/// instead.
+/// The levels that are written as the no-data value, and their substitute in pixels with data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reserved {
     levels: RangeInclusive<u16>,
@@ -19,8 +18,7 @@ pub(super) struct Reserved {
 }
 
 impl Reserved {
-    /// Finds the levels up to `top` that are written as the no-data value: `is_none` holds for
-    /// them.
+    /// Finds the levels up to `top` that are written as the no-data value, where `is_none` holds.
     ///
     /// A higher level is written as a greater sample, or as a smaller one if levels are `inverted`.
     /// Returns `None` if there are no such levels, or no others.

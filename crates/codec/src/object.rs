@@ -1,5 +1,6 @@
-//! DICOM objects that are not pictures, by their SOP classes (PS3.4, annexes B.5 and I.4): their
-//! samples are not brightness.
+//! DICOM objects that are not pictures, by their SOP classes: their samples are not brightness.
+//!
+//! Source: PS3.4, annexes B.5 and I.4.
 
 use serde::Serialize;
 

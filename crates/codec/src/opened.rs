@@ -69,8 +69,7 @@ impl<'a> Opened<'a> {
         self.pages.take()
     }
 
-    /// Returns the number of frames if the picture is an animation, otherwise 1. Frames lie below
-    /// each other.
+    /// Returns the number of frames, which lie below each other, of an animation; otherwise 1.
     pub fn frames(&self) -> usize {
         self.source.facts().frames()
     }
@@ -80,14 +79,12 @@ impl<'a> Opened<'a> {
         self.written.frame(self.frames() as u32)
     }
 
-    /// Returns the bytes that the samples take in the file of a [`PageWriter`](super::PageWriter),
-    /// if that is known before they are written.
+    /// Returns the bytes of the samples in a [`PageWriter`](super::PageWriter)'s file, if known.
     pub fn stored_page_bytes(&self) -> Option<u64> {
         self.source.facts().stored_bytes(&self.written, self.restored().is_some())
     }
 
-    /// Returns the layout that the pixels will have in the slot, if some do not count; otherwise it
-    /// may have no alpha.
+    /// Returns the layout of the pixels in the slot, with alpha if some may not count.
     pub fn layout(&self) -> Layout {
         let layout = self.source.layout_in(self.gray);
         if self.may_hide() { uncounted::with_alpha(layout) } else { layout }
@@ -126,8 +123,9 @@ impl<'a> Opened<'a> {
         if self.may_hide() { 0 } else { self.source.facts().lead() }
     }
 
-    /// Returns the bytes of heap that decoding takes beyond small change and the part that the
-    /// budget allowed: for metadata, a JPEG's coefficients and the like.
+    /// Returns the bytes of heap that decoding takes, beyond small change and the allowed budget.
+    ///
+    /// They are those of metadata, a JPEG's coefficients and the like.
     ///
     /// It is no less than encoding takes later, because memory is only released in between.
     pub fn heap_bytes(&self) -> u64 {
@@ -147,8 +145,7 @@ impl<'a> Opened<'a> {
         kept + hidden + mask + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
     }
 
-    /// Returns the form of samples that are not levels, if samples are made again of the levels,
-    /// because the output has a place for them.
+    /// Returns the form of samples that are not levels, if the output restores them.
     fn restored(&self) -> Option<mapped::Form> {
         let has_place = match self.output {
             Format::Tiff => self.format != Format::Dicom,
@@ -172,8 +169,7 @@ impl<'a> Opened<'a> {
         self.source.facts().metadata().encoded(self.output)
     }
 
-    /// Returns whether it is a band with samples in which the levels of its picture are looked for:
-    /// see [`Decoded::used_bits`].
+    /// Returns whether levels are looked for in this band: see [`Decoded::used_bits`].
     pub fn looks_for_levels(&self) -> bool {
         let facts = self.source.facts();
         let depth = self.source_layout().depth;
@@ -208,8 +204,10 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Makes [`Opened::decode`] leave 16-bit samples in the byte order of the file, and
-    /// [`encode`](super::encode) expect them in that of the output, where that saves work.
+    /// Leaves 16-bit samples in the byte orders of the files, where that saves work.
+    ///
+    /// [`Opened::decode`] then delivers those of the input, and [`encode`](super::encode) expects
+    /// those of the output.
     ///
     /// [`Decoded::byte_orders`] has these orders; a program that changes the pixels in between has
     /// to convert them.
@@ -273,8 +271,7 @@ impl<'a> Opened<'a> {
         self.decode_as(false, &mut slot[..needed], workspace, help.into())
     }
 
-    /// Like [`Opened::decode`], but for a device that encodes the picture, which must be an
-    /// [`Opened::compressed`] one.
+    /// Decodes for a device that encodes the picture, which must be an [`Opened::compressed`] one.
     ///
     /// The chroma planes follow the pixels, [`Opened::planes_bytes`] in all, and the file itself
     /// follows them. `slot` must have room for all of it.
@@ -344,8 +341,7 @@ impl<'a> Opened<'a> {
         })
     }
 
-    /// Returns the description that a GPU needs to decode, equalize and encode the picture alone,
-    /// if it can and the target allows it.
+    /// Returns the description for a GPU that does all work on the picture, if that is possible.
     pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
         match (&self.source, self.levels) {
             // Devices do not check samples, and do not know masks.
@@ -356,8 +352,7 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Copies the file unchanged into the front of `slot`, which must have room for it, for a GPU
-    /// that decodes it.
+    /// Copies the file unchanged into the front of `slot`, with room for it, for a GPU to decode.
     ///
     /// Gives `self` back if the picture is not an [`Opened::compressed`] one, or is not worth
     /// showing to a GPU: its Huffman codes are invalid, or its entropy-coded data has no end.
@@ -406,8 +401,9 @@ impl<'a> Opened<'a> {
         if let PictureSource::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
     }
 
-    /// Refuses a picture that the target cannot represent, and pixels and a file of `length` bytes
-    /// that are over the limits.
+    /// Refuses a picture that the target cannot represent, or that is over the limits.
+    ///
+    /// `length` is that of its file.
     fn check(&self, limits: &Limits, length: u64, target: &Target) -> Result<(), CodecError> {
         if !target.splits {
             animation::check(self.frames(), self.format, self.output)?;
@@ -423,8 +419,7 @@ impl<'a> Opened<'a> {
         self.output.check(&self.written_frame())
     }
 
-    /// Refuses pixels and a file of so many bytes that are over the limits, such that each needs to
-    /// be raised once.
+    /// Refuses pixels and a file over the limits, such that each limit needs to be raised once.
     fn check_limits(&self, limits: &Limits, length: u64) -> Result<(), CodecError> {
         let (mut layout, mut bytes) =
             (self.source_layout(), self.stored_bytes().saturating_add(self.chroma_bytes()));

@@ -126,8 +126,7 @@ impl Pages {
         ))
     }
 
-    /// Returns the number of pages: two or more, except for an image that is a folder, which may
-    /// have one.
+    /// Returns the number of pages: at least two, or one for an image that is a folder.
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         match &self.source {
@@ -179,8 +178,7 @@ impl Pages {
         self.bands().map(|bands| bands.height())
     }
 
-    /// Returns the rows of all bands but the last if up to `most` bytes of pixels were opened as a
-    /// whole.
+    /// Returns the rows of all bands but the last, if `most` bytes of pixels were opened as a whole.
     ///
     /// `None` if each picture would be, or if these are not bands.
     pub fn rows_of_bands(&self, most: u64) -> Option<u32> {
@@ -192,8 +190,7 @@ impl Pages {
         self.bands().map_or(0, |bands| bands.first_row(self.band_of(index)))
     }
 
-    /// Returns the volumes that the pages are slices of: one for each channel and time, as far as
-    /// the file describes them.
+    /// Returns the volumes that the pages are slices of: one for each channel and time.
     ///
     /// # Errors
     /// If it does not describe each page, if slices are missing, or if there are no volumes.
@@ -218,14 +215,12 @@ impl Pages {
         PageWriter { writer }
     }
 
-    /// Returns the channel of a page that is one of several samples of a page in the file, as the
-    /// bands of a satellite's scene are.
+    /// Returns the channel of a page that is one of several samples, as of a satellite's scene.
     pub fn sample_channel(&self, index: usize) -> Option<u16> {
         if let Source::Tiff(stack) = &self.source { stack.sample_channel(index) } else { None }
     }
 
-    /// Returns whether several pages are of one channel, that of each is known, and a level means
-    /// the same in all of them.
+    /// Returns whether several pages are of one known channel, with the same meaning of levels.
     ///
     /// Frames of a DICOM may each be rescaled in another way.
     pub fn share_channels(&self) -> bool {
@@ -234,8 +229,7 @@ impl Pages {
         !may_differ && channels.is_some_and(|channels| channels.len() < self.pictures())
     }
 
-    /// Returns the number of a page's channel, by the file's description; `None` if it names
-    /// several, but none for this page.
+    /// Returns the number of a page's channel, by the file's description; `None` if it is unknown.
     ///
     /// Channels may be pages of their own, or samples of a page that are not colours.
     pub fn channel(&self, index: usize) -> Option<usize> {

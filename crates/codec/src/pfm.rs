@@ -171,8 +171,7 @@ fn at_once(row: u64) -> usize {
     (BAND as u64 / row).max(1) as usize
 }
 
-/// Reverses the order of rows, and converts samples from the byte order of the scale to the
-/// machine's, or back.
+/// Reverses the order of rows, and converts between the byte order of the scale and the machine's.
 fn turn(samples: &mut [u8], row: usize, scale: &str) {
     let rows = samples.len() / row;
     let (above, below) = samples.split_at_mut(rows / 2 * row);

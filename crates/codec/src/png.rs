@@ -108,8 +108,7 @@ impl<'a> Source<'a> {
 }
 
 impl Describe for Source<'_> {
-    /// Returns the bytes of heap that decoding takes: for rows, and for EXIF, which the `png` crate
-    /// reads into a buffer and copies.
+    /// Returns the bytes of heap for decoding: for rows, and for EXIF in a buffer and a copy.
     fn heap_bytes(&self) -> u64 {
         let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
         heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes() + frames

@@ -36,8 +36,7 @@ pub(super) struct Source<'a> {
     header: Header,
     /// The offset of the raster in the file.
     start: usize,
-    /// The bytes after the header that have been read: all of a text raster, the beginning of a
-    /// binary one.
+    /// The bytes read after the header: all of a text raster, the beginning of a binary one.
     body: &'a [u8],
     file: &'a mut File,
     /// The rows that are decoded, if they are not all.
@@ -89,8 +88,7 @@ impl<'a> Source<'a> {
         matches!(self.header.raster, Raster::Binary | Raster::Bits)
     }
 
-    /// Fills `raster` with the rows that are decoded, and checks the end of the file after the last
-    /// one.
+    /// Fills `raster` with the rows that are decoded, and checks the end of the file.
     fn read_rows(self, raster: &mut [u8]) -> Result<(), CodecError> {
         let Some(Place { first, count }) = self.band else { return self.read_binary(raster) };
         let (all, height) = (self.header.raster_bytes(), self.header.layout.height);
@@ -103,8 +101,7 @@ impl<'a> Source<'a> {
         if first + count < height { Ok(()) } else { check_end_of(&[], self.file) }
     }
 
-    /// Fills `raster` from the bytes that have been read already and from the file, and checks the
-    /// end of the file.
+    /// Fills `raster` from the bytes that have been read and from the file, and checks its end.
     fn read_binary(self, raster: &mut [u8]) -> Result<(), CodecError> {
         let ready = self.body.len().min(raster.len());
         raster[..ready].copy_from_slice(&self.body[..ready]);
@@ -213,8 +210,9 @@ fn header_for(layout: &Layout, maxval: u16, pam: bool) -> String {
     )
 }
 
-/// Checks the bytes after the pixels: white space and zeros are padding; anything else would be
-/// lost, and is an error.
+/// Checks the bytes after the pixels.
+///
+/// White space and zeros are padding; anything else would be lost, and is an error.
 pub(super) fn check_end(rest: &[u8]) -> Result<(), CodecError> {
     let rest = &rest[rest.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0).count()..];
     match rest {
@@ -243,8 +241,9 @@ fn check_text_end(rest: &[u8]) -> Result<(), CodecError> {
     check_end(&rest[blank(rest)..])
 }
 
-/// Scales samples of `0..=maxval` to the full range of the depth, and converts 16-bit ones from
-/// big-endian to this byte order.
+/// Scales samples of `0..=maxval` to the full range of the depth, in this byte order.
+///
+/// 16-bit samples are big-endian before.
 ///
 /// Samples to be scaled have to be in the machine's order.
 fn to_full_range(samples: &mut [u8], depth: Depth, maxval: u16, order: ByteOrder) -> Result<(), CodecError> {

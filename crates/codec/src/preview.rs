@@ -27,8 +27,7 @@ pub struct Preview {
 }
 
 impl Decoded {
-    /// Returns a small version of the picture in the slot, or of the first frame there, with sides
-    /// of at most `longest` pixels.
+    /// Returns a small version of the picture, or its first frame, of at most `longest` a side.
     ///
     /// The picture is as before the devices' work or, if it `is_done`, as in the output. Gray
     /// samples of 16 bits are spread from the least to the greatest, as in viewers. `None` while
@@ -171,8 +170,7 @@ fn means(pixels: &[u8], layout: &Layout, order: ByteOrder, step: usize) -> Vec<u
     means.finish()
 }
 
-/// Spreads colours over 8 bits, from the least to the greatest that is visible. Alpha stays as it
-/// is.
+/// Spreads colours over 8 bits, from the least to the greatest visible one; alpha stays.
 fn spread(means: &[u16], pixel: Pixel) -> Vec<u8> {
     let (channels, colours) = (pixel.channels(), pixel.colour_channels());
     let visible = || means.chunks_exact(channels).filter(|pixel| pixel.get(colours) != Some(&0));

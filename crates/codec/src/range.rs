@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The values between which a picture's levels are spread, if they are not its own least and
-/// greatest.
+/// The values between which levels are spread, if they are not the picture's extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     pub(crate) low: f64,

@@ -64,8 +64,9 @@ struct StoredRows {
 }
 
 impl StoredRows {
-    /// Returns the storage of the rows of a file with this front, if there are whole headers before
-    /// them, and no compression.
+    /// Returns the storage of the rows of a file with this front.
+    ///
+    /// `None` without whole headers before them, or if they are compressed.
     fn of(bytes: &[u8]) -> Option<Self> {
         const CORE: usize = 12;
         let (start, header) = (number(bytes, 10..14)?, number(bytes, 14..18)?);

@@ -1,7 +1,8 @@
 //! Length-limited Huffman codes for deflate (RFC 1951, section 3.2.2).
 
-/// A symbol's code as it is written: its bits in the lowest [`CODE_BITS`] bits, the first one
-/// lowest, and their number above.
+/// A symbol's code as it is written.
+///
+/// Its bits are in the lowest [`CODE_BITS`] bits, the first one lowest, and their number above.
 type Code = u32;
 const CODE_BITS: u32 = 16;
 
@@ -9,8 +10,9 @@ const CODE_BITS: u32 = 16;
 pub(super) struct Codes<const N: usize>([Code; N]);
 
 impl<const N: usize> Codes<N> {
-    /// Makes codes of at most `longest` bits for symbols with these frequencies. At least two must
-    /// occur.
+    /// Makes codes of at most `longest` bits for symbols with these frequencies.
+    ///
+    /// At least two must occur.
     pub(super) fn new(frequencies: &[u32; N], longest: usize) -> Self {
         let lengths = code_lengths(frequencies, longest);
         let mut next = [0_u16; CODE_BITS as usize];
@@ -34,16 +36,15 @@ impl<const N: usize> Codes<N> {
         (u64::from(code as u16), code >> CODE_BITS)
     }
 
-    /// Returns the length of each symbol's code, up to the last symbol that has one, but for at
-    /// least `least` symbols.
+    /// Returns the lengths of the symbols' codes, up to the last code, but at least `least` of
+    /// them.
     pub(super) fn lengths(&self, least: usize) -> impl Iterator<Item = u8> {
         let last = self.0.iter().rposition(|&code| code > 0).unwrap_or(0);
         self.0[..least.max(last + 1)].iter().map(|code| (code >> CODE_BITS) as u8)
     }
 }
 
-/// Returns the lengths of a Huffman code, cut down to at most `longest` bits each; 0 for symbols
-/// that do not occur.
+/// Returns the lengths of a Huffman code, at most `longest` bits each; 0 for unused symbols.
 ///
 /// At least two symbols must occur.
 fn code_lengths<const N: usize>(frequencies: &[u32; N], longest: usize) -> [u8; N] {

@@ -9,8 +9,9 @@ pub(super) const LONGEST_MATCH: usize = 258;
 ///
 /// Shorter ones are written just as well as literals.
 const RUN: usize = 16;
-/// The base-2 logarithm of the number of places in the table. At two bytes each, they stay in the
-/// first-level cache.
+/// The base-2 logarithm of the number of places in the table.
+///
+/// At two bytes each, they stay in the first-level cache.
 const PLACES: u32 = 13;
 /// The possible numbers of bytes of a key, by which earlier places are found.
 const KEY: Range<u64> = 4..9;
@@ -19,14 +20,12 @@ const KEY: Range<u64> = 4..9;
 /// After so many bytes without a match, only every second place is tried, after twice as many every
 /// third, and so on: noise has no matches.
 const MISSES: u32 = 4;
-/// Places inside matches up to this length can be found later; inside longer matches only the last
-/// few.
+/// The longest match with all inner places in the table; of longer matches only the last few are.
 const SHORT: usize = 16;
 
 /// Costs are counted in fractions of a bit; this many make one bit.
 pub(super) const BIT: u64 = 16;
-/// The approximate cost of the codes of a length and a distance together, without the distance's
-/// extra bits.
+/// The approximate cost of the codes of a length and a distance, without the latter's extra bits.
 const CODES: u64 = 11 * BIT;
 
 /// A match, and the number of literals before it.
@@ -91,8 +90,7 @@ impl Finder {
         }
     }
 
-    /// Makes matches of a run, except for its first byte, which is a literal like those from `from`
-    /// on.
+    /// Makes matches of a run, except for its first byte, a literal like those from `from` on.
     ///
     /// Returns the place of the next literals.
     fn run(&mut self, mut from: usize, start: usize, length: usize) -> usize {
@@ -214,8 +212,9 @@ fn word(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*data[at..].first_chunk().expect("eight bytes"))
 }
 
-/// Returns the length of the common beginning of both, at most [`LONGEST_MATCH`]; `earlier` must be
-/// no shorter than `later`.
+/// Returns the length of the common beginning of both, at most [`LONGEST_MATCH`].
+///
+/// `earlier` must be no shorter than `later`.
 #[inline(always)]
 fn common(earlier: &[u8], later: &[u8]) -> usize {
     let most = later.len().min(LONGEST_MATCH);

@@ -1,5 +1,6 @@
-//! The data elements of a DICOM file (PS3.5, section 7; PS3.10, section 7): found by their headers,
-//! and kept byte for byte.
+//! The data elements of a DICOM file, found by their headers, and kept byte for byte.
+//!
+//! Source: PS3.5, section 7; PS3.10, section 7.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -22,12 +23,10 @@ const DEPTH: usize = 32;
 /// Their table takes memory that does not count as metadata.
 const MAX_ELEMENTS: usize = 20_000;
 
-/// Bytes of the record of a fragment of pixels: its place, and its number if a frame begins with
-/// it.
+/// Bytes of a fragment's record: its place, and its number if a frame begins with it.
 pub(super) const BYTES_OF_FRAGMENT: u64 = (size_of::<Range<u64>>() + size_of::<usize>()) as u64;
 
-/// Bytes that a fragment takes during the search: also an entry of their table, as it is in the
-/// file and as a number.
+/// Bytes of a fragment during the search: also an entry of the table, in the file and as a number.
 const BYTES_WHILE_FOUND: u64 = BYTES_OF_FRAGMENT + (size_of::<u32>() + size_of::<u64>()) as u64;
 
 /// Returns the end of items that a delimiter ends, from their start on.

@@ -1,5 +1,6 @@
-//! Statements of sequences about the old pixels (PS3.3, C.7.6.16, functional groups, above all):
-//! taken out, or made true.
+//! Statements of sequences about the old pixels: taken out, or made true.
+//!
+//! Above all, functional groups (PS3.3, C.7.6.16).
 
 use std::io;
 

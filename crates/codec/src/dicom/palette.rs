@@ -119,8 +119,7 @@ struct Segments<'d> {
 }
 
 impl Segments<'_> {
-    /// Adds the entries of `segments` segments from a place on, or of all of them; `None` if they
-    /// are damaged.
+    /// Adds the entries of `segments` segments, or of all, from a place on; `None` if damaged.
     fn expand(&mut self, mut at: usize, segments: Option<usize>) -> Option<()> {
         const DISCRETE: u16 = 0;
         const LINEAR: u16 = 1;
@@ -171,8 +170,8 @@ impl Segments<'_> {
         Some(())
     }
 
-    /// Returns the offset in an indirect segment, in bytes from the start of the table, and the
-    /// count of numbers that it takes.
+    /// Returns the offset in an indirect segment, in bytes from the table's start, and its own
+    /// length.
     fn offset(&self, at: usize) -> Option<(usize, usize)> {
         let numbers = self.data.get(at..)?;
         match self.depth {

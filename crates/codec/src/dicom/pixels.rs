@@ -1,5 +1,6 @@
-//! The pixels of a frame: decompressed if they are compressed, and then read row by row, as samples
-//! of whole bytes in the machine's order.
+//! The pixels of a frame, read row by row as samples of whole bytes in the machine's order.
+//!
+//! Compressed pixels are decompressed first.
 
 use super::data::Data;
 use super::dataset::fault;
@@ -24,8 +25,7 @@ pub(super) struct Frame<'f> {
 
 /// The samples as they are stored without compression.
 enum Stored<'f> {
-    /// In the file: the offset of the pixels of all frames, and the distance of this one from it in
-    /// bits.
+    /// In the file: the offset of all pixels, and the distance of this frame from it in bits.
     File(&'f Data<'f>, u64, u64),
     Memory(Vec<u8>),
 }
@@ -116,8 +116,7 @@ impl<'f> Frame<'f> {
         Ok(Self { description, photometric, planar: false, swapped: false, stored })
     }
 
-    /// Returns the number of planes, each of one sample of every pixel: 1 if the samples of a pixel
-    /// lie together.
+    /// Returns the number of planes: 1 if the samples of a pixel lie together.
     fn planes(&self) -> usize {
         if self.planar { self.description.samples } else { 1 }
     }
@@ -203,8 +202,7 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// Puts the samples of `N` bytes of a pixel together, in the machine's order and without unused
-    /// bits.
+    /// Puts the samples of a pixel together, in the machine's order and without unused bits.
     fn arrange<const N: usize>(&self, stored: &[u8], into: &mut [u8]) {
         let (description, planes) = (self.description, self.planes());
         let (stored, into) = (stored.as_chunks::<N>().0, into.as_chunks_mut::<N>().0);
@@ -339,8 +337,8 @@ pub(super) fn frame_bytes(description: &Description) -> u64 {
     description.frame_samples() * description.sample_bytes() as u64
 }
 
-/// Returns the most bytes of heap that decompressing a frame takes, in addition to its compressed
-/// and decompressed bytes.
+/// Returns the most bytes of heap for decompressing a frame, in addition to its data before and
+/// after.
 pub(super) fn decoder_bytes(description: &Description, compressed: u64) -> u64 {
     let samples = description.frame_samples();
     match description.compression {
@@ -367,8 +365,7 @@ fn put(values: &[u16], bytes: usize, into: &mut [u8]) -> Result<(), CodecError> 
     Ok(())
 }
 
-/// Refuses samples of a stream that have bits above the stored ones, other than those of their
-/// sign.
+/// Refuses samples with bits above the stored ones, other than those of their sign.
 ///
 /// Without these bits they would be other values.
 fn check_bits(description: &Description, pixels: &[u8]) -> Result<(), CodecError> {

@@ -6,8 +6,7 @@ use crate::CodecError;
 /// The most segments: a pixel of three samples of four bytes each.
 const MAX_SEGMENTS: usize = 15;
 
-/// Decodes a frame of `samples` samples of `bytes` bytes in a pixel; the samples get the low byte
-/// first.
+/// Decodes a frame of `samples` samples a pixel, of `bytes` bytes each, the low byte first.
 pub(super) fn decode(stream: &[u8], samples: usize, bytes: usize, into: &mut [u8]) -> Result<(), CodecError> {
     let header: &[[u8; 4]] =
         stream.get(..64).ok_or_else(|| malformed("its run-length header is cut short"))?.as_chunks().0;

@@ -1,5 +1,6 @@
-//! How values are shown (PS3.3, C.11.1 and C.11.2; PS3.4, N.2): rescaled, and brought between black
-//! and white by a window or a table.
+//! The brightness of values: rescaled, and brought between black and white by a window or a table.
+//!
+//! Source: PS3.3, C.11.1 and C.11.2; PS3.4, N.2.
 
 use super::dataset::DataSet;
 use super::description::Description;
@@ -143,8 +144,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Returns how a frame is shown in the `window`; `None` if that is the file's own and it has no
-    /// window.
+    /// Returns how a frame is shown in the `window`; `None` if the file has no window of its own.
     ///
     /// # Errors
     /// If the file has no such window, or its tables are damaged.

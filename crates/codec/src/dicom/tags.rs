@@ -165,8 +165,7 @@ pub(super) const FRAME_OFFSETS: Tag = 0x7fe0_0001;
 /// Offsets and lengths of frames.
 const FRAME_TABLES: [Tag; 2] = [FRAME_OFFSETS, 0x7fe0_0002];
 
-/// Returns whether an element is not true of the new pixels, or, like the lengths of groups, of the
-/// new file.
+/// Returns whether an element is not true of the new pixels, or of the new file, as group lengths.
 pub(super) fn is_untrue(tag: Tag) -> bool {
     let is_group_length = tag & 0xffff == 0;
     // Elements of the file meta information are written anew, wherever they were.

@@ -20,8 +20,7 @@ pub(super) fn turn(bytes: &mut [u8], depth: usize) -> Option<()> {
     turn_until_end(bytes, depth).map(|_| ())
 }
 
-/// Converts elements up to the end of `bytes` or a delimiter, and returns the number of bytes after
-/// that.
+/// Converts elements up to the end of `bytes` or a delimiter; returns the number of bytes left.
 fn turn_until_end(mut bytes: &mut [u8], depth: usize) -> Option<usize> {
     while !bytes.is_empty() {
         let (content, behind) = turn_header(bytes)?;

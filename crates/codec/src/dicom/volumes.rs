@@ -17,8 +17,9 @@ const FRAME_CONTENT: Tag = 0x0020_9111;
 const DIMENSION_VALUES: Tag = 0x0020_9157;
 /// The vectors along which frames follow each other.
 const INCREMENTS: Tag = 0x0028_0009;
-/// The attributes that distinguish slices: SliceVector, ImagePositionPatient,
-/// InStackPositionNumber, ImagePositionVolume.
+/// The attributes that distinguish slices.
+///
+/// SliceVector, ImagePositionPatient, InStackPositionNumber, ImagePositionVolume.
 const ALONG_VOLUME: [Tag; 4] = [0x0054_0080, tags::POSITION, 0x0020_9057, 0x0020_9301];
 
 /// Returns the volumes of so many frames.

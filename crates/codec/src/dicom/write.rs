@@ -81,8 +81,7 @@ impl<'d> Ready<'d> {
         Facts { range, digest: self.digest(pixels) }
     }
 
-    /// Returns a hash of the levels, of the settings that made them, and of the UID of their
-    /// source.
+    /// Returns a hash of the levels, their settings, and the UID of their source.
     fn digest(&self, pixels: &[u8]) -> u128 {
         let mut hasher = new_hasher();
         hasher.write(self.known.set.value(tags::SOP_INSTANCE).unwrap_or_default());

@@ -7,8 +7,7 @@ const EXTENSION: u8 = 0x21;
 const IMAGE: u8 = 0x2c;
 const TRAILER: u8 = 0x3b;
 
-/// Returns whether there are only images and extensions, of whatever kind, between the header and
-/// the trailer.
+/// Returns whether there are only images and extensions between the header and the trailer.
 pub(super) fn are_known(bytes: &[u8]) -> bool {
     walk(bytes).is_some()
 }

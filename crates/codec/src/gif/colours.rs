@@ -62,8 +62,7 @@ impl Differences {
     }
 }
 
-/// Gives those frames fewer colours that have too many; returns by how much colours changed, if any
-/// did.
+/// Reduces the colours of frames that have too many; returns by how much they changed, if any did.
 ///
 /// Frames with half-transparent pixels are still refused when they are encoded.
 pub(crate) fn reduce(decoded: &Decoded, mut pixels: &mut [u8]) -> Option<QuantizationError> {

@@ -12,8 +12,7 @@ use ::gif::{DisposalMethod, Encoder, EncodingError, Frame, Repeat};
 use crate::{CodecError, Decoded, Format, pixels_of};
 use equalize::Layout;
 
-/// Returns the bytes of heap that encoding takes: the indices of a frame, and the frame compressed,
-/// in a buffer that doubles.
+/// Returns the bytes of heap for encoding: a frame's indices, and its data in a doubling buffer.
 pub(crate) fn encoder_bytes(frame: &Layout) -> u64 {
     5 * frame.pixels()
 }

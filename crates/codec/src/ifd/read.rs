@@ -1,5 +1,4 @@
-//! Reading of directories: first their tables, which show how much memory the values take, and then
-//! the values.
+//! Reading of directories: first their tables, which give the memory for the values, then these.
 
 use std::io::{self, ErrorKind};
 
@@ -150,8 +149,7 @@ impl Outline {
     }
 }
 
-/// Returns the numbers of some tags of the directory at `offset`, as far as they lie in their
-/// entries.
+/// Returns the numbers of some tags of the directory at `offset` that lie in their entries.
 ///
 /// Also returns the offset of the directory that follows it, 0 at the last.
 ///
@@ -253,8 +251,9 @@ impl Table {
     }
 }
 
-/// Returns the place of the value of the entry at the offset `at`: in the entry if it fits there,
-/// else elsewhere, be it beyond the file.
+/// Returns the place of the value of the entry at the offset `at`.
+///
+/// It is in the entry if it fits there, else elsewhere, be it beyond the file.
 ///
 /// `None` if its type or length is unknown.
 fn place_of(entry: &[u8], at: usize, form: Form) -> Option<Place> {

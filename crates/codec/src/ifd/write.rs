@@ -14,8 +14,9 @@ pub(crate) fn write_file(entries: &[(u16, &Value)]) -> Vec<u8> {
     out
 }
 
-/// Writes a directory, little-endian, at the file offset `at` (even), followed by everything that
-/// belongs to it, and returns the bytes written.
+/// Writes a directory, little-endian, with its values; returns the bytes written.
+///
+/// It begins at the file offset `at`, which is even, and its values follow it.
 ///
 /// `next` is the offset of the directory that follows it, 0 at the last.
 pub(crate) fn write_to(

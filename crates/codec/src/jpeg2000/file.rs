@@ -1,5 +1,4 @@
-//! Files of JPEG 2000, in the boxes of JP2 or as bare codestreams: read, and written in another
-//! format.
+//! Files of JPEG 2000, as JP2 or bare codestreams: read, and written in another format.
 //!
 //! Inks, signed samples and components of different depths are refused.
 
@@ -18,12 +17,10 @@ use equalize::{Depth, Layout, Pixel};
 /// The most tiles (T.800, A.4.2).
 const MAX_TILES: u64 = 65535;
 
-/// The most components of a picture that is read: red, green, blue and alpha, or three of a
-/// palette.
+/// The most components that are read: red, green, blue and alpha, or three of a palette.
 const MAX_COMPONENTS: usize = 4;
 
-/// The boxes by which components are shown otherwise than in their order: a palette, a map to it,
-/// and the kinds of channels.
+/// The boxes that rearrange components: a palette, a map to it, and the kinds of channels.
 const REARRANGED: [&[u8; 4]; 3] = [b"pclr", b"cmap", b"cdef"];
 
 /// The enumerated colour spaces of samples that are shown as they are: sRGB and gray.
@@ -90,8 +87,8 @@ fn mapped_channels(bytes: &[u8]) -> usize {
     maps.map(|(_, content)| content.len() / 4).max().unwrap_or(0)
 }
 
-/// Returns a file without the bytes after its last box, unless they may be a box: those must have a
-/// printable type.
+/// Returns a file without the bytes after its last box, unless they have the printable type of a
+/// box.
 fn without_rest(bytes: &[u8]) -> &[u8] {
     let Some(codestream) = codestream_box(bytes) else { return bytes };
     let end = boxes(bytes).map(|(_, place)| place.end).last().unwrap_or(0);
@@ -197,8 +194,9 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Returns whether the components of a file with its codestream at `start` are gray, or red, green
-/// and blue, in this order.
+/// Returns whether the components of a file are gray, or red, green and blue, in this order.
+///
+/// `start` is the offset of its codestream.
 fn is_direct(bytes: &[u8], start: usize) -> bool {
     if start == 0 {
         return true;

@@ -8,15 +8,15 @@ use super::Size;
 
 /// Bytes of a sample that is decoded, and of a coefficient.
 const SAMPLE: u64 = 4;
-/// Bytes of a code-block, with its nodes in two tag trees; each tree has twice as many nodes in a
-/// row as there are blocks.
+/// Bytes of a code-block, with its nodes in two tag trees.
+///
+/// Each tree has twice as many nodes in a row as there are blocks.
 const BLOCK: u64 = 48 + 2 * 2 * 48;
 /// Bytes of a code-block's layer.
 const LAYER: u64 = 24;
 /// Bytes of a piece of a code-block's data.
 const SEGMENT: u64 = 24;
-/// The most pieces of a code-block in addition to one a layer, if its coding passes end in pieces
-/// of their own.
+/// The most pieces of a code-block beyond one a layer, if coding passes end in their own pieces.
 const PASSES: u64 = 255;
 /// Bytes of a precinct in its sub-band, and in the order of packets.
 const PRECINCT: u64 = 160;
@@ -43,8 +43,7 @@ const POC: u16 = 0xff5f;
 /// Segments that are kept only as their own bytes: TLM, PLM, PLT, PPM, PPT, CRG and COM.
 const PASSED_OVER: [u16; 7] = [0xff55, 0xff57, 0xff58, 0xff60, 0xff61, 0xff63, 0xff64];
 
-/// Returns the most bytes of heap that decoding a codestream into `channels` channels takes, in
-/// addition to its own bytes twice.
+/// Returns the most bytes of heap for decoding into `channels` channels, beyond the data twice.
 ///
 /// If its headers are damaged, it is the least that is known.
 pub(crate) fn decoder_bytes(codestream: &[u8], size: &Size, channels: usize) -> u64 {
@@ -183,8 +182,7 @@ impl Asked {
         Some(5 + said)
     }
 
-    /// Takes the steps of a quantization of `bytes` bytes, from `at` on. Returns the number of
-    /// bytes that state them.
+    /// Takes the steps of a quantization of `bytes` bytes, from `at` on; returns the bytes read.
     fn take_steps(&mut self, content: &[u8], bytes: usize, at: usize, in_part: bool) -> Option<usize> {
         const DERIVED: u8 = 1;
         const EXPOUNDED: u8 = 2;
@@ -202,8 +200,7 @@ impl Asked {
         Some(at + 1 + used)
     }
 
-    /// Returns the bytes of blocks and precincts of the largest tile: those of other tiles take
-    /// their place.
+    /// Returns the bytes of the largest tile's blocks and precincts; other tiles reuse them.
     fn bytes_of_blocks(&self) -> u64 {
         let pieces = if self.pieces == 0 { self.layers } else { self.layers + self.pieces };
         let block = BLOCK + LAYER * self.layers + SEGMENT * pieces;
@@ -243,8 +240,9 @@ impl Coding {
     }
 }
 
-/// Returns the most cells of 2^`exponent` samples along a side: two more than fit, as grids need
-/// not begin where tiles do.
+/// Returns the most cells of 2^`exponent` samples along a side.
+///
+/// They are two more than fit, as grids need not begin where tiles do.
 fn most_along(side: u64, exponent: u8) -> u64 {
     (side >> exponent) + 3
 }
@@ -263,8 +261,8 @@ mod tests {
         [&marker.to_be_bytes()[..], &length.to_be_bytes(), content].concat()
     }
 
-    /// A coding of all components: in so many layers and, unless they are as large as can be, in
-    /// precincts of a sample.
+    /// A coding of all components: in `layers` layers, and in precincts of a sample or the largest
+    /// ones.
     fn coding(layers: u8, are_large: bool) -> Vec<u8> {
         let start = [u8::from(!are_large), 0, 0, layers, 0, 0, 4, 4, 0, 1];
         if are_large { start.to_vec() } else { [&start[..], &[0]].concat() }
@@ -276,8 +274,9 @@ mod tests {
         segment(0xff51, &[&[0, 0][..], &grid, &[0, 1, 7, 1, 1]].concat(), 0)
     }
 
-    /// A codestream of one gray picture with the segments `main` in its main header, and `part` in
-    /// that of its only tile-part.
+    /// A codestream of one gray picture with these segments in its headers.
+    ///
+    /// `main` are those of the main header, `part` those of its only tile-part.
     fn codestream((side, tile): (u32, u32), main: &[Vec<u8>], part: &[Vec<u8>]) -> Vec<u8> {
         let body = [&part.concat()[..], b"\xff\x93"].concat();
         let length = (12 + body.len() as u32).to_be_bytes();

@@ -1,5 +1,4 @@
-//! A check of codestreams by the headers of their packets (T.800, annex B): whether one is whole,
-//! and of a kind that is decoded without loss.
+//! A check that a codestream is whole and lossless, by its packet headers (T.800, annex B).
 //!
 //! A device's decoder returns samples for many damaged codestreams; the CPU's does not. Only plain
 //! codestreams are followed, with all tiles and components coded alike. Blocks are not decoded: any
@@ -14,8 +13,7 @@ use tile::Tile;
 
 use super::{EOC, SOT, Size};
 
-/// The mark after the header of a tile-part, and those of segments in it without effect on samples:
-/// PLT and COM.
+/// The mark after a tile-part's header, and those of segments without effect on samples: PLT, COM.
 const SOD: u16 = 0xff93;
 const PASSED_OVER: [u16; 2] = [0xff58, 0xff64];
 /// Bytes of the first segment of a tile-part, with its mark.
@@ -23,8 +21,7 @@ const SOT_BYTES: usize = 12;
 /// The least pixels of a tile, on average: the layout of each takes memory.
 const LEAST_TILE: u64 = 32 * 32;
 
-/// Returns whether every packet of a codestream is there, ends where the next one begins, and has a
-/// valid header.
+/// Returns whether a codestream has every packet, each with a valid header and no gap after it.
 pub(super) fn are_whole(codestream: &[u8], size: &Size) -> bool {
     follow(codestream, size).is_some()
 }

@@ -13,8 +13,7 @@ use super::boxes::LONGEST;
 use super::malformed;
 use crate::CodecError;
 
-/// The most bytes of a codestream that are read: those that a header and the longest profile may
-/// take.
+/// The most bytes of a codestream that are read: a header's and the longest profile's.
 const START: usize = LONGEST + (1 << 20);
 
 /// The most bytes of commands that make a profile.
@@ -80,8 +79,7 @@ fn too_long() -> CodecError {
 mod tests {
     use super::*;
 
-    /// The header of a picture of 8x8 pixels with a profile whose packed form has 2^28 bytes, or
-    /// one more than are read.
+    /// The header of a picture with a profile of 2^28 packed bytes, or of one more than are read.
     const LONG: [[u8; 19]; 2] = [
         [0xff, 0x0a, 0x41, 0x40, 0x08, 0x07, 0x80, 0, 1, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         [0xff, 0x0a, 0x41, 0x40, 0x08, 0x0f, 0x80, 0, 0x11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],

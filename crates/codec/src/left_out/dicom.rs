@@ -1,5 +1,4 @@
-//! Stands in for DICOM in a build without its feature: files are refused, and the other types have
-//! no values.
+//! Stands in for DICOM in a build without it: files are refused, other types have no values.
 
 use std::convert::Infallible;
 use std::fs::File;

@@ -1,5 +1,4 @@
-//! Stands in for OME-Zarr in a build without its feature: images are refused, and the other types
-//! have no values.
+//! Stands in for OME-Zarr in a build without it: images are refused, other types have no values.
 
 use std::convert::Infallible;
 use std::fs::File;

@@ -72,8 +72,7 @@ pub(crate) struct Form {
     pub(crate) inverted: bool,
     /// The no-data values.
     pub(crate) no_data: Option<NoData>,
-    /// The values of the lowest and of the highest level, if they are not the least and the
-    /// greatest of the picture.
+    /// The values of the lowest and the highest level, if they are not the picture's extremes.
     pub(crate) ends: Option<(f64, f64)>,
     /// The number of levels that the file states.
     pub(crate) stated: Option<u32>,
@@ -81,8 +80,9 @@ pub(crate) struct Form {
     pub(crate) levels: Levels,
     /// The distance between the values of neighbouring levels, if other values are refused.
     pub(crate) step: Option<f64>,
-    /// Whether they are those of some rows of a picture, all of which may be hidden while most of
-    /// the picture is not.
+    /// Whether they are those of some rows of a picture.
+    ///
+    /// All of these may be hidden while most of the picture is not.
     pub(crate) is_part: bool,
 }
 
@@ -104,8 +104,7 @@ impl Form {
         }
     }
 
-    /// Returns the form with so many levels, one for each value, or one for each with lower bits of
-    /// 0.
+    /// Returns the form with `count` levels, one for each value or each multiple of a power of 2.
     ///
     /// It stays the same if samples are floats or long, or there are as many levels as they have
     /// room for.
@@ -159,8 +158,7 @@ impl Form {
         value.is_finite() && !self.no_data.is_some_and(|no_data| no_data.has(value))
     }
 
-    /// Returns the values of a pixel's colours, without the alpha that they have been multiplied
-    /// by.
+    /// Returns the values of a pixel's colours, divided by the alpha in them.
     #[inline(always)]
     pub(super) fn colours_of<V: Value>(&self, pixel: &[u8]) -> impl Iterator<Item = f64> {
         let share = self.share_of::<V>(pixel);
@@ -223,8 +221,7 @@ impl Form {
         u64::from(layout.width) * (samples * self.kind.bytes()) as u64
     }
 
-    /// Returns the most bytes of heap in use until the picture is encoded, if it has this many
-    /// pixels.
+    /// Returns the most bytes of heap until the picture is encoded, for this many pixels.
     pub(crate) fn kept_bytes(&self, pixels: u64) -> u64 {
         let behind = pixels.saturating_mul((self.behind() * self.kind.bytes()) as u64);
         let samples = self.samples_bytes(pixels) as u64;

@@ -85,8 +85,8 @@ impl Hidden {
         Ok(())
     }
 
-    /// Returns the pixel at a place, of this many bytes, if it stays as it is; and goes on to the
-    /// next one.
+    /// Returns the pixel of `bytes` bytes at a place, if it stays as it is; goes on to the next
+    /// place.
     #[inline]
     pub(super) fn next(&self, place: &mut Place, bytes: usize) -> Option<&[u8]> {
         let (run, length) = (place.run, *self.lengths.get(place.run)?);

@@ -71,8 +71,7 @@ impl Kind {
         }
     }
 
-    /// Returns the least and the greatest value of a signed type if there is a level for each of
-    /// them.
+    /// Returns the least and the greatest value of a signed type, if each has a level.
     pub(crate) const fn whole_range(self) -> Option<(f64, f64)> {
         match self {
             Self::Signed8 => Some((i8::MIN as f64, i8::MAX as f64)),

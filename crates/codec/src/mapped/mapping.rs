@@ -74,8 +74,9 @@ impl Mapping {
         Self { low: low * scale, high: high * scale, scale, top: top.into() }
     }
 
-    /// Returns the level of a value. Values outside the range are clamped; one that is not a number
-    /// has level 0.
+    /// Returns the level of a value, clamped to the range.
+    ///
+    /// A value that is not a number has level 0.
     #[inline(always)]
     pub(super) fn level(&self, value: f64) -> u16 {
         let value = (value * self.scale).max(self.low).min(self.high);

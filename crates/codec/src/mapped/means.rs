@@ -37,8 +37,9 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Returns the cut of a picture, across and down, into as many boxes as a smaller one has
-    /// pixels, which is no larger in any direction.
+    /// Returns the cut of a picture, across and down, into the boxes of a smaller one.
+    ///
+    /// The smaller picture is no larger in any direction.
     pub(crate) fn of((width, height): (u32, u32), (to_width, to_height): (u32, u32)) -> [Self; 2] {
         const LARGEST: u32 = 1 << 10;
         let fits = |from: u32, to: u32, factor: u32| to == from / factor || to == from.div_ceil(factor);

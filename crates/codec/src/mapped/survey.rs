@@ -23,8 +23,7 @@ pub(super) struct Survey {
     some: Vec<f64>,
 }
 
-/// Returns the step between sampled pixels; `None` if the distribution of values makes no
-/// difference to the levels.
+/// Returns the step between sampled pixels; `None` if their values make no difference to levels.
 pub(super) fn step(form: &Form, layout: &Layout) -> Option<usize> {
     let may_lose_levels = form.kind.is_float() || form.kind.bytes() > 2;
     // An odd one meets other columns in each row.
@@ -43,8 +42,7 @@ impl Survey {
         self.some.extend(other.some);
     }
 
-    /// Returns the range of all values but a few at either end, if that is narrow in the range of
-    /// all.
+    /// Returns the range of all values but a few at either end, if it is narrow in the whole range.
     pub(super) fn inner_range(mut self) -> Option<Range> {
         let (count, few) = (self.some.len(), (self.some.len() / FEW).max(1));
         if count < FEWEST {

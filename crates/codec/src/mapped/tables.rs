@@ -1,5 +1,4 @@
-//! Tables from short samples to levels and back: for many pixels, they are several times as fast as
-//! the arithmetic.
+//! Tables from short samples to levels, several times as fast as arithmetic for many pixels.
 
 use super::form::{Form, PIXELS_EACH};
 use super::kind::{Kind, Value, with_values};
@@ -52,8 +51,7 @@ impl FoundTable {
         self.0[bits]
     }
 
-    /// Makes the levels of pixels that are one sample each, and counts them all; returns whether
-    /// any is refused.
+    /// Makes the levels of pixels of one sample, which all count; returns whether any is refused.
     pub(super) fn fill<V: Value>(&self, samples: &[u8], levels: &mut [u8]) -> bool {
         let mut is_refused = false;
         let levels = levels.chunks_exact_mut(size_of::<V::Level>());

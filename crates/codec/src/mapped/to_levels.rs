@@ -99,8 +99,7 @@ pub(super) fn survey<R: Rows>(
 }
 
 impl Mapped {
-    /// Fills the slot with levels, and keeps the samples that do not become one. Returns whether
-    /// any pixel is hidden.
+    /// Fills the slot with levels, and keeps other samples. Returns whether any pixel is hidden.
     pub(super) fn fill<R: Rows>(
         &mut self,
         rows: &R,
@@ -180,8 +179,7 @@ fn look_up_or_run<V: Value>(
     }
 }
 
-/// Makes the levels of some pixels; `find` finds that of a sample, given the share that it has been
-/// multiplied by.
+/// Makes the levels of some pixels; `find` looks up a sample, given its share of alpha.
 #[inline(always)]
 fn run<V: Value>(
     with: &ToLevels<'_>,

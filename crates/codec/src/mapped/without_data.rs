@@ -18,8 +18,7 @@ impl Mapped {
         })
     }
 
-    /// Returns the level of pixels without data in a format that has no place for the samples,
-    /// unless alpha marks them.
+    /// Returns the level of pixels without data in a format for levels, unless alpha marks them.
     ///
     /// It is the level nearest to the no-data value, or to the least of several.
     pub(crate) fn level_without_data(&self, layout: &Layout) -> Option<u16> {
@@ -30,7 +29,7 @@ impl Mapped {
         Some(if is_reduced { to_eight(level).into() } else { level })
     }
 
-    /// Makes the levels at the front of `slot` presentable in a format that has no place for the
+    /// Makes the levels at the front of `slot` presentable in a format without room for the
     /// samples.
     ///
     /// Removes a mask, and gives all pixels without a value one level, which is black if there is

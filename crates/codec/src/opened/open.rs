@@ -35,8 +35,7 @@ pub fn open<'a>(
     open_within(&mut Unbounded, file, buffer, limits, target)
 }
 
-/// Opens a picture: detects its format from its content, reads its header, and checks that it is
-/// within the limits and that the target can represent it.
+/// Opens a picture: detects its format, reads its header, and checks limits and target.
 ///
 /// No memory is allocated for pixels, nor for more of the file than `budget` allows. `file` must be
 /// at its start; `buffer` is scratch space worth reusing.
@@ -104,8 +103,7 @@ pub fn open_page<'a>(
     open_one(budget, file, buffer, limits, target, Some((pages, index)))
 }
 
-/// Opens an image that is not a file, or the page of it with this number from 0, as [`open_within`]
-/// and [`open_page`] do.
+/// Opens an image that is not a file, or one of its pages, as [`open_within`] and [`open_page`] do.
 ///
 /// # Errors
 /// Any [`CodecError`] except [`CodecError::Encoder`].
@@ -177,8 +175,7 @@ impl<'a> Header<'a> {
         Self { source: PictureSource::of(picture), file_bytes: 0, pages: None }
     }
 
-    /// Returns the picture of a file of this length, if it is within the limits and the target can
-    /// represent it.
+    /// Returns the picture of a file of this length, after checking limits and target.
     ///
     /// `of` are the pages of the file if one of them was asked for by its number.
     fn accepted(
@@ -345,8 +342,7 @@ fn open_at_once<'a>(
     Ok(Header { source: open_whole(format, bytes, limits, target)?, file_bytes, pages: None })
 }
 
-/// Returns the rule for cutting a picture in a format into bands: it is never cut if bands are not
-/// possible.
+/// Returns the rule for cutting a picture of a format into bands, if that is possible.
 fn cut_of(budget: &dyn Budget, format: Format, target: &Target) -> Cut {
     let output = target.format_for(format);
     let is_written_so = matches!(output, Format::Tiff | Format::Pnm | Format::Png | Format::Bmp);
@@ -355,8 +351,7 @@ fn cut_of(budget: &dyn Budget, format: Format, target: &Target) -> Cut {
     Cut { most: if may_be { budget.most_at_once() } else { u64::MAX }, least_rows }
 }
 
-/// Returns the number of rows that no band divides, of a picture that is not a TIFF and that is
-/// decoded to this layout.
+/// Returns the number of rows that no band divides, of a picture that is not a TIFF.
 fn rows_together(layout: Layout, format: Format, target: &Target) -> u32 {
     match target.format_for(format) {
         Format::Tiff => tiff::rows_of_strip(&target.layout_for(layout)),

@@ -29,11 +29,9 @@ pub(super) struct Chunks<'a> {
     pub(super) layout: Layout,
     /// Whether the pixels are numbers of colours.
     is_palette: bool,
-    /// The content of the chunk that makes the file an animation, which has to precede the image
-    /// data.
+    /// The content of the animation control chunk, which has to precede the image data.
     pub(super) animation_control: Option<&'a [u8]>,
-    /// The image data, if it holds the layout's pixels row after row: neither interlaced nor to be
-    /// expanded.
+    /// The image data, if they are the layout's pixels row after row.
     pub(super) rows: Option<ImageData<'a>>,
     /// The storage of rows, if they are not interlaced.
     pub(super) stored: Option<Stored>,
@@ -48,8 +46,7 @@ pub(super) struct Stored {
     pub(super) row: usize,
     /// Bytes of a pixel, at least one.
     pub(super) step: usize,
-    /// Whether they are rows of the layout's pixels: neither palette nor transparent colour, and
-    /// whole bytes.
+    /// Whether they are rows of the layout's pixels: no palette, transparent colour or packed bits.
     pub(super) is_direct: bool,
 }
 
@@ -163,8 +160,9 @@ impl<'a> Chunks<'a> {
         self.all.filter(move |chunk| chunk.kind == *kind).map(|chunk| chunk.content)
     }
 
-    /// Returns the stated number of significant bits of the colours' samples, if it is less than
-    /// their depth, and the same for each colour.
+    /// Returns the stated number of significant bits of the colours' samples.
+    ///
+    /// Only if it is less than their depth, and the same for each colour.
     pub(super) fn significant_bits(&self) -> Option<u32> {
         let Self { layout, is_palette, .. } = *self;
         let content = self.all(b"sBIT").next().filter(|_| !is_palette)?;
@@ -204,8 +202,7 @@ pub(super) fn is_apples(bytes: &[u8]) -> bool {
     bytes.get(12..16) == Some(b"CgBI")
 }
 
-/// Returns whether an unknown ancillary chunk declares itself independent of the pixels: fourth
-/// letter (and first) in lower case.
+/// Returns whether an unknown chunk is ancillary and safe to copy: letters 1 and 4 in lower case.
 fn safe_to_copy(kind: [u8; 4]) -> bool {
     kind[0].is_ascii_lowercase() && kind[3].is_ascii_lowercase()
 }
@@ -282,8 +279,7 @@ pub(super) fn frame_at(file: &File, at: u64, length: u64) -> Result<(u32, [u8; 4
     if is_there { Ok((size, kind)) } else { Err(malformed(SHORT)) }
 }
 
-/// Returns a file without the data of pictures and frames; `None` if it is longer than a head may
-/// be.
+/// Returns a file without the data of pictures and frames; `None` if it is too long for a head.
 pub(crate) fn without_data(file: &File, length: u64) -> Result<Option<Vec<u8>>, CodecError> {
     let (mut all, mut at) = (SIGNATURE.to_vec(), SIGNATURE.len() as u64);
     loop {

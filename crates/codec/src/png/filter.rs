@@ -1,5 +1,4 @@
-//! PNG's filters (third edition, section 9): the remainder of a row after predicting it from its
-//! neighbours.
+//! PNG's filters: rows without their prediction from neighbours (third edition, section 9).
 
 use equalize::simd;
 
@@ -49,8 +48,7 @@ impl Filters {
     }
 }
 
-/// Returns the sum of the bytes' distances from 0, as signed numbers: the lower it is, the better
-/// they compress.
+/// Returns the sum of the bytes' distances from 0: the lower it is, the better they compress.
 #[inline(always)]
 fn cost(filtered: &[u8]) -> u64 {
     let block =
@@ -70,8 +68,10 @@ pub(super) fn filter(kind: u8, row: &[u8], above: &[u8], step: usize, out: &mut 
     part(kind, &row[step..], row, &above[step..], above, rest);
 }
 
-/// Filters the bytes of `row`; their left, upper and upper left neighbours have the same indices in
-/// `left`, `above` and `corner`.
+/// Filters the bytes of `row`.
+///
+/// Their left, upper and upper left neighbours have the same indices in `left`, `above` and
+/// `corner`.
 #[inline(always)]
 fn part(kind: u8, row: &[u8], left: &[u8], above: &[u8], corner: &[u8], out: &mut [u8]) {
     let length = row.len();
@@ -106,8 +106,7 @@ pub(super) fn predicted(kind: u8, left: u8, above: u8, corner: u8) -> u8 {
     }
 }
 
-/// Returns the one of the three that is closest to left + above - corner, or the first of these if
-/// two are equally close.
+/// Returns the one of three that is closest to left + above - corner, or the first of equals.
 ///
 /// That is the lower (or higher) one of the first two where the corner is at least twice as near to
 /// the other one, or beyond it, and otherwise the corner. (A variant of

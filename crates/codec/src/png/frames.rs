@@ -25,8 +25,7 @@ const CONTROL: [u8; 4] = *b"acTL";
 const FRAME_CONTROL: [u8; 4] = *b"fcTL";
 /// The data of frames but the first.
 const FRAME_DATA: [u8; 4] = *b"fdAT";
-/// The data of the picture that readers without animation show, and of the first frame if its
-/// control precedes them.
+/// The data of the default picture, and of the first frame if its control precedes them.
 const IMAGE_DATA: [u8; 4] = *b"IDAT";
 /// Chunks that are shared by all frames for decoding.
 const SHARED: [[u8; 4]; 3] = [*b"IHDR", *b"PLTE", *b"tRNS"];
@@ -258,8 +257,7 @@ fn read(file: &[u8], limits: Limits, stored: &mut Vec<u8>, colours: &mut Vec<u8>
     reader.finish().map_err(decode_error)
 }
 
-/// Writes frames of this layout, which lie below each other, and the chunks about how they are
-/// played.
+/// Writes frames of this layout, which lie below each other, with the chunks of an animation.
 pub(super) fn write<W: Write>(
     animation: &Animation,
     frame: &Layout,

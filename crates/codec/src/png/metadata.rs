@@ -99,21 +99,24 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Returns the content of an iTXt chunk with an XMP packet: keyword, not compressed, no language,
-/// no translated keyword.
+/// Returns the content of an iTXt chunk with an XMP packet.
+///
+/// Keyword, not compressed, no language, no translated keyword.
 pub(super) fn xmp_chunk(xmp: &[u8]) -> Vec<u8> {
     [XMP_KEYWORD, &[0; 5], xmp].concat()
 }
 
-/// Finds the profile of an iCCP chunk: a name, the compression method (there is only one), and the
-/// compressed profile.
+/// Finds the profile of an iCCP chunk.
+///
+/// It has a name, the compression method (there is only one), and the compressed profile.
 fn icc(content: &[u8]) -> Option<Result<Data<'_>, String>> {
     let (_, behind) = split_at_zero(content)?;
     Data::deflated(behind.strip_prefix(&[0])?, "colour profile")
 }
 
-/// Finds the packet of an iTXt chunk: keyword, compression flag and method, language, translated
-/// keyword, text.
+/// Finds the packet of an iTXt chunk.
+///
+/// It has a keyword, compression flag and method, language, translated keyword, and text.
 fn xmp(content: &[u8]) -> Option<Result<Data<'_>, String>> {
     let (_, behind) = split_at_zero(content)?;
     let (&[compressed, method], behind) = behind.split_first_chunk()?;

@@ -10,8 +10,9 @@ use crate::inflate::damage;
 
 /// The longest reach of a match (RFC 1951).
 pub(super) const WINDOW: usize = 32 << 10;
-/// Bytes of filtered rows that are unfiltered at a time, unless the rows are too long for that: a
-/// fraction of the second-level cache.
+/// Bytes of filtered rows that are unfiltered at a time, unless one row is longer.
+///
+/// They are a fraction of the second-level cache.
 const STRIP: usize = 64 << 10;
 /// Room for filtered rows; when it is used up, the data still needed is moved to the front.
 const ROOM: usize = 4 * STRIP;
@@ -161,8 +162,7 @@ mod tests {
         stream
     }
 
-    /// Splits the stream into IDAT chunks of the given sizes, over and over, and puts a chunk of
-    /// another kind after them.
+    /// Splits the stream into IDAT chunks of these sizes, over and over, and adds another chunk.
     fn chunks(mut stream: &[u8], sizes: &[usize]) -> Vec<u8> {
         let mut chunks = Vec::new();
         let mut push = |kind: &[u8; 4], content: &[u8]| {

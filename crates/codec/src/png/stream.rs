@@ -92,8 +92,7 @@ impl<'p> Rows<'p> {
         if number == 0 { &self.zeros } else { self.row(number - 1) }
     }
 
-    /// Compresses the pieces that these rows are, with the help of idle cores, and passes each to
-    /// `put`.
+    /// Compresses the pieces in these rows, with the help of idle cores, and passes each to `put`.
     ///
     /// There must also be the rows that these depend on.
     pub(super) fn compress<E>(
@@ -225,8 +224,7 @@ impl<'p> Press<'p> {
     }
 }
 
-/// Compresses the pixels, with the help of idle cores, and passes the stream to `write` part by
-/// part.
+/// Compresses the pixels, with the help of idle cores, and passes the stream to `write` in parts.
 pub(super) fn write<E>(
     layout: &Layout,
     pixels: &[u8],
@@ -243,8 +241,7 @@ pub(super) fn write<E>(
     })
 }
 
-/// Returns the Adler-32 checksum of two parts together, from the checksums `first` and `second` of
-/// each.
+/// Returns the Adler-32 checksum of two parts together, from the checksums of each.
 ///
 /// The second part has `length` bytes (RFC 1950, section 8.2: sums that start at 1, and sums of
 /// these sums).

@@ -31,8 +31,7 @@ pub(super) fn is_fast() -> bool {
 /// The most rows that are undone at once.
 pub(super) const GROUP: usize = 4;
 
-/// Undoes the filters of the rows in `filtered`, each after its filter type, and writes them to
-/// `rows`.
+/// Undoes the filters of the rows in `filtered`, each after its filter type, into `rows`.
 ///
 /// `above` is the row before them, or zeros, and as long as each row; `step` is the number of bytes
 /// per pixel.
@@ -53,8 +52,7 @@ fn marked(filtered: &[u8], bytes: usize) -> impl Iterator<Item = (&u8, &[u8])> {
     filtered.chunks(bytes + 1).map(|row| row.split_first().expect("a row has a mark"))
 }
 
-/// Undoes groups of `K` rows with pixels of `B` bytes, which are read and written `N` bytes at a
-/// time.
+/// Undoes groups of `K` rows with pixels of `B` bytes, read and written `N` bytes at a time.
 fn groups<'r, const B: usize, const N: usize, const K: usize>(
     filtered: &[u8],
     mut above: &'r [u8],

@@ -1,5 +1,4 @@
-//! Compression by zlib, which searches for matches, in pieces that begin and end on a byte
-//! boundary.
+//! Compression by zlib, with its search for matches, in pieces of whole bytes.
 
 use flate2::{Compress, Compression, FlushCompress};
 

@@ -1,5 +1,4 @@
-//! The bands of a picture that is too large to be in memory as a whole, written to their places as
-//! they come.
+//! The bands of a picture too large for memory, written to their places as they come.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -127,8 +127,7 @@ impl<'a> Fields<'a> {
         Ok(&rest[..length])
     }
 
-    /// Reads the next number, but not the byte after it: white space, or the beginning of a
-    /// comment.
+    /// Reads the next number, but not the byte after it: white space, or the start of a comment.
     fn number(&mut self) -> Parsed<u64> {
         let start = self.at + blank(self.bytes.get(self.at..).unwrap_or_default());
         let rest = self.bytes.get(start..).unwrap_or_default();
@@ -140,8 +139,7 @@ impl<'a> Fields<'a> {
         text.and_then(|text| text.parse().ok()).ok_or("a header field is not a whole number")
     }
 
-    /// Reads the white space that ends the header: one byte, or a comment with the line end after
-    /// it.
+    /// Reads the white space that ends the header: one byte, or a comment with its line end.
     fn end(&mut self) -> Parsed<()> {
         let mut byte = self.next();
         if byte == Some(b'#') {

@@ -4,8 +4,7 @@ use super::bits::{Bits, TagTree};
 use super::coding::{Coding, Order};
 use crate::BlockCoder;
 
-/// Numbers of places between two lines of a grid, across and down: the first, and the end after the
-/// last one.
+/// Numbers of places between two lines of a grid, across and down: the first, and the end.
 type Span = [[u64; 2]; 2];
 
 /// A tile, and the packets that have not been followed yet.
@@ -143,8 +142,9 @@ impl Area {
 }
 
 impl Block {
-    /// Reads the number and the lengths of coding passes (T.800, B.10.6 and B.10.7; T.814, B.3);
-    /// returns the bytes of them all.
+    /// Reads the number and the lengths of coding passes; returns the bytes of them all.
+    ///
+    /// Source: T.800, B.10.6 and B.10.7; T.814, B.3.
     fn read_lengths(&mut self, coder: BlockCoder, bits: &mut Bits<'_>) -> Option<usize> {
         let passes = passes(bits)?;
         while bits.bit()? {
@@ -190,8 +190,7 @@ fn tile_span(grid: [u32; 8], number: u64) -> Option<Span> {
     Some([side(number % across, left, width, x0, x1), side(number / across, top, height, y0, y1)])
 }
 
-/// Returns whether a side of a tile becomes a single sample that is a high one after so many
-/// halvings.
+/// Returns whether a side of a tile is a single high sample after so many halvings.
 ///
 /// Decoders differ in their results, and OpenJPEG encodes another.
 fn is_ambiguous(side: [u64; 2], shrunk: u8) -> bool {
@@ -210,8 +209,7 @@ fn precincts(coding: &Coding, tile: Span, resolution: u8) -> Vec<Precinct> {
     each.map(|place| Precinct { bands: areas(coding, tile, resolution, place) }).collect()
 }
 
-/// Returns the numbers of the places of this size (a power of two) that lie at least partly between
-/// two lines.
+/// Returns the numbers of the cells of 2^`exponent` that lie partly between two lines.
 fn places([start, end]: [u64; 2], exponent: u8) -> [u64; 2] {
     if start >= end { [0; 2] } else { [start >> exponent, end.div_ceil(1 << exponent)] }
 }

@@ -1,5 +1,4 @@
-//! The error of a file that is too long to be read: all limits that its picture exceeds, as far as
-//! parts of the file show.
+//! The error of a file that is too long, with all limits that its picture is known to exceed.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -59,8 +58,7 @@ fn limits_of_head(
     limits_of((format, source), (length, unseen), limits, target)
 }
 
-/// Returns the limits and needs by the frames of an animation, which are looked for in all of its
-/// file, unless that is too long.
+/// Returns the limits and needs by an animation's frames, unless the whole file is too long.
 fn limits_of_frames(
     format: Format,
     file: &File,
@@ -86,8 +84,7 @@ fn limits_of_frames(
     }
 }
 
-/// Returns the limits and needs of a picture with a file of this length, which may take `unseen`
-/// bytes more than its head shows.
+/// Returns the limits and needs of a picture, with `unseen` bytes more than its head shows.
 fn limits_of(
     (format, source): (Format, PictureSource<'_>),
     (length, unseen): (u64, u64),

@@ -31,8 +31,7 @@ use equalize::{ByteOrder, Depth, Layout};
 
 /// Bytes that are read from the file at a time.
 const INPUT: usize = 64 << 10;
-/// Bytes of rows that are decoded at a time where they do not go straight into the slot, unless one
-/// row has more.
+/// Bytes of rows that are decoded at a time on their way to the slot, unless one row has more.
 const SCRATCH: usize = 256 << 10;
 /// The number of decoder states that are kept for bands that have not been asked for yet.
 ///
@@ -85,8 +84,7 @@ impl Describe for Band<'_> {
         self.whole.metadata()
     }
 
-    /// Returns the bytes of two decoder states, of filtered rows, and of rows that do not go
-    /// straight into the slot.
+    /// Returns the bytes of two decoder states, filtered rows, and rows on their way to the slot.
     ///
     /// The latter are there as they are stored, in a file of their own, and twice in its coders.
     fn heap_bytes(&self) -> u64 {

@@ -30,8 +30,7 @@ pub(crate) struct Writer {
 struct State {
     /// For each boundary above a band, the rows on one side of it that wait for those on the other.
     waiting: Vec<Option<Vec<u8>>>,
-    /// The pieces that are in the spill: those of a band alone, and between them those with rows of
-    /// two bands.
+    /// The pieces in the spill: a band's own, and between them those with rows of two bands.
     runs: Vec<Option<Vec<Spilled>>>,
     /// The first run that is not in its place yet.
     next: usize,
@@ -143,8 +142,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Hands over the rows on one side of a band boundary; the second caller compresses the pieces
-    /// that span it.
+    /// Hands over the rows on one side of a band boundary.
+    ///
+    /// The second caller compresses the pieces that span it.
     ///
     /// The rows are the last of the band above, or the first of the band itself.
     fn meet(
