@@ -224,8 +224,7 @@ fn is_nifti(head: &[u8]) -> bool {
         || lengths.contains(&540) && matches!(head.get(4..8), Some(b"n+2\0" | b"ni2\0"))
 }
 
-/// Returns the name of the picture format of a gzip file, as volumes and telescopes' pictures are
-/// often stored.
+/// Returns the name of the picture format in a gzip file, as of volumes and telescopes' pictures.
 fn compressed(head: &[u8]) -> Option<&'static str> {
     const NEEDED: u64 = 544;
     let mut start = Vec::new();

@@ -178,7 +178,7 @@ impl Pages {
         self.bands().map(|bands| bands.height())
     }
 
-    /// Returns the rows of all bands but the last, if `most` bytes of pixels were opened as a whole.
+    /// Returns the rows of all bands but the last, if `most` bytes of pixels need no bands.
     ///
     /// `None` if each picture would be, or if these are not bands.
     pub fn rows_of_bands(&self, most: u64) -> Option<u32> {

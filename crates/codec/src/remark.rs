@@ -27,8 +27,7 @@ pub enum Remark {
     WithoutResolution,
     /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
-    /// Smaller versions of a picture in a TIFF (overviews, thumbnails) were left out, as they were
-    /// made for the old contrast.
+    /// Overviews and thumbnails in a TIFF were left out, as they were made for the old contrast.
     WithoutOverviews,
     /// Masks in a TIFF were left out.
     WithoutMasks,
@@ -40,17 +39,13 @@ pub enum Remark {
     MetadataElsewhere,
     /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
     Sparse,
-    /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has
-    /// no place for it.
+    /// A TIFF's channel other than colour and alpha was left out, for lack of a place for it.
     WithoutChannel,
-    /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were
-    /// equalized.
+    /// A TIFF's channel that is neither colour nor alpha was kept as it was, not equalized.
     ChannelAsItWas,
-    /// Samples that are not levels (signed, long or floats) were written as levels, spread over the
-    /// whole range.
+    /// Signed, long or float samples were written as levels, spread over the whole range.
     NowLevels,
-    /// A few samples stretch the range of values over which levels are spread, and leave few levels
-    /// for the others.
+    /// A few samples stretch the range that levels are spread over, and leave few for the others.
     StretchedRange,
     /// Every pixel is fully transparent, and all are left out of the counts.
     Invisible,

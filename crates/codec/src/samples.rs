@@ -45,8 +45,7 @@ pub(super) const fn rescale(value: u32, from: u32, to: u32) -> u32 {
     ((2 * value as u64 * to as u64 + from as u64) / (2 * from as u64)) as u32
 }
 
-/// Unpacks samples of `bits` bits, scaled to the full range of 8 bits or, where `bits` is above 8,
-/// of 16 bits.
+/// Unpacks samples of `bits` bits, scaled to the full range of 8 bits, or of 16 if they are longer.
 ///
 /// The packed samples (of 1 to 15 bits, most significant bit first, each row starting on a byte)
 /// occupy `samples` from `at` to its end; the unpacked ones go to its front. A packed row is never

@@ -1,7 +1,6 @@
 //! Positions of the slices of a DICOM series (PS3.3, C.7.6.2.1.1), and their order.
 
-/// Positions nearer to each other than this, in millimetres, are one: they are written in few
-/// digits.
+/// Positions nearer to each other than this, in mm, are one: they are written in few digits.
 const STEP: f64 = 1e-4;
 
 /// Directions that differ by no more than this in any coordinate are one.
@@ -83,8 +82,9 @@ fn numbers(slices: &[Slice]) -> Option<Vec<f64>> {
     slices.iter().map(|slice| slice.number).collect()
 }
 
-/// Returns the number of slices that seem to be missing, by the distances of neighbours, most of
-/// them alike, and the neighbours around the first gap.
+/// Returns the number of slices that seem to be missing, and the neighbours around the first gap.
+///
+/// `steps` are the distances of neighbours, most of them alike.
 fn missing(steps: &[((usize, usize), f64)]) -> Option<(usize, (usize, usize))> {
     let mut lengths: Vec<f64> = steps.iter().map(|(_, step)| *step).collect();
     lengths.sort_by(f64::total_cmp);
@@ -94,8 +94,7 @@ fn missing(steps: &[((usize, usize), f64)]) -> Option<(usize, (usize, usize))> {
     Some((gaps.iter().map(|(_, count)| count).sum(), gaps.first()?.0))
 }
 
-/// Returns the place of each slice along the normal of all, in steps; `None` without a common
-/// normal.
+/// Returns the place of each slice along the normal of all, in steps; `None` unless they share it.
 fn along_normal(slices: &[Slice]) -> Option<Vec<f64>> {
     let common = slices.first()?.orientation?;
     let [a, b, c, x, y, z] = common;

@@ -9,8 +9,7 @@ pub(super) struct Stated {
 }
 
 impl Stated {
-    /// Returns the levels of samples of 1 to 16 bits that their format multiplies to fill the
-    /// range.
+    /// Returns the levels of samples of 1 to 16 bits, multiplied by their format to fill the range.
     pub(super) const fn spread(bits: u32) -> Self {
         Self { top: ((1_u32 << bits) - 1) as u16, place: Place::Spread }
     }

@@ -1,5 +1,4 @@
-//! Deflate streams that a device may read or make instead of the CPU, many at once: their layout in
-//! memory, and the trait of their coders.
+//! Deflate streams that devices may read or make, many at once, and the trait of their coders.
 
 use std::fmt::Debug;
 use std::ops::{DerefMut, Range};
@@ -100,8 +99,7 @@ impl Streams {
         })
     }
 
-    /// Returns the places of all streams of these lengths, or `None` if they are not within the
-    /// memory.
+    /// Returns the places of all streams of these lengths; `None` if they exceed the memory.
     pub fn places_within(&self, lengths: &[u32], memory: usize) -> Option<Vec<Range<usize>>> {
         let places: Vec<_> = self.places(lengths).collect();
         let fits = self.end_of_data() <= memory && places.last().is_none_or(|last| end_of(last) <= memory);
@@ -130,11 +128,10 @@ pub type CodedStreams<'a> = Box<dyn DerefMut<Target = [u8]> + Send + Sync + 'a>;
 
 /// A device that reads and makes streams instead of this crate, where it can.
 pub trait StreamCoder: Debug + Sync {
-    /// Has a device do the work on the contents that `fill` puts into memory of [`Streams::bytes`];
-    /// returns the memory.
+    /// Has a device work on the contents that `fill` puts into [`Streams::bytes`] of memory.
     ///
-    /// Returns `None` if no device has room for it at present, if `fill` returns false, or if the
-    /// device failed: the CPU then does it.
+    /// Returns the memory, or `None` if no device has room for it at present, if `fill` returns
+    /// false, or if the device failed: the CPU then does it.
     fn code(&self, streams: &Streams, fill: &mut dyn FnMut(&mut [u8]) -> bool) -> Option<CodedStreams<'_>>;
 }
 
@@ -185,8 +182,7 @@ pub fn code_streams(streams: &Streams, memory: &mut [u8]) {
     streams.set_lengths(memory, &lengths);
 }
 
-/// Decompresses a zlib stream; returns the bytes of its data, unless it is damaged or has more than
-/// there is room for.
+/// Decompresses a zlib stream; returns the bytes of its data, unless damaged or too many.
 pub(crate) fn inflate(mut stream: &[u8], into: &mut [u8]) -> Option<usize> {
     let (mut decompressor, mut filled) = (Decompressor::new(), 0);
     while !decompressor.is_done() {

@@ -19,8 +19,7 @@ use crate::window::Window;
 pub struct Limits {
     /// Width times height, of each page (`--max-pixels`).
     pub max_pixels: u64,
-    /// Bytes of the file unless it has several pages, and bytes of the decoded pixels of each page
-    /// (`--max-bytes`).
+    /// Bytes of a file with one page, and of the decoded pixels of each page (`--max-bytes`).
     pub max_bytes: u64,
 }
 
@@ -51,8 +50,7 @@ impl Limits {
 /// How JPEG output is quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JpegQuality {
-    /// With the source's own quantization tables. If the source is not a JPEG,
-    /// [`JpegQuality::DEFAULT`] applies.
+    /// With the source's own quantization tables; [`JpegQuality::DEFAULT`] if it is not a JPEG.
     Keep,
     /// With the standard's example tables, scaled as in libjpeg: 1 to 100.
     Value(u8),
@@ -108,16 +106,16 @@ pub enum LevelCount {
     Full,
     /// As many as the file states.
     Stated,
-    /// As many as the file states; if it states no number, as many as fit into the bits that are
-    /// not 0 in all of its 16-bit samples, at least 8.
+    /// As many as the file states, or else as many as fit into the used bits of its 16-bit samples.
+    ///
+    /// The used bits are those that are not 0 in all samples, at least 8.
     ///
     /// A band of a picture has all levels then, and returns the bits that it uses
     /// ([`Decoded::used_bits`](super::Decoded::used_bits)).
     Seen,
     /// A given number, from 2 to 65,535; all of them if there is room for no more.
     Number(u16),
-    /// A given number, in the upper bits of 16-bit samples: above `shift` bits, from 1 to 15, that
-    /// are 0.
+    /// A given number in the upper bits of 16-bit samples, above `shift` bits of 0, from 1 to 15.
     ///
     /// Samples of 8 bits have all of their levels.
     Upper {
@@ -144,8 +142,9 @@ impl LevelCount {
         }
     }
 
-    /// Returns the same for pictures that share one table: their samples are not looked at, as each
-    /// may use other bits.
+    /// Returns the same for pictures that share one table: their samples are not examined.
+    ///
+    /// Each may use other bits.
     #[must_use]
     pub const fn of_several(self) -> Self {
         match self {
@@ -189,16 +188,15 @@ pub struct Target {
     pub gray: Option<Gray>,
     /// Whether colours are needed as RGB, which keeps a JPEG from staying in its own planes.
     pub needs_rgb: bool,
-    /// Whether the chroma of a JPEG that stays in its own planes follows its luma, which keeps
-    /// hues. Other JPEGs are then needed as RGB.
+    /// Whether the chroma of a JPEG in its own planes follows its luma, which keeps hues.
+    ///
+    /// Other JPEGs are then needed as RGB.
     pub keeps_hue: bool,
-    /// The values between which the levels of floats and of integers of more than 16 bits are
-    /// spread.
+    /// The values that levels of floats and of integers of more than 16 bits are spread between.
     ///
     /// `None` for the least and the greatest of each picture.
     pub range: Option<Range>,
-    /// The values of gray DICOMs that are shown from black to white, if they are equalized as they
-    /// are shown.
+    /// The values of gray DICOMs that are black to white, if these are equalized as shown.
     pub window: Option<Window>,
     /// The number of levels that samples are taken to have.
     pub levels: LevelCount,
@@ -214,8 +212,9 @@ pub struct Target {
     pub splits: bool,
     /// Whether smaller versions of pictures in a TIFF are made again.
     pub overviews: bool,
-    /// Whether each plane of an OME-Zarr image is a page; otherwise pages are blocks of its chunks,
-    /// each of one channel.
+    /// Whether each plane of an OME-Zarr image is a page; else pages are blocks of chunks.
+    ///
+    /// Each block is of one channel.
     pub in_planes: bool,
     /// Whether DICOM's segmentations are taken as pictures of their labels.
     pub segmentations: bool,

@@ -94,15 +94,13 @@ pub(super) use writer::Writer;
 #[derive(Debug)]
 pub(super) struct Native {
     compression: method::Compression,
-    /// The samples of the channels that are neither colour nor alpha, which are not among the
-    /// pixels.
+    /// The samples of channels that are neither colour nor alpha, kept apart from the pixels.
     pub(super) other: Option<Vec<u8>>,
     /// The number of such channels.
     others: usize,
     /// The number of them that lie before alpha.
     before_alpha: usize,
-    /// The number of channels that are pictures by themselves and are interleaved in the file, this
-    /// one included.
+    /// The number of interleaved channels that are pictures by themselves, this one included.
     interleaved: usize,
     big: bool,
     /// The strips or tiles of the output, if they are to be like those of the file.
@@ -131,8 +129,7 @@ pub(super) struct Native {
     states_no_data: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
-    /// Whether channels that are neither colour nor alpha were left out, because the output format
-    /// has no place for them.
+    /// Whether channels other than colour and alpha were left out, for lack of a place for them.
     pub(super) lost_channel: bool,
     kept: Arc<ifd::Directory>,
 }
@@ -144,14 +141,12 @@ impl Native {
         self.kept.bytes_of_values() + of_overviews.sum::<u64>()
     }
 
-    /// Returns the bytes of heap that an encoder takes in addition to rows, for tiles and
-    /// overviews.
+    /// Returns the bytes of heap that an encoder takes beyond rows, for tiles and overviews.
     pub(super) fn aside_bytes(&self) -> u64 {
         self.aside_bytes
     }
 
-    /// Returns whether smaller versions of the picture are left out of a file in this format
-    /// without a request.
+    /// Returns whether smaller versions of the picture are left out of a format without a request.
     pub(super) fn loses_overviews(&self, to: Format) -> bool {
         self.had_smaller || to != Format::Tiff && !self.pyramid.overviews.is_empty()
     }

@@ -107,8 +107,7 @@ pub(super) struct Uncounted {
     fates: Vec<Fate>,
     /// Whether the picture has alpha for them alone.
     added_alpha: bool,
-    /// The former samples of the pixels that do not count: colours if they stay, and alpha if the
-    /// picture has its own.
+    /// The former samples of pixels that do not count: colours if they stay, and any own alpha.
     had: Vec<u8>,
 }
 
@@ -179,8 +178,7 @@ fn add_fates<const BYTES: usize>(
     }
 }
 
-/// Returns the decoded sample of a level in the file, given the levels that it has `stated`; `None`
-/// if no sample has it.
+/// Returns the decoded sample of a file's level, with `stated` levels; `None` if out of range.
 pub(super) fn sample_of(level: f64, depth: Depth, stated: Option<Stated>) -> Option<u16> {
     let range = (depth.levels() - 1) as u32;
     let spread = stated.filter(|stated| stated.place == Place::Spread).map(|stated| u32::from(stated.top));
@@ -255,8 +253,7 @@ impl Uncounted {
     }
 }
 
-/// Adds alpha to pixels of so many channels at the front of `samples`: 0 for pixels that do not
-/// count.
+/// Adds alpha to pixels at the front of `samples`: 0 for pixels that do not count.
 fn add_alpha<const BYTES: usize>(samples: &mut [[u8; BYTES]], channels: usize, fates: &[Fate]) {
     let wide = channels + 1;
     // A sample never moves onto one before it, which is still to be moved.

@@ -88,8 +88,7 @@ impl Volumes {
         self.pages.iter().map(|slice| slice.of).max().unwrap_or(0)
     }
 
-    /// Returns the most volumes that have begun and not ended, when the pages are read one after
-    /// the other.
+    /// Returns the most volumes begun and not ended, when pages are read one after the other.
     pub fn at_once(&self) -> usize {
         self.at_once
     }

@@ -111,8 +111,7 @@ impl Decode for Source<'_> {
     }
 }
 
-/// Returns the bytes of heap that decoding a part of a TIFF of this width and height takes: the
-/// decoder's, and its pixels.
+/// Returns the bytes of heap for a part of a TIFF of this size: the decoder's, and its pixels.
 pub(super) fn part_heap_bytes((width, rows): (u32, u32)) -> u64 {
     (DECODER_BYTES + 4) * u64::from(width) * u64::from(rows)
 }

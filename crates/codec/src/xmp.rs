@@ -34,8 +34,9 @@ const OF_GAIN_MAPS: [&str; 2] =
 const NOTE: &str = "http://ns.adobe.com/xmp/note/";
 const HAS_EXTENSION: &str = "HasExtendedXMP";
 
-/// Returns a packet without statements about parts that are left out, among them its own extension
-/// if that `is_cut`.
+/// Returns a packet without statements about parts that are left out.
+///
+/// Its own extension is one of these if it `is_cut`.
 ///
 /// `None` if the packet has such statements and cannot be corrected, because it is damaged.
 pub(super) fn corrected(packet: &[u8], is_cut: bool) -> Option<Cow<'_, [u8]>> {
@@ -103,8 +104,7 @@ fn goes(namespace: Option<&str>, name: &str, is_cut: bool) -> bool {
     }
 }
 
-/// Returns the range of an attribute with the space before it, or of an element with its
-/// indentation.
+/// Returns the range of an attribute and the space before it, or of an element and its indent.
 fn cut(text: &str, place: Range<usize>) -> Range<usize> {
     let before = text[..place.start].trim_end();
     let is_spaced =

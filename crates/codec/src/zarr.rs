@@ -147,16 +147,14 @@ impl Image {
         Ok(())
     }
 
-    /// Returns whether the value at a path is made again: the chunks of arrays, but not their
-    /// metadata.
+    /// Returns whether the value at a path is made again: chunks of arrays, not metadata.
     fn is_made_again(&self, path: &str) -> bool {
         let mut within =
             self.levels.iter().filter(|level| is_within(path, &level.path) && path != level.path);
         within.any(|level| METADATA.iter().all(|name| path != below(&level.path, name)))
     }
 
-    /// Returns the number of samples of the larger array for each of the smaller one, along each
-    /// axis.
+    /// Returns the samples of the larger array for each of the smaller one, along each axis.
     fn factors(&self, larger: &Level, smaller: &Level) -> Option<Vec<u64>> {
         let lengths = larger.shape.iter().zip(&smaller.shape);
         let factors: Vec<_> =
@@ -207,8 +205,7 @@ impl Stack {
         axis.map_or(0, |axis| self.blocks.page(index).region.start[axis] as usize)
     }
 
-    /// Returns the volumes that the pages are slices of, if each is a plane: planes that differ
-    /// only along an axis of space.
+    /// Returns the volumes of planes that differ only along an axis of space, if pages are planes.
     pub(super) fn volumes(&self) -> Result<Volumes, NoVolumes> {
         let axes = &self.image.about.axes;
         let planes = (0..self.count()).map(|index| {

@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Device, Function, Launch, Module, Result, Stream};
 
-/// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less the
-/// most static shared memory of a kernel.
+/// The bytes of dynamic shared memory that any kernel may use without opting in.
+///
+/// They are 48 KiB less the most static shared memory of a kernel.
 const USUAL_SHARED: u32 = 6 << 10;
 
 /// A kernel's name in two parts: its task, and the kind of pixels if there is a kernel for each.

@@ -59,11 +59,9 @@ pub type Address = CUdeviceptr;
 /// # Errors
 /// The reason why CUDA cannot be used, as a text for the user.
 pub fn load() -> std::result::Result<(), String> {
-    // Without the library, every call below panics, even printing an error; an old library may lack
-    // a function, which panics too.
+    // Calls panic without the library, even printing an error, or if an old one lacks a function.
     let loaded = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: loads the driver library as any CUDA program does; its initializers are safe to
-        // run at any time.
+        // SAFETY: loads the library as any CUDA program does; its initializers may run at any time.
         if !unsafe { sys::is_culib_present() } {
             return Err("there is no NVIDIA driver (libcuda.so.1 was not found)".to_owned());
         }
@@ -178,13 +176,12 @@ impl Context {
 
     /// Retains a device's primary context and leaves this thread's current context as it is.
     pub fn retain(device: Device) -> Result<Self> {
-        // SAFETY: the handle came from the driver; the context is never released, so it outlives
-        // everything created in it.
+        // SAFETY: the driver's handle; the context is never released and outlives all created in
+        // it.
         Ok(Self(unsafe { result::primary_ctx::retain(device.0) }?))
     }
 
-    /// Makes it the current context of this thread until the guard is dropped, which brings back
-    /// the one before.
+    /// Makes it this thread's current context until the guard is dropped, which restores the last.
     pub fn enter(&self) -> Result<Entered> {
         // SAFETY: the context is never released.
         unsafe { sys::cuCtxPushCurrent_v2(self.0) }.result()?;
@@ -214,10 +211,9 @@ pub fn free_memory() -> Result<u64> {
     Ok(result::mem_get_info()?.0 as u64)
 }
 
-/// Pins host memory, which lets copies run at the bus's full speed.
+/// Pins host memory, where the system allows that, for copies at the bus's full speed.
 ///
-/// Where the system does not allow that, the memory is left as it is: copies are then slower, but
-/// just as correct.
+/// Otherwise the memory is left as it is: copies are slower, but just as correct.
 ///
 /// # Safety
 /// The memory must stay mapped until [`unpin`].
@@ -277,9 +273,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Memory that is allocated and freed in the order of streams.
-///
-/// It keeps freed memory for later allocations, and is never destroyed.
+/// Memory for allocations in stream order; it keeps freed memory, and is never destroyed.
 pub struct Pool(sys::CUmemoryPool);
 
 // SAFETY: the driver's pools may be used from any thread.
@@ -305,8 +299,7 @@ impl Pool {
         Ok(Self(pool))
     }
 
-    /// Allocates memory of undefined content, which work that is in the stream after this call may
-    /// use.
+    /// Allocates memory of undefined content, for work that is in the stream after this call.
     pub fn allocate(&self, stream: &Stream, bytes: u64) -> Result<Address> {
         let mut address = 0;
         // SAFETY: writes an address to the place given; the pool is never destroyed.
@@ -325,9 +318,7 @@ impl Stream {
         Ok(Self(result::stream::create(StreamKind::NonBlocking)?))
     }
 
-    /// Returns a stream that another part of the program created and destroys.
-    ///
-    /// 0 and 1 are the legacy default stream, 2 is that of the thread.
+    /// Returns another owner's stream; 0 and 1 are the legacy default stream, 2 is the thread's.
     ///
     /// # Safety
     /// It must be a stream of the current context whenever it is used.
@@ -363,8 +354,7 @@ impl Stream {
     /// Copies host memory to the device.
     ///
     /// # Safety
-    /// `from` must stay valid and unwritten, and the device memory otherwise unused, until the copy
-    /// is done.
+    /// Until the copy is done, `from` must stay valid and unwritten, the device memory else unused.
     pub unsafe fn upload(&self, from: &[u8], to: Address) -> Result<()> {
         // SAFETY: guaranteed by the caller.
         Ok(unsafe { result::memcpy_htod_async(to, from, self.0) }?)
@@ -440,8 +430,7 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Loads kernels for a GPU of this compute capability: as they are compiled for it, or else
-    /// from PTX.
+    /// Loads kernels for a GPU of this capability: compiled for it, or else from PTX.
     ///
     /// A driver refuses the former if it is too old for it, or set to (`CUDA_FORCE_PTX_JIT`).
     pub fn load(module: &histeqd_kernels::Module, capability: (u32, u32)) -> Result<Self> {
@@ -501,9 +490,8 @@ impl Function {
     /// Launches it in a stream.
     ///
     /// # Safety
-    /// `arguments` must point to one value for each of the kernel's parameters, of exactly its
-    /// type; the device memory that these values point to must be the kernel's alone until it is
-    /// done.
+    /// `arguments` must point to a value of the exact type of each of the kernel's parameters; the
+    /// device memory that these point to must be the kernel's alone until it is done.
     pub unsafe fn launch(self, stream: &Stream, launch: Launch, arguments: &mut [*mut c_void]) -> Result<()> {
         let Launch { grid, block, shared } = launch;
         // SAFETY: guaranteed by the caller; functions and streams in use are never destroyed.

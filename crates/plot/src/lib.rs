@@ -1,5 +1,4 @@
-//! The common parts of all plots: the page they are drawn on, its colours and font, and the file
-//! formats.
+//! The common parts of all plots: the page, its colours and font, and the file formats.
 //!
 //! ```
 //! use std::path::Path;
@@ -155,8 +154,7 @@ impl<B: DrawingBackend> Page<'_, B> {
         self.area.draw(&Polygon::new(self.places(points), colour.filled()))
     }
 
-    /// Draws text that is vertically centred on `at`; `side` is the end of it, or its middle, at
-    /// that point horizontally.
+    /// Draws text centred vertically on `at`; `side` is its end, or middle, at that point.
     pub fn text(&self, text: &str, at: (f64, f64), size: f64, colour: RGBColor, side: HPos) -> Drawn<B> {
         let style =
             ("sans-serif", size * self.zoom).into_font().color(&colour).pos(Pos::new(side, VPos::Center));

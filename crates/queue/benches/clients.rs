@@ -1,5 +1,4 @@
-//! The queue alone: many light clients on one server, as so many workers would be, but without
-//! pictures.
+//! The queue alone: many light clients on one server, like as many workers without pictures.
 //!
 //! ```text
 //! cargo bench --package histeqd-queue --bench clients -- [--server nats-server] \

@@ -45,8 +45,7 @@ pub enum Fate {
     Dead,
 }
 
-/// A message that this process has the lease on, which is kept until the message is settled or
-/// dropped.
+/// A message with a lease of this process, which is kept until it is settled or dropped.
 pub struct Delivery {
     payload: Vec<u8>,
     deliveries: u64,
@@ -101,8 +100,7 @@ impl Delivery {
         self.deliveries
     }
 
-    /// Sends dead letters and then the fate of the message to the queue's server, in the
-    /// background.
+    /// Sends dead letters and then the message's fate to the queue's server, in the background.
     ///
     /// A message with a fate that does not reach the server is delivered again once the lease ends.
     pub fn settle(mut self, dead: Vec<Letter>, fate: Fate) {

@@ -213,8 +213,9 @@ impl Queue {
         })
     }
 
-    /// Waits, but not for longer than a while, until all settled messages are acknowledged. Returns
-    /// whether they are.
+    /// Waits at most `patience` for the acknowledgement of all settled messages.
+    ///
+    /// Returns whether they are acknowledged.
     pub fn finish(&self, patience: Duration) -> bool {
         self.wait(async { self.requests.lock().await.give_back_late().await });
         self.tasks.close();

@@ -33,8 +33,7 @@ const CONSUMER: &str = "workers";
 /// The description of a request, for people.
 const CREATING: &str = "creating the queue";
 
-/// The attempts at creating a queue that others create at the same time, and the pause between
-/// them: two seconds in all.
+/// The attempts at creating a queue that others create too, and the pause: two seconds in all.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -361,8 +360,7 @@ fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
-/// Returns whether the server refused a message because the stream, or the whole room of its
-/// account, is full.
+/// Returns whether a message was refused because the stream, or its account's room, is full.
 fn is_full(why: &PublishError) -> bool {
     let told = why.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
     told.is_some_and(|error| {

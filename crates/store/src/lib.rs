@@ -44,8 +44,7 @@ pub use object::{Object, announce};
 pub use storage::{Bucket, Storage, unnamed_file, unnamed_folder};
 pub use url::{Url, is_url};
 
-/// The requests of a kind that are under way at once: enough for a picture not to wait for the
-/// network's delay.
+/// The requests of a kind that are under way at once, enough to hide the network's delay.
 pub const AT_ONCE: usize = 64;
 
 /// The name of the metadata that an output carries.

@@ -81,8 +81,7 @@ impl Object {
         }
     }
 
-    /// Frees the memory that its content takes. It can still be opened, and is then fetched once
-    /// more.
+    /// Frees the memory of its content, which is fetched once more when it is opened again.
     pub fn let_go(&self) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Away;
     }

@@ -38,8 +38,9 @@ use names::UsableNames;
 /// Threads that carry requests. They wait for the network, and compute little.
 const THREADS: usize = 2;
 
-/// Characters that are escaped in the settings on an object: line breaks, as a header has one line,
-/// and blanks, as signatures ignore their number.
+/// Characters that are escaped in the settings on an object: line breaks and blanks.
+///
+/// A header has one line, and signatures ignore the number of blanks.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// The most bytes of settings on an object: services take 2 KB of metadata.
@@ -80,8 +81,7 @@ fn options() -> ClientOptions {
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(CONNECT).with_read_timeout(SILENCE)
 }
 
-/// Opens a bucket with this kind of builder, and the settings from the variables of the environment
-/// with this prefix.
+/// Opens a bucket with this builder, and settings from the environment with this prefix.
 macro_rules! open {
     ($builder:ty, $prefix:literal, $url:expr) => {{
         let builder = <$builder>::new()
@@ -160,8 +160,7 @@ impl Bucket {
         Listing::new(Arc::clone(&self.lists), self.handle.clone(), folder)
     }
 
-    /// Returns the names of the folders directly below a folder, as far as they are on the first
-    /// page.
+    /// Returns the names of the folders directly below a folder, from the first page.
     pub(crate) fn folders(&self, folder: &Url) -> Result<Vec<String>, Error> {
         self.handle.block_on(listing::folders(&*self.lists, folder))
     }

@@ -31,8 +31,7 @@ struct Inner {
 }
 
 impl Storage {
-    /// Prepares for buckets with objects that take at most `memory` bytes on their way. Starts no
-    /// threads.
+    /// Prepares buckets with at most `memory` bytes of objects on their way. Starts no threads.
     pub fn new(memory: u64) -> Self {
         Self(Arc::new(Inner {
             for_uploads: memory / 2,
@@ -131,8 +130,9 @@ impl fmt::Debug for Bucket {
 }
 
 impl Bucket {
-    /// Lists the objects below a folder, page by page as the iterator is asked for them, in the
-    /// order of their names where the store keeps one.
+    /// Lists the objects below a folder, page by page as the iterator is asked for them.
+    ///
+    /// They are in the order of their names where the store keeps one.
     ///
     /// An object with the folder's own name is not in it. An error ends the list.
     pub fn list(&self, folder: &Url) -> impl Iterator<Item = Result<Listed, Error>> + use<> {
@@ -167,8 +167,9 @@ impl Bucket {
         self.0.root.with_key(key)
     }
 
-    /// Writes an object from a file of this length, whole or not at all, with these labels, if the
-    /// expected state is at its place.
+    /// Writes an object from a file, whole or not at all, if the expected state is at its place.
+    ///
+    /// The file has this length; the object gets these labels.
     ///
     /// # Errors
     /// When it cannot be written. After an error of the network it may be there all the same.

@@ -94,8 +94,7 @@ impl Url {
         self.bucket == folder.bucket && self.below(folder).is_some()
     }
 
-    /// Returns the path of a name of the same bucket below `folder`; `None` if it does not lie
-    /// there.
+    /// Returns the path of a name of the same bucket below `folder`; `None` if it is elsewhere.
     pub fn below<'a>(&'a self, folder: &Self) -> Option<&'a str> {
         if folder.key.is_empty() {
             return Some(&self.key);

@@ -5,8 +5,7 @@ use equalize::Layout;
 
 use super::reading::{PLAIN, file_of, read};
 
-/// Makes an animation of two frames of a still WebP, of which one covers a part of the other, and
-/// reads it.
+/// Makes an animation of two frames of a still WebP, one over part of the other, and reads it.
 ///
 /// Its first frame must be that picture.
 pub(crate) fn check(data: &[u8]) {
@@ -30,8 +29,7 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Returns a file of two frames, both with the picture of `data`: two pixels to the right, and at
-/// the left.
+/// Returns a file of two frames of the picture: two pixels to the right, and at the left.
 ///
 /// The last bits of `choice` are the flags of the frames.
 fn animation_of(data: &[u8], layout: &Layout, choice: u8) -> Vec<u8> {

@@ -1,5 +1,4 @@
-//! The check of an input with a codestream that would be handed to a device: the CPU has to accept
-//! each of these as whole.
+//! The check that the CPU accepts the codestreams that would be handed to a device.
 
 use std::io::Seek;
 use std::sync::Mutex;
@@ -8,8 +7,9 @@ use codec::{BlockCoder, CodecError, Codestream, CodestreamDecoder, Cores, decode
 
 use super::reading::{LIMITS, PLAIN, file_of};
 
-/// Decodes on the CPU the codestreams that a device would get, and keeps the CPU's refusals: a
-/// panic would be taken for one of the decoder.
+/// Decodes codestreams on the CPU as a device would, and keeps the CPU's refusals.
+///
+/// A panic would be taken for one of the decoder.
 #[derive(Debug, Default)]
 struct Device {
     refused: Mutex<Option<String>>,

@@ -1,5 +1,6 @@
-//! The inputs that fuzzing found worth keeping, each once: they go deeper into the parsers than
-//! whole files do.
+//! The inputs that fuzzing found worth keeping, each once.
+//!
+//! They go deeper into the parsers than whole files do.
 
 use std::fs;
 use std::path::{Path, PathBuf};

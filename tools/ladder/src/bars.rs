@@ -24,8 +24,7 @@ const LEFT: f64 = 250.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const MARGIN: f64 = 24.0;
 
-/// Room to the right of the longest bar, for the label with its time: the end of the axis as a
-/// multiple of that time.
+/// The end of the axis as a multiple of the longest time: room for the label of its bar.
 const HEADROOM: f64 = 4.0;
 
 /// The most characters of a reason that fit next to the names.

@@ -1,5 +1,4 @@
-//! The parts of the CUDA driver that the ladder needs in addition to those of the workers: timing,
-//! every kind of memory, and textures.
+//! The parts of the CUDA driver that only the ladder needs: timing, kinds of memory, textures.
 //!
 //! All of it is safe to call, because memory is never freed (the ladder is a short-lived process)
 //! and never exposed as a slice: the host reads and writes it by copying, when the device is idle.
@@ -198,8 +197,7 @@ impl Memory {
         Ok(bytemuck::pod_collect_to_vec(&self.read(stream)?))
     }
 
-    /// Waits until the device is idle, and makes the host touch every page, which moves managed
-    /// memory back to it.
+    /// Waits until the device is idle, and touches every page, to move managed memory back.
     pub(super) fn touch(self) -> Result<()> {
         rest()?;
         for at in (0..self.bytes).step_by(PAGE) {

@@ -18,8 +18,7 @@ pub(super) const TABLE_BYTES: usize = 256 * 4;
 /// Threads per block.
 const BLOCK: u32 = 256;
 
-/// Blocks of the strided kernels per multiprocessor: with 256 threads each, as many as are resident
-/// at once.
+/// Blocks of the strided kernels per multiprocessor: of 256 threads each, as many as fit at once.
 const BLOCKS_A_MULTIPROCESSOR: u32 = 8;
 
 /// The grid of the partial histograms: blocks across and down, as published.
@@ -54,8 +53,7 @@ pub(super) enum TileLutsIn {
     Global(Memory),
     /// In a linear texture of bytes, point-sampled.
     Texture(Texture),
-    /// In a layered texture, one layer per level; the texture unit interpolates between the texels
-    /// of a layer.
+    /// In a layered texture, one layer per level, with interpolation between a layer's texels.
     Layers(Texture),
 }
 
@@ -201,8 +199,9 @@ impl LadderKernels {
         unsafe { self.launch(stream, name, launch, arguments![pixels, out, tiling, luts]) }
     }
 
-    /// Counts channels `first`, `first + step`, … of interleaved RGB pixels into partial
-    /// histograms, and adds those up in 3 x 256 counts.
+    /// Counts channels `first`, `first + step`, … of interleaved RGB pixels.
+    ///
+    /// They are counted in partial histograms, which are added up in 3 x 256 counts.
     pub(super) fn count_channels(
         &self,
         stream: &Stream,

@@ -1,5 +1,4 @@
-//! Climbing the ladder: every rung is measured, and one that fails is reported without stopping the
-//! others.
+//! Climbing the ladder: every rung is measured, and failures are reported with the others.
 
 use super::gpu::{self, Gpu};
 use super::picture::TestPicture;
@@ -24,8 +23,7 @@ struct Climb {
     second: Option<Found>,
 }
 
-/// Measures the rungs with the text `only` in their name or section, on a picture of this size;
-/// `None` without such rungs.
+/// Measures the rungs with the text `only` in their name or section; `None` without such rungs.
 pub(super) fn climb(
     (width, height): (u32, u32),
     only: &str,
@@ -86,8 +84,7 @@ impl Climb {
         }
     }
 
-    /// Opens the GPU and, if a `second` one is needed, the next one too, unless they are open
-    /// already.
+    /// Opens the GPU and, for a `second` one, the next too, unless they are open already.
     ///
     /// Keeps the reason of a failure.
     fn open(&mut self, second: bool) {

@@ -1,5 +1,4 @@
-//! The ladder: published ways of equalizing a picture next to histeqd's own, one rung each,
-//! measured on this machine.
+//! The ladder: published ways of equalizing a picture next to histeqd's own, on this machine.
 //!
 //! The process does no other work, and loads CUDA itself, without worker processes. `rungs` has the
 //! list of rungs and runs each; `picture` is the picture with its expected results; `gpu` and

@@ -56,8 +56,7 @@ pub(super) struct Measured {
     pub(super) whole: Option<f64>,
     /// The comparison of the result with the CPU's.
     pub(super) verdict: Verdict,
-    /// Bytes moved in [`Measured::kernels`] seconds or, without those, in [`Measured::whole`]; for
-    /// rungs that measure bandwidth.
+    /// Bytes moved in [`Measured::kernels`] or else [`Measured::whole`] seconds, for bandwidths.
     pub(super) moved: Option<usize>,
 }
 

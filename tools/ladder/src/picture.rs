@@ -29,8 +29,7 @@ pub(super) struct TestPicture {
 }
 
 impl TestPicture {
-    /// Makes a picture with a width and a height that are multiples of [`GRAIN`], and computes its
-    /// results.
+    /// Makes a picture, with sides that are multiples of [`GRAIN`], and its results.
     pub(super) fn new(width: u32, height: u32) -> Self {
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
         let colour_layout = Layout { pixel: Pixel::Rgb, ..layout };

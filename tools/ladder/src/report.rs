@@ -17,8 +17,9 @@ pub(super) struct LadderReport {
 }
 
 impl LadderReport {
-    /// Returns the sections and their rungs, except the rungs skipped because there is no GPU, and
-    /// sections without any others.
+    /// Returns the sections and rungs to show.
+    ///
+    /// Rungs skipped for lack of a GPU, and sections of such rungs alone, are left out.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&SectionReport, Vec<&RungReport>)> {
         self.sections.iter().filter_map(|section| {
             let rungs: Vec<_> = section.rungs.iter().filter(|rung| !self.is_absent(rung)).collect();

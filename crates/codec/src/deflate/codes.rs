@@ -36,8 +36,7 @@ impl<const N: usize> Codes<N> {
         (u64::from(code as u16), code >> CODE_BITS)
     }
 
-    /// Returns the lengths of the symbols' codes, up to the last code, but at least `least` of
-    /// them.
+    /// Returns the lengths of the codes up to the last one, but at least `least` of them.
     pub(super) fn lengths(&self, least: usize) -> impl Iterator<Item = u8> {
         let last = self.0.iter().rposition(|&code| code > 0).unwrap_or(0);
         self.0[..least.max(last + 1)].iter().map(|code| (code >> CODE_BITS) as u8)

@@ -211,8 +211,7 @@ impl Derived<'_> {
         }
     }
 
-    /// Records the least and the greatest value of 16 bits, and a window that shows all between
-    /// them.
+    /// Records the least and greatest value of 16 bits, and a window that shows all between them.
     fn tell_range(&self, elements: &mut Elements) {
         let (form, set) = (&self.form, self.set());
         if !self.is_gray || form.tag != tags::PIXEL_DATA || form.allocated > 16 {

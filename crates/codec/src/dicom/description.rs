@@ -54,8 +54,7 @@ pub(super) struct Description {
     pub(super) padding: Option<NoData>,
     pub(super) palette: Option<Palette>,
     pub(super) compression: Compression,
-    /// Whether samples of several bytes, or pairs of samples of one byte, begin with the higher
-    /// one.
+    /// Whether samples of several bytes, or pairs of one byte, begin with the higher one.
     pub(super) swapped: bool,
 }
 

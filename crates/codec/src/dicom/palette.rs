@@ -170,8 +170,7 @@ impl Segments<'_> {
         Some(())
     }
 
-    /// Returns the offset in an indirect segment, in bytes from the table's start, and its own
-    /// length.
+    /// Returns the offset in an indirect segment, in bytes of the table, and its count of numbers.
     fn offset(&self, at: usize) -> Option<(usize, usize)> {
         let numbers = self.data.get(at..)?;
         match self.depth {

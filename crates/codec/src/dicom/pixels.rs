@@ -337,8 +337,7 @@ pub(super) fn frame_bytes(description: &Description) -> u64 {
     description.frame_samples() * description.sample_bytes() as u64
 }
 
-/// Returns the most bytes of heap for decompressing a frame, in addition to its data before and
-/// after.
+/// Returns the most bytes of heap for decompressing a frame, without its data before and after.
 pub(super) fn decoder_bytes(description: &Description, compressed: u64) -> u64 {
     let samples = description.frame_samples();
     match description.compression {

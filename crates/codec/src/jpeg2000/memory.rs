@@ -261,8 +261,7 @@ mod tests {
         [&marker.to_be_bytes()[..], &length.to_be_bytes(), content].concat()
     }
 
-    /// A coding of all components: in `layers` layers, and in precincts of a sample or the largest
-    /// ones.
+    /// A coding of all components in `layers` layers, with precincts of one sample or the largest.
     fn coding(layers: u8, are_large: bool) -> Vec<u8> {
         let start = [u8::from(!are_large), 0, 0, layers, 0, 0, 4, 4, 0, 1];
         if are_large { start.to_vec() } else { [&start[..], &[0]].concat() }

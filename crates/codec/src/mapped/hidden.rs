@@ -85,8 +85,7 @@ impl Hidden {
         Ok(())
     }
 
-    /// Returns the pixel of `bytes` bytes at a place, if it stays as it is; goes on to the next
-    /// place.
+    /// Returns the pixel of `bytes` bytes at a place, if it stays as it is, and moves to the next.
     #[inline]
     pub(super) fn next(&self, place: &mut Place, bytes: usize) -> Option<&[u8]> {
         let (run, length) = (place.run, *self.lengths.get(place.run)?);

@@ -29,8 +29,7 @@ impl Mapped {
         Some(if is_reduced { to_eight(level).into() } else { level })
     }
 
-    /// Makes the levels at the front of `slot` presentable in a format without room for the
-    /// samples.
+    /// Makes the levels at the front of `slot` presentable in a format without the samples' type.
     ///
     /// Removes a mask, and gives all pixels without a value one level, which is black if there is
     /// no level for the no-data value. Returns their layout.

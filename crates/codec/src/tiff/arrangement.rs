@@ -97,8 +97,7 @@ pub(super) fn is_ome(text: &[u8]) -> bool {
     content.starts_with(b"<") && content.ends_with(b"OME>")
 }
 
-/// Returns the number of used bits of a sample, by the OME-XML of a file's pictures; `None` if they
-/// differ.
+/// Returns the number of used bits of all samples in OME-XML; `None` if they differ.
 pub(super) fn significant_bits(xml: &[u8]) -> Option<u32> {
     let all = str::from_utf8(xml).ok()?.split(BITS).skip(1).map(|rest| rest.split('"').next()?.parse().ok());
     let all: Option<Vec<u32>> = all.collect();

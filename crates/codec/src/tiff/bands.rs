@@ -43,8 +43,9 @@ struct Picture {
 }
 
 impl Bands {
-    /// Returns the bands of pictures like this one, with directories at these offsets, if it is
-    /// large enough and can be cut.
+    /// Returns the bands of pictures like this one, with directories at these offsets.
+    ///
+    /// `None` unless it is large enough and can be cut.
     ///
     /// A compressed strip or tile is decoded as a whole.
     pub(super) fn of(
@@ -66,8 +67,7 @@ impl Bands {
         Some(Self { pictures, order, first_page, big, shape, rows, pyramid })
     }
 
-    /// Returns whether all pictures are of the kind of the first, which has this header, and can be
-    /// cut in the same way.
+    /// Returns whether all pictures are like the first, with this header, and can be cut like it.
     pub(super) fn are_alike(
         &self,
         file: &mut Reader<'_>,

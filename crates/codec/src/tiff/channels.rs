@@ -1,5 +1,4 @@
-//! Pages with samples that are channels but not colours: those of a microscope, the bands of a
-//! satellite.
+//! Pages with channels that are not colours, as of a microscope or a satellite.
 //!
 //! Each channel is a picture by itself, and a page of the file like those that have a directory.
 

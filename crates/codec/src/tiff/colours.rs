@@ -107,8 +107,7 @@ fn fractions_or<const N: usize>(directory: &Directory, tag: u16, usual: [f64; N]
     tags::fractions(directory, tag).and_then(|found| found.first_chunk().copied()).unwrap_or(usual)
 }
 
-/// Reads the colours of the tag ColorMap, with 8 bits for indices of up to 8 bits and otherwise
-/// with 16.
+/// Reads the colours of the tag ColorMap, with 8 bits for indices of 8 bits or less, else with 16.
 ///
 /// A third of the tag's values each are red, green and blue. In the file they have 16 bits, but
 /// some writers put 8-bit values there, and some more colours than there are indices.
@@ -172,8 +171,9 @@ struct Shape {
     alpha: usize,
 }
 
-/// Undoes the multiplication of colours by alpha, rounding halves up; where alpha is 0 there is no
-/// colour to restore.
+/// Undoes the multiplication of colours by alpha, rounding halves up.
+///
+/// Where alpha is 0 there is no colour to restore.
 pub(crate) fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
     let (samples, colours) = (layout.pixel.channels(), layout.pixel.colour_channels());
     divide_out(slot, layout.depth, Shape { samples, colours, alpha: colours });

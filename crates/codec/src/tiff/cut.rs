@@ -21,8 +21,7 @@ impl CutShape {
     }
 }
 
-/// Returns the rows that no band may divide: of whole tiles, or whole strips of the file and of the
-/// output.
+/// Returns the rows that no band may divide: those of tiles, or of strips in file and output.
 fn rows_that_stay_together(header: &Header) -> u32 {
     match shape(header) {
         Shape::Tiles { height, .. } => height,
@@ -30,8 +29,9 @@ fn rows_that_stay_together(header: &Header) -> u32 {
     }
 }
 
-/// Returns the strips or tiles of a picture that is read in bands: tiles of its own size, or strips
-/// of about the usual size.
+/// Returns the strips or tiles of a picture that is read in bands.
+///
+/// They are tiles of its own size, or strips of about the usual size.
 pub(super) fn shape(header: &Header) -> Shape {
     let row = header.row_bytes(header.layout.width).max(1);
     let rows = if header.method == Method::Stored && !header.tiled { 1 } else { header.part.1 };

@@ -16,13 +16,16 @@ use crate::streams::{CodedStreams, Help, Streams, ZLIB_HEADER, ZLIB_TRAILER, inf
 /// The longest strip or tile that a device deflates.
 const LONGEST: usize = 16 << 20;
 
-/// Strips of which so many bytes each are compressed by the CPU, to find whether matches are worth
-/// it.
+/// The strips that the CPU compresses in part to find whether matches are worth it.
+///
+/// [`SAMPLE`] is the length of that part.
 const TRIED: usize = 2;
 const SAMPLE: usize = 64 << 10;
 
-/// The divisor of nearly flat strips: the device makes them shorter than this part, and matches,
-/// which are then quick to find, much shorter.
+/// The divisor of a nearly flat strip's length.
+///
+/// The device makes such strips shorter than this part, and matches, which are then quick to find,
+/// much shorter.
 const FLAT: usize = 5;
 
 /// Has a device deflate strips, and writes them with `put`.

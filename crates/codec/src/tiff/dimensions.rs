@@ -1,5 +1,6 @@
-//! Places of the pages of a stack among channels, slices and times, by the description of the first
-//! page: OME-XML, ImageJ's or tifffile's.
+//! Places of the pages of a stack among channels, slices and times, by the first description.
+//!
+//! That is OME-XML, ImageJ's or tifffile's.
 
 use std::str;
 
@@ -11,8 +12,7 @@ use super::imagej;
 pub(super) enum Order {
     /// All are slices of one channel and time.
     One,
-    /// Pages follow each other along dimensions of these sizes, beginning with the one that changes
-    /// from page to page.
+    /// Pages follow each other along dimensions of these sizes, the fastest one first.
     Grid(Vec<(Dimension, u64)>),
     /// Each page has its place; `None` if it is not known.
     Told {
@@ -317,8 +317,7 @@ impl Told {
     }
 }
 
-/// Returns whether planes are in the file of this identity, given the element after the one about
-/// them.
+/// Returns whether planes are in the file of this identity, by the element after TiffData.
 fn is_here(next: &str, own: Option<&str>) -> bool {
     let uuid = next.split_once('>').filter(|_| is_of(next, "UUID"));
     uuid.zip(own).is_none_or(|((_, uuid), own)| uuid.trim_end_matches('<').trim() == own)

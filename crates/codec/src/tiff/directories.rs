@@ -1,5 +1,4 @@
-//! The directories of a file that is written: their offsets, and the links from one to the next,
-//! and to those below it.
+//! The directories of a file that is written: their offsets, and the links between them.
 //!
 //! A picture's directory is followed by those of its overviews. Some of these are links of the
 //! chain of all directories; others are below the picture's, which has their offsets.
@@ -13,8 +12,7 @@ use super::tags;
 use super::written::Written;
 use crate::output::FileAt;
 
-/// The bytes at the front that hold no directory: the header of a BigTIFF. That of a TIFF is
-/// shorter.
+/// The bytes before any directory: the header of a BigTIFF. That of a TIFF is shorter.
 pub(super) const HEADER: u64 = 16;
 
 /// TIFF's types of numbers that are the offsets of directories: IFD and IFD8.
@@ -105,13 +103,15 @@ pub(super) struct PixelsAt {
     pub(super) room: u64,
     /// The offset after the pixels.
     pub(super) end: u64,
-    /// Whether the pages lie one after the other and only the first has a directory: readers then
-    /// find the others even beyond 4 GiB.
+    /// Whether the pages lie one after the other and only the first has a directory.
+    ///
+    /// Readers then find the others even beyond 4 GiB.
     pub(super) joined: bool,
 }
 
-/// Writes the directories of a file that begins at an offset of `out`, and the header that leads to
-/// them.
+/// Writes the directories of a file, and the header that leads to them.
+///
+/// The file begins at an offset of `out`.
 ///
 /// They go before the pixels if there is room. It becomes a BigTIFF if it is to be `big` or has to.
 /// Returns the bytes of the file.

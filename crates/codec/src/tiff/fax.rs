@@ -1,5 +1,6 @@
-//! CCITT's codes for black and white: runs of a row (T.4, one-dimensional), and changes against the
-//! row before (T.4, two-dimensional, and T.6).
+//! CCITT's codes for black and white: runs, or changes against the row before.
+//!
+//! Runs are T.4, one-dimensional; changes are T.4, two-dimensional, and T.6.
 //!
 //! The tables of codes are those of the `fax` crate.
 
@@ -61,8 +62,7 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// The changes of colour in a row, which begins with white and has at least one pixel between
-/// changes.
+/// The changes of colour in a row that begins with white, at least one pixel apart.
 #[derive(Default)]
 struct Changes(Vec<u32>);
 
@@ -252,8 +252,7 @@ impl fax::BitReader for Bits<'_> {
     }
 }
 
-/// Sets the black pixels of a row: from every other change of colour to the next one, or to the end
-/// of the row.
+/// Sets the black pixels of a row: from every other change to the next, or to the end.
 fn draw(changes: &[u32], width: usize, row: &mut [u8]) {
     row.fill(0);
     for black in changes.chunks(2) {

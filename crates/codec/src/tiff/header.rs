@@ -1,5 +1,4 @@
-//! The pixels of a TIFF, as its tags describe them, checked for whether they can be read and
-//! written back in full.
+//! The pixels of a TIFF by its tags, checked for whether they can be read and written in full.
 
 use super::super::CodecError;
 use super::super::foreign::RECOMPRESS;
@@ -38,8 +37,9 @@ pub(super) struct Header {
     pub(super) kind: Option<Kind>,
     /// The stated levels of unsigned samples.
     pub(super) stated: Option<Stated>,
-    /// Whether the palette only displays levels, which are the measurement: ImageJ's look-up table,
-    /// or the colour of an OME-TIFF's channel.
+    /// Whether the palette only displays levels, which are the measurement.
+    ///
+    /// It is ImageJ's look-up table, or the colour of an OME-TIFF's channel.
     pub(super) has_display_colours: bool,
     /// The no-data value, if any sample can have it.
     pub(super) no_data: Option<f64>,
@@ -56,6 +56,7 @@ pub(super) struct Header {
     /// The kind of alpha, if the first sample after the colours is declared as alpha.
     pub(super) alpha: Option<Alpha>,
     /// The number of samples after the colours other than alpha: near infrared, masks, padding.
+    ///
     /// Only a sample that is declared as alpha is alpha.
     pub(super) others: usize,
     /// The number of these that lie before alpha.
@@ -70,8 +71,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads and checks the tags of a page, or of the given `channel` if it has several that are
-    /// not colours.
+    /// Reads and checks the tags of a page, or of one `channel` if it has several.
     ///
     /// `first` are the properties that the first page states for all, and `no_data` is the user's
     /// value.
@@ -192,26 +192,22 @@ impl Header {
         !self.bits.is_multiple_of(8)
     }
 
-    /// Returns whether decoded samples lie where the stored ones do, because they need neither
-    /// unpacking nor a palette.
+    /// Returns whether decoded samples lie where the stored ones do: not packed, and no palette.
     pub(super) fn is_direct(&self) -> bool {
         !self.is_packed() && self.kind.is_none() && self.colours.are_of_light() && self.before_alpha == 0
     }
 
-    /// Returns whether samples are unpacked when they are put from strips or tiles into the rows of
-    /// the picture.
+    /// Returns whether samples are unpacked on the way from strips or tiles to the rows.
     pub(super) fn unpacks_parts(&self) -> bool {
         (self.planar || self.is_interleaved()) && self.is_packed()
     }
 
-    /// Returns the bytes of a sample as it is put into the rows of the picture, if it has whole
-    /// bytes there.
+    /// Returns the bytes of a sample in the rows of the picture, if it has whole bytes there.
     pub(super) fn placed_bytes(&self) -> usize {
         if self.is_packed() { self.layout.depth.bytes() } else { self.sample_bytes() }
     }
 
-    /// Returns the bytes of a row of `width` pixels, as stored unless they are unpacked when they
-    /// are put there.
+    /// Returns the bytes of a row of `width` pixels in the picture, as stored or unpacked.
     pub(super) fn row_bytes(&self, width: u32) -> usize {
         if self.unpacks_parts() {
             return width as usize * self.samples * self.layout.depth.bytes();
@@ -219,8 +215,7 @@ impl Header {
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
     }
 
-    /// Returns the bytes of the channels that are neither colour nor alpha and lie between levels,
-    /// decoded; 0 without such channels.
+    /// Returns the decoded bytes of the `others` channels if samples are levels; else 0.
     pub(super) fn other_bytes(&self) -> u64 {
         let Layout { depth, .. } = self.layout;
         if self.kind.is_none() {
@@ -236,8 +231,7 @@ impl Header {
         self.layout.pixels().saturating_mul(spare as u64)
     }
 
-    /// Returns whether samples of other channels that are not colours lie between those of the
-    /// picture.
+    /// Returns whether samples of other channels that are not colours lie between the picture's.
     pub(super) fn is_interleaved(&self) -> bool {
         self.channels.stride() > 1
     }
@@ -327,8 +321,7 @@ impl Header {
         if plane > 0 { self.subsampling } else { (1, 1) }
     }
 
-    /// Returns the bytes of a row of units in a strip or tile: pixels that share their differences
-    /// of colour.
+    /// Returns the bytes of a row of units, pixels with shared differences, in a strip or tile.
     pub(super) fn units_bytes(&self) -> usize {
         let (across, down) = self.subsampling;
         self.part.0.div_ceil(across) as usize * (across * down + 2) as usize
@@ -356,8 +349,7 @@ impl Header {
             && self.part_row_bytes() == self.row_bytes(self.layout.width)
     }
 
-    /// Returns the bytes of the buffer that a strip or tile passes through on its way to the
-    /// picture; 0 without a buffer.
+    /// Returns the bytes of the buffer for a strip or tile on its way to the picture, or 0.
     pub(super) fn buffer_bytes(&self) -> u64 {
         match self.is_straight() {
             true => 0,
@@ -366,8 +358,7 @@ impl Header {
         }
     }
 
-    /// Returns how many rows are read at once: whole strips or tiles, unless samples are stored in
-    /// strips.
+    /// Returns how many rows are read at once: whole strips or tiles, unless stored in strips.
     pub(super) fn rows_at_once(&self) -> usize {
         let row = self.row_bytes(self.layout.width) * self.channels.stride();
         if self.method == Method::Stored && !self.tiled {

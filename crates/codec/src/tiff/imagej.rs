@@ -1,5 +1,6 @@
-//! ImageJ's metadata, without the display range and the calibration of levels, which a new contrast
-//! makes wrong: ImageJ would show the picture between the old bounds.
+//! ImageJ's metadata, without the display range and calibration of levels.
+//!
+//! A new contrast makes these wrong: ImageJ would show the picture between the old bounds.
 //!
 //! ImageJ states them in the description, line by line, and in a tag of its own
 //! (`ij/io/TiffEncoder.java`, `writeMetaData`): a mark, the type and number of parts of each type,
@@ -52,8 +53,9 @@ pub(super) fn value<'t>(text: &'t [u8], name: &str) -> Option<&'t str> {
     str::from_utf8(value).ok().map(str::trim)
 }
 
-/// Returns whether a line of the description is about levels: the display range, or the function
-/// from levels to physical values.
+/// Returns whether a line of the description is about levels.
+///
+/// They are the display range, and the function from levels to physical values.
 fn is_of_levels(line: &[u8]) -> bool {
     let Some(at) = line.iter().position(|&byte| byte == b'=') else { return false };
     match &line[..at] {
@@ -69,8 +71,7 @@ fn is_of_others(line: &[u8]) -> bool {
     matches!(name, b"images" | b"channels" | b"slices" | b"frames" | b"hyperstack" | b"order" | b"mode")
 }
 
-/// Returns the metadata without display ranges and in little-endian order, after the lengths of its
-/// parts.
+/// Returns the metadata, little-endian and without display ranges, after the lengths of parts.
 ///
 /// `None` if there is no other part, or if it makes no sense.
 pub(super) fn metadata(lengths: &[u64], bytes: &[u8]) -> Option<(Vec<u64>, Vec<u8>)> {

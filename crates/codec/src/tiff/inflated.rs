@@ -1,11 +1,11 @@
-//! Strips and tiles that a device inflates, all of a picture at once, before their samples are put
-//! where they belong.
+//! Strips and tiles that a device inflates, all of a picture at once.
 
 use super::deflate::adler32;
 use crate::streams::{CodedStreams, StreamCoder, Streams, ZLIB_HEADER, ZLIB_TRAILER, with_zlib};
 
-/// The fewest streams for a device: it inflates each slowly, but hundreds at once, and a core is
-/// sooner done with fewer.
+/// The fewest streams for a device.
+///
+/// It inflates each slowly, but hundreds at once, and a core is sooner done with fewer.
 pub(super) const FEWEST: usize = 8;
 
 /// The longest strip or tile that a device inflates: a single one of this length takes it a second.
@@ -57,8 +57,9 @@ impl<'a> Inflated<'a> {
         Some(Self { memory, streams, lengths, checksums, first })
     }
 
-    /// Returns the data of a strip or tile of at least so many bytes, if the device inflated it and
-    /// its checksum is right.
+    /// Returns the data of a strip or tile, if the device inflated it and its checksum is right.
+    ///
+    /// They have at least `least` bytes.
     pub(super) fn data(&self, index: usize, least: usize) -> Option<&[u8]> {
         let number = index.checked_sub(self.first)?;
         let length = self.lengths.get(number).copied().filter(|&length| length <= self.streams.most)?;

@@ -1,5 +1,4 @@
-//! The JPEG streams in a TIFF, one for every strip or tile, with tables that they may share (TIFF
-//! Technical Note 2).
+//! The JPEG streams of a TIFF's strips or tiles, with shared tables (TIFF Technical Note 2).
 
 use super::super::CodecError;
 use super::super::ifd::Directory;

@@ -1,5 +1,6 @@
-//! Compression by TIFF's LZW (TIFF 6.0, section 13): codes with the highest bit first, which get
-//! longer one code earlier than necessary.
+//! Compression by TIFF's LZW (TIFF 6.0, section 13).
+//!
+//! Codes have the highest bit first, and get longer one code earlier than necessary.
 //!
 //! The table of strings is a hash table that never moves anything: a string is found by one load,
 //! or it is not there. Its buckets have room for three strings each, and a string that finds its
@@ -23,8 +24,9 @@ const SHORTEST_CODE: u32 = 9;
 const LONGEST_CODE: u32 = 12;
 /// More than the largest code.
 const CODES: usize = 1 << LONGEST_CODE;
-/// The number of codes between two Clear codes, as in libtiff: one fewer than the specification's,
-/// which some decoders do not accept.
+/// The number of codes between two Clear codes, as in libtiff.
+///
+/// It is one fewer than the specification's, which some decoders do not accept.
 const MAX_CODES: usize = CODES - 2 - FIRST;
 /// Bits of a place in a bucket: a string's code, its last byte, and a flag that the place is free.
 ///
@@ -76,8 +78,7 @@ impl Encoder {
         out.advance(written);
     }
 
-    /// Extends the string with the code `string` by `bytes`, no more than the codes that may still
-    /// come.
+    /// Extends the string with the code `string` by `bytes`, no more than there are codes left.
     ///
     /// Returns the code to be written next.
     fn extend(&mut self, mut string: u32, bytes: &[u8]) -> u32 {
@@ -191,8 +192,7 @@ mod tests {
         out.bytes().to_vec()
     }
 
-    /// Compresses data, checks that another implementation decompresses them, and returns their
-    /// compressed size.
+    /// Compresses data, checks another implementation's result, and returns the compressed size.
     fn there_and_back(encoder: &mut Encoder, data: &[u8]) -> usize {
         let stream = encoded(encoder, data);
         let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
@@ -208,8 +208,7 @@ mod tests {
         encoder.encode(data).unwrap().len()
     }
 
-    /// Bytes without a pair of neighbours that occurs twice, each of which takes a code: a walk
-    /// along every edge of a graph.
+    /// Bytes without a repeated pair of neighbours, each with a code: a walk along a graph's edges.
     fn all_different(length: usize) -> Vec<u8> {
         let pairs = (0..=255_u8).flat_map(|a| (0..a).flat_map(move |b| [a, b]));
         pairs.take(length).collect()

@@ -28,8 +28,9 @@ impl Compression {
     }
 }
 
-/// The value of the tag Compression for JPEG as in TIFF 6.0, where one stream is the whole picture,
-/// or tables and data lie anywhere.
+/// The value of the tag Compression for JPEG as in TIFF 6.0.
+///
+/// One stream is the whole picture, or tables and data lie anywhere.
 pub(super) const OLD_JPEG: u64 = 6;
 
 /// The values of the tag Compression that can be read.
@@ -102,8 +103,7 @@ pub(super) struct Part {
     pub(super) bytes: u64,
 }
 
-/// Returns the bytes of heap that decompressing a strip or tile of this many bytes takes in
-/// addition to the data, beyond small change.
+/// Returns the bytes of heap for decompressing a strip or tile, beyond its data and small change.
 pub(super) fn heap_bytes(method: Method, part: u64) -> u64 {
     match method {
         Method::Lzw => LZW_BYTES,
@@ -185,8 +185,9 @@ fn unpack_lzw(
 /// The data ended.
 struct Short;
 
-/// Decodes PackBits (TIFF 6.0, section 9): a count and that many bytes, or a negative count and a
-/// byte to repeat.
+/// Decodes PackBits (TIFF 6.0, section 9).
+///
+/// It has a count and that many bytes, or a negative count and a byte to repeat.
 fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     let mut left = target;
     while !left.is_empty() {
@@ -211,8 +212,7 @@ fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     Ok(())
 }
 
-/// Decompresses the beginning of a zlib stream (RFC 1950) into `target`; a part of `most` bytes is
-/// all of it.
+/// Decompresses the start of a zlib stream (RFC 1950) into `target`, part of `most` bytes.
 ///
 /// The data after the target are read too, for the checksum: damaged data may go on.
 fn inflate(mut data: &[u8], most: u64, target: &mut [u8]) -> Result<(), CodecError> {

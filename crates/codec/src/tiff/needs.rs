@@ -24,8 +24,7 @@ impl Source<'_> {
         is_cut.then(|| cut::shape(header))
     }
 
-    /// Returns the raster of the output, as pixels of a layout, or as samples that are made again
-    /// if it `restores` them.
+    /// Returns the raster of the output: pixels of a layout, or samples if it `restores` them.
     fn raster(&self, layout: &Layout, restores: bool) -> Raster {
         let raster = match self.header.mapped() {
             Some(form) if restores => Raster::of_form(&form, layout),
@@ -36,8 +35,7 @@ impl Source<'_> {
         Raster { shape: self.shape(), ..raster }
     }
 
-    /// Returns the bytes of heap that an encoder takes in addition to rows, for tiles and
-    /// overviews.
+    /// Returns the bytes of heap that an encoder takes beyond rows, for tiles and overviews.
     pub(super) fn aside_bytes(&self) -> u64 {
         let raster = self.raster(&self.header.layout, true);
         let raster = Raster { others: raster.others + self.header.channels.stride() - 1, ..raster };

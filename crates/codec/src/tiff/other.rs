@@ -7,8 +7,7 @@ use super::super::CodecError;
 use crate::reader::resize;
 use equalize::Layout;
 
-/// Moves the pixels, which have `others` further samples between them, together at the front of
-/// `slot`.
+/// Moves the pixels together at the front of `slot`, without the `others` between them.
 ///
 /// Returns these samples if they are to be kept.
 pub(super) fn take_out(
@@ -32,8 +31,7 @@ pub(super) fn take_out(
     Ok(keep.then_some(other))
 }
 
-/// Moves alpha, the last of some samples after the `colours`, before the others in each pixel, or
-/// back.
+/// Moves alpha before the other samples after the `colours`, or back.
 ///
 /// Pixels have `pixel` samples of `bytes` bytes.
 pub(super) fn move_alpha(
@@ -48,8 +46,7 @@ pub(super) fn move_alpha(
     }
 }
 
-/// Puts `others` samples between each of the pixels at the front of `slot`, where they were taken
-/// out. Returns the pixels with them.
+/// Puts `others` samples back between the pixels at the front of `slot`; returns all of them.
 pub(super) fn put_back<'s>(slot: &'s mut [u8], layout: &Layout, others: usize, other: &[u8]) -> &'s mut [u8] {
     let (colours, further) = (layout.pixel_bytes(), others * layout.depth.bytes());
     let pixel = colours + further;

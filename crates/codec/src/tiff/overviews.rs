@@ -1,5 +1,6 @@
-//! The overviews of a picture, made again: each the means of boxes of the next larger one, in one
-//! pass over the rows of the picture.
+//! The overviews of a picture, made again: each the means of boxes of the next larger one.
+//!
+//! One pass over the rows of the picture makes all of them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -100,8 +101,9 @@ impl Maker {
     }
 }
 
-/// Has stages, from the largest to the smallest, make rows from those of the next larger version,
-/// of `row` bytes each.
+/// Has stages, the largest first, make rows from those of the next larger version.
+///
+/// These have `row` bytes each.
 fn add_to(stages: &mut [Stage], (rows, row): (&[u8], usize), pieces: &mut Vec<Piece>) {
     let Some((stage, smaller)) = stages.split_first_mut() else { return };
     let mut made = Vec::new();
@@ -250,8 +252,7 @@ impl OfBands {
         }
     }
 
-    /// Returns the places of the strips or tiles of all overviews in the spill, once all bands have
-    /// been added.
+    /// Returns the places of all overviews' strips or tiles in the spill, after the last band.
     pub(super) fn take(&self, pyramid: &Pyramid) -> Vec<Strips> {
         std::mem::take(&mut self.lock().written).in_order(pyramid)
     }
@@ -261,8 +262,7 @@ impl OfBands {
     }
 }
 
-/// Makes a band smaller by itself if no box goes on beyond it; otherwise it has to be added to the
-/// others as it is.
+/// Makes a band smaller by itself if no box goes on beyond it; else keeps its rows as they are.
 fn band(
     pyramid: &Pyramid,
     raster: &Raster,

@@ -101,8 +101,7 @@ pub(super) struct Pictures {
 }
 
 impl Pictures {
-    /// Finds the pictures among the pages that follow one another, from the directory at `first`
-    /// on.
+    /// Finds the pictures among the pages, from the directory at `first` on.
     ///
     /// A file without a page of the picture type has one picture, its first page, and so does a
     /// slide.
@@ -154,8 +153,9 @@ pub(super) fn check_count(pages: u64) -> Result<(), CodecError> {
     Ok(())
 }
 
-/// Returns the companions of a picture: its sub-directories, and the pages after it up to the next
-/// picture, or up to the end of a slide.
+/// Returns the companions of a picture: sub-directories, and pages after it.
+///
+/// The pages end at the next picture, or at the end of a slide.
 ///
 /// Its own directory is at the offset `place`.
 ///

@@ -35,8 +35,7 @@ pub(super) struct Parts<'a> {
     needed: usize,
     /// The common part of the JPEG streams.
     jpegs: Jpegs<'a>,
-    /// The sample in place of those that were never written, in native byte order if it has whole
-    /// bytes.
+    /// The sample for parts that were never written, in native byte order if of whole bytes.
     no_data: u16,
     /// The same for samples that are not levels.
     no_value: Vec<u8>,
@@ -104,8 +103,7 @@ impl<'a> Parts<'a> {
         Inflated::new(coder, wanted.start, &lengths, header.part_bytes(), read)
     }
 
-    /// Returns the numbers of the strips or tiles of the rows that are read, unless each plane has
-    /// its own.
+    /// Returns the numbers of the parts with the rows that are read, unless planes are separate.
     fn wanted(&self) -> Option<Range<usize>> {
         let header = self.header;
         if !header.is_band() {
@@ -122,8 +120,7 @@ impl<'a> Parts<'a> {
         self.header.method == Method::Deflate && self.needed >= inflated::FEWEST
     }
 
-    /// Returns the offset of a strip or tile, and the most bytes that it has; `None` if it was
-    /// never written.
+    /// Returns the offset and the most bytes of a strip or tile; `None` if it was never written.
     ///
     /// # Errors
     /// If its length is unknown.
@@ -165,8 +162,7 @@ impl<'a> Parts<'a> {
         self.offsets.get(0).unwrap_or(0)
     }
 
-    /// Fills `target` with the samples of the picture as they are stored, except that those of
-    /// whole bytes are in native order.
+    /// Fills `target` with the picture's samples as stored, but whole bytes in native order.
     pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
         let header = self.header;
         let row = header.row_bytes(header.layout.width);
@@ -239,8 +235,7 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Fills `target` with the rows of a strip or tile after the `skipped` ones, which are 0 unless
-    /// samples are stored.
+    /// Fills `target` with the rows of a strip or tile after `skipped` ones, 0 unless uncompressed.
     fn fetch(
         &self,
         tool: &mut Tool,
@@ -366,8 +361,7 @@ fn load(file: &Reader<'_>, offset: u64, length: u64, data: &mut Vec<u8>) -> Resu
     file.read_at(data, offset).map_err(io_error)
 }
 
-/// Fills rows of a strip or tile with one sample, as it is stored, except that those of whole bytes
-/// are in native order.
+/// Fills rows of a strip or tile with one sample as stored, but whole bytes in native order.
 ///
 /// It is `value` if samples are not levels.
 fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
@@ -388,8 +382,7 @@ fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
     }
 }
 
-/// Puts the samples of a plane's strip, or of the tile with the number `left` from the left, into
-/// the rows of the picture.
+/// Puts the samples of a plane's strip, or of tile `left`, into the rows of the picture.
 fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
     if header.planar && header.shared(plane) != (1, 1) {
         return place_shared(samples, rows, header, plane, left);
@@ -442,8 +435,7 @@ fn place_units(samples: &[u8], rows: &mut [u8], header: &Header, left: usize) {
     }
 }
 
-/// Returns a row of the samples of a plane, or of interleaved channels; packed ones are scaled to
-/// the full range.
+/// Returns a row of a plane's or of interleaved samples; packed ones are scaled to full range.
 fn unpacked<'r>(row: &'r [u8], header: &Header) -> Cow<'r, [u8]> {
     if !header.is_packed() {
         return row.into();

@@ -1,5 +1,7 @@
-//! The smaller versions of a picture in its file: overviews after it, as GDAL writes them, and the
-//! resolutions of a pyramid in its sub-directories, as in OME-TIFF.
+//! The smaller versions of a picture in its file.
+//!
+//! They are overviews after it, as GDAL writes them, and the resolutions of a pyramid in its
+//! sub-directories, as in OME-TIFF.
 //!
 //! They show the old contrast, and are therefore made again ([`super::overviews`]): as many as
 //! there were, each where it was, as large, and in the same tiles and compression.
@@ -53,8 +55,9 @@ pub(super) struct Pyramid {
 }
 
 impl Pyramid {
-    /// Finds the versions of the picture with this header among those that are `smaller`, and the
-    /// place of the directories.
+    /// Finds the versions of a picture among `smaller` ones, and the place of the directories.
+    ///
+    /// `header` is the picture's.
     ///
     /// Its own directory is at the offset `place`. Also returns whether all of them are such
     /// versions.
@@ -100,8 +103,7 @@ impl Pyramid {
         self
     }
 
-    /// Returns the bytes of the samples of all overviews of a picture with this raster, if these
-    /// are stored uncompressed.
+    /// Returns the bytes of all overviews of a picture with this raster, if they are uncompressed.
     pub(super) fn stored_bytes(&self, raster: &Raster) -> Option<u64> {
         let are_stored = self.overviews.iter().all(|overview| overview.compression == Compression::Stored);
         are_stored.then(|| self.all_bytes(raster))
@@ -112,8 +114,7 @@ impl Pyramid {
         all.fold(0, u64::saturating_add)
     }
 
-    /// Returns the bytes of heap for making the overviews of a picture with this raster, or of a
-    /// band of it.
+    /// Returns the bytes of heap for making the overviews of a picture, or of a band of it.
     pub(super) fn heap_bytes(&self, raster: &Raster, is_band: bool) -> u64 {
         let of_one = |overview: &Overview| {
             let made = overview.raster(raster);

@@ -8,8 +8,7 @@ use super::samples::Colours;
 use super::{malformed, tags, unsupported};
 use crate::reader::Reader;
 
-/// Refuses a camera's raw file, and stacks with pictures that are not in the pages or a known
-/// description.
+/// Refuses camera raw files, and stacks with pictures outside the pages and known descriptions.
 pub(super) fn refuse_others(bytes: &Reader<'_>, directory: &Directory) -> Result<(), CodecError> {
     if is_camera_raw(bytes, directory) {
         return Err(CodecError::unsupported("a camera raw file", DEVELOP));
@@ -28,8 +27,9 @@ pub(super) fn refuse_others(bytes: &Reader<'_>, directory: &Directory) -> Result
     Ok(())
 }
 
-/// Returns whether the file is a camera's raw file (DNG, NEF, ARW, CR2 and the like); its first
-/// directory often has only a preview.
+/// Returns whether the file is a camera's raw file (DNG, NEF, ARW, CR2 and the like).
+///
+/// Its first directory often has only a preview.
 fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
     let mut mark = [0; 4];
     let is_canons = bytes.read_at(&mut mark, 8).is_ok() && mark == *b"CR\x02\0";

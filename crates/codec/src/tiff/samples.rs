@@ -128,8 +128,7 @@ pub(super) fn is_palette_of_levels(directory: &Directory) -> bool {
         && directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1) == 1
 }
 
-/// Returns whether a palette of 8 bits only gives levels a colour: red, green and blue grow evenly
-/// with them, from black on.
+/// Returns whether an 8-bit palette only gives levels a colour: evenly, from black on.
 pub(super) fn is_palette_of_one_colour(directory: &Directory) -> bool {
     const LEVELS: usize = Depth::Eight.levels();
     let map: Vec<u64> = directory.numbers(tags::COLOUR_MAP).into_iter().flat_map(Numbers::iter).collect();
@@ -143,8 +142,7 @@ pub(super) fn is_palette_of_one_colour(directory: &Directory) -> bool {
     map.len() == 3 * LEVELS && map.iter().any(|&value| value > 0) && map.chunks_exact(LEVELS).all(is_even)
 }
 
-/// Returns the kind of alpha among the samples after the colours, the number of the others, and the
-/// number of those before it.
+/// Returns the kind of alpha, the count of other samples after the colours, and of those before it.
 pub(super) fn behind(
     directory: &Directory,
     samples: usize,
@@ -175,8 +173,7 @@ pub(super) fn behind(
     Ok((alpha, others, before))
 }
 
-/// Returns the numbers of pixels across and down that share their differences of colour in a YCbCr
-/// picture.
+/// Returns how many pixels across and down share their differences in a YCbCr picture.
 pub(super) fn subsampling(
     directory: &Directory,
     (bits, samples): (u32, usize),

@@ -43,8 +43,7 @@ pub(super) enum Part {
     Page,
     /// A page of a joined stack: the number of pages before it. Only the first has a directory.
     Behind(u64),
-    /// Some rows of the page, which has this shape. The spread of levels over all of its rows is
-    /// found once.
+    /// Some rows of the page of this shape; the spread of levels over all rows is found once.
     Rows { shape: CutShape, first: u32, count: u32, spread: Arc<SharedSpread> },
 }
 
@@ -54,8 +53,7 @@ impl Place {
         matches!(self.part, Part::Behind(_))
     }
 
-    /// Refuses a page with other channels than the first one, or with another shape than its bands
-    /// were made for.
+    /// Refuses a page with other channels than the first one, or another shape than its bands'.
     ///
     /// The channels of the first page decide on the number of pages.
     pub(super) fn check(&self, header: &Header) -> Result<(), CodecError> {
@@ -174,8 +172,7 @@ impl Stack {
         if pages.iter().enumerate().all(is_at_place) { Ok(volumes) } else { Err(NoVolumes::Incomplete) }
     }
 
-    /// Returns whether the stack is joined: pages lie one after the other, and only the first has a
-    /// directory.
+    /// Returns whether the stack is joined: only the first page has a directory.
     pub(super) const fn is_joined(&self) -> bool {
         self.joined > 1
     }
@@ -191,8 +188,7 @@ impl Stack {
         Place { directory, part, channel, channels, first_page: self.first_page }
     }
 
-    /// Returns the offsets of the directories of the pages, and the channels of these, if they may
-    /// be cut into bands.
+    /// Returns the offsets of the pages' directories, and their channels, if bands are possible.
     pub(super) fn directories(&self) -> Option<(&[u64], Option<Order>)> {
         let may_be_cut = self.joined == 1 && self.channels == Channels::ONE;
         may_be_cut.then(|| (&*self.directories, Some(self.order.clone())))
@@ -205,8 +201,9 @@ impl Stack {
     }
 }
 
-/// Returns the number of pages of a joined stack, if the description states `told` and the pixels
-/// can lie that way; otherwise 1.
+/// Returns the number of pages of a joined stack; 1 if the pixels cannot lie that way.
+///
+/// `told` is the number in the description.
 fn joined_pages(
     file: &Reader<'_>,
     header: &Header,
@@ -251,8 +248,7 @@ fn join_strips(directory: &mut Directory, header: &Header, start: u64) {
     directory.set(tags::STRIP_BYTE_COUNTS, Value::longs(&lengths));
 }
 
-/// Returns the number of pictures that the description states, for a stack with a single directory;
-/// 1 if it states none.
+/// Returns the number of pictures in the description of a single directory, or 1.
 ///
 /// ImageJ and tifffile store large stacks that way.
 fn told_pictures(directory: &Directory) -> u64 {

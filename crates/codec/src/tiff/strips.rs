@@ -13,8 +13,7 @@ use crate::CodecError;
 use crate::reader::resize;
 use equalize::Layout;
 
-/// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay
-/// in the cache.
+/// Approximate bytes of an uncompressed strip: enough to compress well, few enough for the cache.
 pub(super) const STRIP: usize = 256 << 10;
 
 /// Writes bytes, and returns their offset.
@@ -271,8 +270,7 @@ impl Strips {
         Ok(())
     }
 
-    /// Moves the strips one after the other to the places from `to` on; `copy` copies bytes from an
-    /// offset to another.
+    /// Moves the strips to consecutive places from `to` on; `copy` copies their bytes.
     pub(super) fn move_to(
         &mut self,
         mut to: u64,

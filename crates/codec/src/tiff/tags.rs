@@ -98,8 +98,7 @@ pub(super) const UNASSOCIATED: u64 = 2;
 /// Tags of the places of pixels, which may be long.
 pub(super) const PLACES: [u16; 4] = [STRIP_OFFSETS, STRIP_BYTE_COUNTS, TILE_OFFSETS, TILE_BYTE_COUNTS];
 
-/// Tags that describe the storage of the pixels, or their contrast: they are written anew or have
-/// become false.
+/// Tags of the pixels' storage or contrast: they are written anew or have become false.
 const STORAGE: [u16; 48] = [
     KIND,
     OLD_KIND,
@@ -158,8 +157,7 @@ const STORAGE: [u16; 48] = [
     GDAL_NODATA,
 ];
 
-/// Tags of metadata without which a picture should not go on: XMP, IPTC, Photoshop's, EXIF, the
-/// profile and GPS.
+/// Tags of essential metadata: XMP, IPTC, Photoshop's, EXIF, the profile and GPS.
 pub(super) const METADATA: [u16; 6] =
     [XMP, 33723, 34377, ifd::SUB_DIRECTORIES[0], ICC, ifd::SUB_DIRECTORIES[1]];
 
@@ -190,8 +188,7 @@ const SHARED_WITH_EXIF: [u16; 21] = [
     ifd::SUB_DIRECTORIES[1],
 ];
 
-/// Returns the bytes of heap that [`kept`] takes for texts that it corrects: each as it was, in
-/// parts, and as it becomes.
+/// Returns the bytes of heap that [`kept`] takes for texts before, during and after corrections.
 pub(super) fn heap_bytes(directory: &Directory) -> u64 {
     let corrected =
         [DESCRIPTION, GDAL_METADATA, IMAGEJ].map(|tag| directory.bytes(tag).map_or(0, <[u8]>::len));
@@ -211,8 +208,7 @@ pub(super) fn kept(directory: Directory, change: Change, still_true: &[u16]) -> 
     kept
 }
 
-/// Returns the value of a tag without the parts that become false; `None` if there is no other
-/// part.
+/// Returns the value of a tag without the parts that become false; `None` if all do.
 fn corrected(tag: u16, value: Value, change: Change) -> Option<Value> {
     let Value::Data { kind, bytes } = value else { return Some(value) };
     let bytes = match tag {

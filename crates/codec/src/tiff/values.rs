@@ -74,8 +74,7 @@ fn own_no_data(directory: &Directory) -> Option<f64> {
     gdal::no_data(directory.bytes(tags::GDAL_NODATA)?)
 }
 
-/// Returns a no-data value as that of a sample of this kind, or of so many bits if samples are
-/// levels; `None` if no sample has it.
+/// Returns a no-data value as a sample of this kind, or of so many bits; `None` without a match.
 pub(super) fn sample(value: f64, bits: u32, kind: Option<Kind>) -> Option<f64> {
     let Some(kind) = kind else {
         let most = f64::from((1_u32 << bits) - 1);

@@ -21,8 +21,7 @@ use equalize::{Depth, Layout};
 /// The pyramid of pictures that came without overviews.
 static NO_PYRAMID: Pyramid = Pyramid { overviews: Vec::new(), are_labels: false, room: None };
 
-/// Returns the bytes of the rows that an encoder holds in addition to the pixels, where a strip is
-/// a row.
+/// Returns the bytes of rows that an encoder holds beyond the pixels, where a strip is a row.
 ///
 /// They are its differences, and one stream of up to one and a half rows, in buffers that double.
 /// Strips of several rows are small change.

@@ -281,8 +281,9 @@ impl State {
         self.pages[index] = Some(page);
     }
 
-    /// Moves written pages to their places after those that have theirs, unless all wait until the
-    /// last is written.
+    /// Moves written pages to their places, as far as all before them have theirs.
+    ///
+    /// If they come last, all wait until the last is written.
     fn settle(&mut self, out: &File, spill: &File, are_last: bool) -> Result<(), CodecError> {
         while let Some(Some(page)) = self.pages.get_mut(self.next) {
             if are_last {

@@ -100,8 +100,7 @@ impl Written {
         ends.fold(self.strips.end, u64::max)
     }
 
-    /// Moves all strips or tiles one after the other to the places from `to` on; `copy` copies
-    /// bytes from an offset to another.
+    /// Moves all strips or tiles to consecutive places from `to` on; `copy` copies their bytes.
     pub(super) fn move_to(&mut self, to: u64, copy: &mut Copy<'_>) -> io::Result<()> {
         self.strips.move_to(to, &mut *copy)?;
         let mut end = self.strips.end;

@@ -10,8 +10,7 @@ use super::malformed;
 /// The most bytes of a block of decompressed data.
 const BLOCK: u64 = 128 << 10;
 
-/// The places of a frame header's flags, and of its window's size, unless the whole content is the
-/// window.
+/// The places of a frame header's flags and window size, unless the content is the window.
 const FLAGS: usize = 4;
 const IS_SINGLE: u8 = 0x20;
 const WINDOW: usize = FLAGS + 1;
@@ -21,8 +20,7 @@ pub(super) fn heap_bytes(most: u64) -> u64 {
     2 * window(most).0 + 4 * BLOCK
 }
 
-/// Returns the bytes of the least window, a power of 2, in which `most` bytes and a block have a
-/// place, and its code.
+/// Returns the least window, a power of 2, for `most` bytes and a block, and its code.
 fn window(most: u64) -> (u64, u8) {
     const LEAST: u32 = 10;
     const GREATEST: u32 = 41;

@@ -1,5 +1,6 @@
-//! The chunks of a WebP (RFC 9649, section 2.3): each has a type, a length, content, and a padding
-//! byte if the length is odd.
+//! The chunks of a WebP (RFC 9649, section 2.3).
+//!
+//! Each has a type, a length, content, and a padding byte if the length is odd.
 
 /// A chunk.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +23,9 @@ impl<'a> Chunk<'a> {
         self.length.min(self.behind.len())
     }
 
-    /// Returns the width and height of a picture, lossy or lossless (RFC 6386, section 9.1; RFC
-    /// 9649, section 3.4).
+    /// Returns the width and height of a picture, lossy or lossless.
+    ///
+    /// Source: RFC 6386, section 9.1; RFC 9649, section 3.4.
     pub(super) fn sides(&self) -> Option<(u32, u32)> {
         match &self.kind {
             b"VP8 " => {
@@ -49,8 +51,7 @@ pub(super) fn of_file(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     chunks(bytes.get(12..end).unwrap_or_default())
 }
 
-/// Returns a file that begins like this one, with lengths corrected to its end; `None` if it is an
-/// animation.
+/// Returns a file that begins like this one, with corrected lengths; `None` of an animation.
 pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
     const ANIMATION: u8 = 2;
     if head.get(12..16)? == b"VP8X" && head.get(20)? & ANIMATION != 0 {

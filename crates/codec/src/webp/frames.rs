@@ -188,8 +188,9 @@ fn picture_in(inside: &[u8]) -> Result<(Option<&[u8]>, Chunk<'_>), CodecError> {
     Err(malformed("a frame has no picture"))
 }
 
-/// Puts a pixel over another in the integers of libwebp (`BlendPixelNonPremult` in anim_decode.c),
-/// which round down.
+/// Puts a pixel over another in libwebp's integers, which round down.
+///
+/// They are those of `BlendPixelNonPremult` in anim_decode.c.
 fn mixed(front: [u8; 4], back: [u8; 4]) -> [u8; 4] {
     let own = match u32::from(front[3]) {
         0 => return back,

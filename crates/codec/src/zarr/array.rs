@@ -18,8 +18,7 @@ use crate::image_store::ImageStore;
 use crate::mapped::Kind;
 use crate::multiscales::LONGEST;
 
-/// Bytes that a stored chunk may have beyond twice those of its samples: the index of a shard, a
-/// header.
+/// Bytes that a stored chunk may have beyond twice its samples: a shard's index, a header.
 const BESIDE: u64 = 1 << 20;
 
 /// An array that is open for reading.
@@ -70,8 +69,7 @@ impl Level {
         self.chunk.iter().product::<u64>() * self.kind.bytes() as u64
     }
 
-    /// Returns the bytes of heap that reading or writing a chunk takes: its samples, and their
-    /// stored form.
+    /// Returns the bytes of heap for reading or writing a chunk: its samples and their stored form.
     pub(super) fn heap_bytes(&self) -> u64 {
         self.chunk_bytes().saturating_mul(4).saturating_add(BESIDE)
     }

@@ -131,8 +131,7 @@ fn pages_of_all(array: &[u64], counts: &[u64], divided: &[bool]) -> Option<u64> 
     (pages <= MOST_PAGES).then_some(pages)
 }
 
-/// Lengthens blocks by whole chunks along x, then y, then the axes before, as far as pages may be
-/// that large.
+/// Lengthens blocks by whole chunks along x, y and the axes before, within the size of a page.
 fn lengthen(block: &mut [u64], divided: &[bool], cut: &Cut<'_>) {
     for axis in (0..block.len()).rev().filter(|axis| !divided[*axis]) {
         let page: u64 =
@@ -153,8 +152,7 @@ mod tests {
         Cut { array, chunk, channels: Some(1), in_planes, most }
     }
 
-    /// Returns how often each sample is in a page, after checking that pages of a block are within
-    /// it.
+    /// Returns how often each sample is in a page, after checking pages against their blocks.
     fn covered(blocks: &Blocks, array: &[u64]) -> Vec<u32> {
         let mut covered = vec![0; array.iter().product::<u64>() as usize];
         for index in 0..blocks.pages() {

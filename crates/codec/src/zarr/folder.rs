@@ -1,5 +1,4 @@
-//! A folder with an image in it, and the files below it: links are not followed there, and only
-//! regular files are opened.
+//! A folder with an image in it: no links are followed, and only regular files are opened.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -64,8 +63,7 @@ impl Folder {
         self.open_new(path, OFlags::TRUNC)
     }
 
-    /// Opens a file for reading and writing as it is; creates it if it is missing, and the folders
-    /// above it.
+    /// Opens a file for reading and writing; creates it, and the folders above it, if missing.
     ///
     /// # Errors
     /// When it can be neither opened nor created.
@@ -79,8 +77,7 @@ impl Folder {
         Ok(openat(folder, name, flags, NEW_FILE)?.into())
     }
 
-    /// Sets the folder's time, as a sign that something in it was written to, where that is
-    /// possible.
+    /// Sets the folder's time, where possible, as a sign that something in it was written to.
     pub(super) fn touch(&self) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let _ = futimens(&*self.file, &Timestamps { last_access: now, last_modification: now });
@@ -100,8 +97,9 @@ impl Folder {
         }
     }
 
-    /// Returns the entries of the folder at a path, which is empty for the folder itself: names,
-    /// and whether they are folders.
+    /// Returns the entries of the folder at a path: names, and whether they are folders.
+    ///
+    /// The path is empty for the folder itself.
     ///
     /// # Errors
     /// When it cannot be listed, or holds anything but regular files and folders, such as a link.

@@ -1,5 +1,4 @@
-//! The windows in which viewers show the channels of an image (`omero`), which would be those of
-//! the levels that it had.
+//! The windows in which viewers show the channels of an image (`omero`), made true of new levels.
 //!
 //! A window becomes the range of the channel's new samples in the smallest array.
 
@@ -18,15 +17,15 @@ use crate::reader::resize;
 /// The document of Zarr 2 that repeats those of the group and its arrays.
 const CONSOLIDATED: &str = ".zmetadata";
 
-/// About the number of samples of a channel that are read, in chunks from all over it, if there is
-/// no smaller array.
+/// About the samples read of a channel without a smaller array, in chunks from all over it.
 const LOOKED_AT: u64 = 64 << 20;
 
 /// A document of the group under its key.
 pub(super) type Document = (&'static str, Vec<u8>);
 
-/// Returns the documents about how channels are shown, with windows of the new samples, which the
-/// smallest array has.
+/// Returns the documents about the display of channels, with windows of the new samples.
+///
+/// The smallest array has these samples.
 ///
 /// There are no such documents in an image without windows.
 pub(super) fn documents(

@@ -3,8 +3,9 @@
 use super::region::{Region, numbers_of};
 use crate::mapped::{Average, Kind, with_values};
 
-/// Returns the number of samples of the larger array for one of the smaller, along an axis of these
-/// lengths; `None` if it is not a whole number.
+/// Returns the samples of the larger array for one of the smaller, along an axis.
+///
+/// `None` if it is not a whole number.
 pub(super) fn factor(larger: u64, smaller: u64) -> Option<u64> {
     let least = larger / smaller.max(1);
     [least, least + 1]
@@ -24,8 +25,7 @@ pub(super) fn source_of(region: &Region, factors: &[u64], larger: &[u64]) -> Reg
     Region { start, shape }
 }
 
-/// Returns the means of blocks of samples of this kind, in native byte order: of integers, halves
-/// up.
+/// Returns the means of blocks of samples in native byte order; of integers, halves up.
 pub(super) fn means(
     kind: Kind,
     (samples, source): (&[u8], &Region),
@@ -63,8 +63,7 @@ fn means_of<S: Average>(samples: &[u8], source: &Region, target: &Region, factor
     bytemuck::cast_slice(&means).to_vec()
 }
 
-/// Returns the rows of the larger array for a row of the smaller one, both counted from the
-/// beginning of their boxes.
+/// Returns the rows of the larger array for a row of the smaller one, within their boxes.
 fn block_of(row: &[u64], factors: &[u64], source_rows: &[u64]) -> Region {
     let row = Region { start: row.to_vec(), shape: vec![1; row.len()] };
     source_of(&row, factors, source_rows)

@@ -10,8 +10,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns the cell with these numbers of a grid with cells of one shape, as far as it lies in
-    /// an array.
+    /// Returns the cell with these numbers of a regular grid, as far as it lies in an array.
     pub(super) fn of_cell(numbers: &[u64], cell: &[u64], array: &[u64]) -> Self {
         let start: Vec<_> = numbers.iter().zip(cell).map(|(number, length)| number * length).collect();
         let ends = start.iter().zip(cell).zip(array).map(|((start, length), end)| (start + length).min(*end));
@@ -64,8 +63,9 @@ pub(super) fn numbers_of(mut number: u64, counts: &[u64]) -> Vec<u64> {
     numbers
 }
 
-/// Copies the samples of `bytes` bytes in the intersection of two boxes from the buffer of one to
-/// that of the other.
+/// Copies the samples in the intersection of two boxes from one buffer to the other.
+///
+/// They have `bytes` bytes each.
 pub(super) fn copy((from, source): (&[u8], &Region), (to, target): (&mut [u8], &Region), bytes: usize) {
     let common = source.common(target);
     let Some((&length, rows)) = common.shape.split_last().filter(|_| common.samples() > 0) else { return };

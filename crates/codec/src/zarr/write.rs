@@ -1,5 +1,4 @@
-//! Writing an image: the pages of its largest array as they come, then the smaller arrays of it,
-//! and all other files of its folder.
+//! Writing an image: the pages of its largest array, then smaller arrays, and all other files.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -18,8 +17,7 @@ use crate::image_store::MediumRef;
 use crate::reader::resize;
 use crate::{CodecError, Decoded, Format, pixels_of};
 
-/// The most bytes for a chunk of a smaller array and its source that each of several threads may
-/// take.
+/// The most bytes for a chunk of a smaller array and its source, of each of several threads.
 const MOST_FOR_HELPERS: u64 = 16 << 20;
 
 /// Writes the pages of an image, in any order.
@@ -63,8 +61,7 @@ impl Writer {
         Self { image, blocks, state: Mutex::default() }
     }
 
-    /// Returns the number of samples of a page that an earlier process has written into the folder
-    /// `out`.
+    /// Returns the number of samples of a page that an earlier process has written into `out`.
     ///
     /// Such a page is not to be written.
     pub(crate) fn kept(&self, index: usize, out: &File) -> Result<Option<u64>, CodecError> {

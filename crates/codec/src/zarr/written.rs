@@ -1,5 +1,4 @@
-//! A record of the chunks of an array that have been written, in a file in its folder until all
-//! are.
+//! A record of the chunks of an array that have been written, in its folder until all are.
 //!
 //! A process that goes on after one that was killed leaves these chunks out. The chunks themselves
 //! do not show it: one that is there may be half a chunk, and one that is missing may be done,

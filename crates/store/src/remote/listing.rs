@@ -12,8 +12,9 @@ use super::names::LeftOut;
 use crate::error::{Error, Kind};
 use crate::{Listed, Url};
 
-/// The attempts at a page that does not come whole. A request without an answer is repeated in
-/// addition.
+/// The attempts at a page that does not come whole.
+///
+/// A request without an answer is repeated in addition.
 const ATTEMPTS: u32 = 4;
 
 /// The objects below a folder.
@@ -94,8 +95,9 @@ impl Iterator for Listing {
     }
 }
 
-/// Notices tokens that come again, however many lie between (R. P. Brent, An improved Monte Carlo
-/// factorization algorithm, 1980).
+/// Notices tokens that come again, however many lie between.
+///
+/// The algorithm is that of R. P. Brent, An improved Monte Carlo factorization algorithm, 1980.
 #[derive(Default)]
 struct Tokens {
     /// One that came.

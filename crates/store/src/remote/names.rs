@@ -1,5 +1,4 @@
-//! Removal of objects with unusable names from listings: `object_store` fails the whole page for
-//! one.
+//! Removal of unusable names from listings: `object_store` fails the whole page for one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -72,8 +71,7 @@ async fn filtered(response: HttpResponse, left_out: &LeftOut) -> Result<HttpResp
     Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(kept)))
 }
 
-/// Returns a page of a listing without the objects and folders with unusable names, and a list of
-/// these.
+/// Returns a page of a listing without unusable names, and a list of these.
 fn cut(page: &str) -> Result<(String, Vec<Unusable>), quick_xml::Error> {
     let page = page.trim_start_matches('\u{feff}');
     let mut reader = Reader::from_str(page);

@@ -7,8 +7,7 @@ use crate::measure::{Measured, Result, rounds, same_counts, wall};
 use crate::picture::TestPicture;
 use lanes::gpu::driver;
 
-/// Memory for the colour picture and its counts on one GPU, and on the host for copies to and from
-/// it.
+/// Memory for the colour picture and its counts on one GPU, and for copies on the host.
 struct Room {
     picture: Memory,
     partials: Memory,

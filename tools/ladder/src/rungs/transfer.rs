@@ -1,5 +1,4 @@
-//! Whole equalizations of the gray picture, which differ in host memory, in streams, and in the
-//! place where the LUT is made.
+//! Whole equalizations of the gray picture, by host memory, streams and place of the LUT.
 //!
 //! All count with the strided kernel, and apply the LUT from shared memory.
 
