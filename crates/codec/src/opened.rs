@@ -125,9 +125,8 @@ impl<'a> Opened<'a> {
 
     /// Returns the bytes of heap that decoding takes, beyond small change and the allowed budget.
     ///
-    /// They are those of metadata, a JPEG's coefficients and the like.
-    ///
-    /// It is no less than encoding takes later, because memory is only released in between.
+    /// They are those of metadata, a JPEG's coefficients and the like. They are no less than
+    /// encoding takes later, because memory is only released in between.
     pub fn heap_bytes(&self) -> u64 {
         let facts = self.source.facts();
         let decoder = facts.heap_bytes();
@@ -356,7 +355,6 @@ impl<'a> Opened<'a> {
     ///
     /// Gives `self` back if the picture is not an [`Opened::compressed`] one, or is not worth
     /// showing to a GPU: its Huffman codes are invalid, or its entropy-coded data has no end.
-    /// data has no end.
     ///
     /// # Errors
     /// Returns `self`.

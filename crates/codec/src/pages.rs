@@ -180,7 +180,7 @@ impl Pages {
 
     /// Returns the rows of all bands but the last, if `most` bytes of pixels need no bands.
     ///
-    /// `None` if each picture would be, or if these are not bands.
+    /// `None` if no picture would need bands then, or if these are not bands.
     pub fn rows_of_bands(&self, most: u64) -> Option<u32> {
         Some(self.bands()?.within(most)?.rows(0))
     }
