@@ -1,4 +1,6 @@
-//! The last step before encoding: levels of the output's depth, and no-data values in their place.
+//! The last step before encoding: levels of the output's depth, and no-data values.
+//!
+//! Only missing data become no-data values.
 
 use super::no_data::Reserved;
 use super::{Decoded, Format, Native, Target, pixels_of};
@@ -14,9 +16,9 @@ impl Target {
 impl Decoded {
     /// Turns the pixels at the front of the slot into those of the target.
     ///
-    /// They lose what only masks them, and get its number of levels, rounded to its depth, with no
-    /// data where there were no data before, and nowhere else. The last step before they are
-    /// encoded, except for [`Decoded::reduce_colours`].
+    /// They lose alpha that only masks them, and get the target's number of levels, rounded to its
+    /// depth, with no data where there were no data before, and nowhere else. It is the last step
+    /// before they are encoded, except for [`Decoded::reduce_colours`].
     pub fn reduce_depth(&mut self, slot: &mut [u8], target: &Target) {
         let depth = self.layout.depth;
         let is_reduced = target.layout_for(self.layout).depth != depth;

@@ -189,9 +189,8 @@ impl Native {
 
 /// Reads the elements of a file, with its head in `buffer`; decodes no pixels.
 ///
-/// The elements may be known from another frame.
-///
-/// Returns the frame at `place`, or the first one with all frames if there are several.
+/// The elements may be known from another frame. Returns the frame at `place`, or the first one
+/// with all frames if there are several.
 pub(super) fn open<'a>(
     file: &'a mut File,
     buffer: &'a mut Vec<u8>,

@@ -241,7 +241,7 @@ impl CodecError {
         self
     }
 
-    /// Adds what the picture needs to an error about its size.
+    /// Adds the needs of the picture to an error about its size.
     pub(super) fn needing(mut self, of_picture: Option<MemoryNeeds>) -> Self {
         if let Self::TooLarge { needs, .. } | Self::LargerThanMemory { needs, .. } = &mut self {
             *needs = of_picture;

@@ -50,7 +50,7 @@ impl Format {
 
     /// Returns the default output format of pictures of this one.
     ///
-    /// It is the same, if it is written at all.
+    /// It is the same format, if that is written at all.
     pub const fn written(self) -> Self {
         match self {
             Self::JpegXl | Self::Jpeg2000 => Self::Tiff,

@@ -43,9 +43,8 @@ pub(crate) const SETTINGS: DecodeSettings =
 
 /// Decodes a codestream that must have this size and number of components.
 ///
-/// Samples get `bytes` bytes, the low one first.
-///
-/// Pixels follow each other. Signed samples are in two's complement. A `decoder` does it if it can.
+/// Samples get `bytes` bytes, the low one first, in two's complement if signed. Pixels follow each
+/// other. The `decoder` does it if it can.
 ///
 /// # Errors
 /// If anything in it is damaged or not supported.
@@ -306,9 +305,9 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// The offset of the grid.
+    /// The offset of the numbers that describe the grid.
     ///
-    /// It has the ends of the picture, its start, the sides of tiles and their start, each across
+    /// They are the ends of the picture, its start, the sides of tiles and their start, each across
     /// and down.
     const GRID: usize = SOC_SIZ.len() + 4;
     /// The offset of the components, after their number.

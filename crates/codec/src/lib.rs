@@ -202,9 +202,9 @@ pub struct Decoded {
 impl Decoded {
     /// Returns the bytes of heap in use until the picture is encoded, the encoder's included.
     ///
-    /// Small change is not counted. They are the metadata; a JPEG's coefficients, and an output
-    /// about as long as the input; some rows of a PNG or TIFF, one of which can be as long as the
-    /// picture.
+    /// They are the metadata; a JPEG's coefficients, and an output about as long as the input; some
+    /// rows of a PNG or TIFF, a single one of which can be as long as the picture. Small change is
+    /// not counted.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         let to = target.format_for(self.format);
         let encoder = match (&self.native, to) {

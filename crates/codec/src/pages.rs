@@ -192,6 +192,8 @@ impl Pages {
 
     /// Returns the volumes that the pages are slices of: one for each channel and time.
     ///
+    /// Channels and times are known as far as the file describes them.
+    ///
     /// # Errors
     /// If it does not describe each page, if slices are missing, or if there are no volumes.
     pub fn volumes(&self) -> Result<Volumes, NoVolumes> {
@@ -229,9 +231,10 @@ impl Pages {
         !may_differ && channels.is_some_and(|channels| channels.len() < self.pictures())
     }
 
-    /// Returns the number of a page's channel, by the file's description; `None` if it is unknown.
+    /// Returns the number of a page's channel, by the file's description.
     ///
-    /// Channels may be pages of their own, or samples of a page that are not colours.
+    /// `None` if that has several channels, but none for this page. Channels may be pages of their
+    /// own, or samples of a page that are not colours.
     pub fn channel(&self, index: usize) -> Option<usize> {
         match &self.source {
             Source::Tiff(stack) => stack.channel(index),

@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
         matches!(self.header.raster, Raster::Binary | Raster::Bits)
     }
 
-    /// Fills `raster` with the rows that are decoded, and checks the end of the file.
+    /// Fills `raster` with the decoded rows; after the last one, checks the end of the file.
     fn read_rows(self, raster: &mut [u8]) -> Result<(), CodecError> {
         let Some(Place { first, count }) = self.band else { return self.read_binary(raster) };
         let (all, height) = (self.header.raster_bytes(), self.header.layout.height);

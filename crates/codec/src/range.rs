@@ -49,7 +49,7 @@ impl Range {
         Self::new(round((self.low / unit).floor())?, round((self.high / unit).ceil())?)
     }
 
-    /// Returns the least range that includes all of these, without a unit; `None` of no ranges.
+    /// Returns the least range that includes all of these, without a unit; `None` without ranges.
     pub fn of_all(ranges: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         ranges.into_iter().flatten().reduce(|one, other| Self {
             low: one.low.min(other.low),

@@ -108,7 +108,7 @@ pub enum LevelCount {
     Stated,
     /// As many as the file states, or else as many as fit into the used bits of its 16-bit samples.
     ///
-    /// The used bits are those that are not 0 in all samples, at least 8.
+    /// All bits are used that are not 0 in every sample; the fewest are 8.
     ///
     /// A band of a picture has all levels then, and returns the bits that it uses
     /// ([`Decoded::used_bits`](super::Decoded::used_bits)).

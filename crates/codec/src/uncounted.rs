@@ -178,7 +178,7 @@ fn add_fates<const BYTES: usize>(
     }
 }
 
-/// Returns the decoded sample of a file's level, with `stated` levels; `None` if out of range.
+/// Returns the decoded sample of a file's level, with `stated` levels; `None` if no sample has it.
 pub(super) fn sample_of(level: f64, depth: Depth, stated: Option<Stated>) -> Option<u16> {
     let range = (depth.levels() - 1) as u32;
     let spread = stated.filter(|stated| stated.place == Place::Spread).map(|stated| u32::from(stated.top));

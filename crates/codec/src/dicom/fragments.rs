@@ -169,7 +169,7 @@ fn begins_stream(head: &[u8; MARKS]) -> bool {
     head.starts_with(b"\xff\xd8\xff") || *head == CODESTREAM
 }
 
-/// Returns whether these bytes end with the end mark of a JPEG or a codestream, and any padding.
+/// Returns whether these bytes end with the end mark of a JPEG or a codestream, and a padding byte.
 fn ends_stream(tail: &[u8]) -> bool {
     const END: &[u8] = b"\xff\xd9";
     tail.ends_with(END) || tail.split_last().is_some_and(|(_, before)| before.ends_with(END))

@@ -116,7 +116,7 @@ impl<'f> Frame<'f> {
         Ok(Self { description, photometric, planar: false, swapped: false, stored })
     }
 
-    /// Returns the number of planes: 1 if the samples of a pixel lie together.
+    /// Returns the number of planes, each of one sample a pixel; 1 if all samples lie together.
     fn planes(&self) -> usize {
         if self.planar { self.description.samples } else { 1 }
     }

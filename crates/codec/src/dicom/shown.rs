@@ -144,7 +144,9 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Returns how a frame is shown in the `window`; `None` if the file has no window of its own.
+    /// Returns how a frame is shown in the `window`.
+    ///
+    /// `None` if that is the file's own and the file has no window.
     ///
     /// # Errors
     /// If the file has no such window, or its tables are damaged.

@@ -165,7 +165,9 @@ pub(super) const FRAME_OFFSETS: Tag = 0x7fe0_0001;
 /// Offsets and lengths of frames.
 const FRAME_TABLES: [Tag; 2] = [FRAME_OFFSETS, 0x7fe0_0002];
 
-/// Returns whether an element is not true of the new pixels, or of the new file, as group lengths.
+/// Returns whether an element is not true of the new pixels or file.
+///
+/// The lengths of groups are not true of the new file.
 pub(super) fn is_untrue(tag: Tag) -> bool {
     let is_group_length = tag & 0xffff == 0;
     // Elements of the file meta information are written anew, wherever they were.

@@ -87,7 +87,9 @@ fn mapped_channels(bytes: &[u8]) -> usize {
     maps.map(|(_, content)| content.len() / 4).max().unwrap_or(0)
 }
 
-/// Returns a file without the bytes after its last box, unless they may be a box by their type.
+/// Returns a file without the bytes after its last box, unless they may be a box.
+///
+/// A box must have a printable type.
 fn without_rest(bytes: &[u8]) -> &[u8] {
     let Some(codestream) = codestream_box(bytes) else { return bytes };
     let end = boxes(bytes).map(|(_, place)| place.end).last().unwrap_or(0);

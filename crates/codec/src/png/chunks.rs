@@ -32,6 +32,8 @@ pub(super) struct Chunks<'a> {
     /// The content of the animation control chunk, which has to precede the image data.
     pub(super) animation_control: Option<&'a [u8]>,
     /// The image data, if they are the layout's pixels row after row.
+    ///
+    /// They are neither interlaced nor to be expanded.
     pub(super) rows: Option<ImageData<'a>>,
     /// The storage of rows, if they are not interlaced.
     pub(super) stored: Option<Stored>,

@@ -48,7 +48,9 @@ impl Filters {
     }
 }
 
-/// Returns the sum of the bytes' distances from 0: the lower it is, the better they compress.
+/// Returns the sum of the bytes' distances from 0, as signed numbers.
+///
+/// The lower it is, the better they compress.
 #[inline(always)]
 fn cost(filtered: &[u8]) -> u64 {
     let block =

@@ -16,7 +16,7 @@ use crate::streams::{CodedStreams, Help, Streams, ZLIB_HEADER, ZLIB_TRAILER, inf
 /// The longest strip or tile that a device deflates.
 const LONGEST: usize = 16 << 20;
 
-/// The strips that the CPU compresses in part to find whether matches are worth it.
+/// The number of strips that the CPU compresses in part to find whether matches are worth it.
 ///
 /// [`SAMPLE`] is the length of that part.
 const TRIED: usize = 2;

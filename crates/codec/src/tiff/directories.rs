@@ -111,10 +111,8 @@ pub(super) struct PixelsAt {
 
 /// Writes the directories of a file, and the header that leads to them.
 ///
-/// The file begins at an offset of `out`.
-///
-/// They go before the pixels if there is room. It becomes a BigTIFF if it is to be `big` or has to.
-/// Returns the bytes of the file.
+/// They go before the pixels if there is room. The file begins at an offset of `out`, and becomes a
+/// BigTIFF if it is to be `big` or has to. Returns the bytes of the file.
 pub(super) fn finish(
     pages: &[Written],
     &PixelsAt { room, end, joined }: &PixelsAt,

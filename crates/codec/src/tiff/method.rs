@@ -212,7 +212,7 @@ fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     Ok(())
 }
 
-/// Decompresses the start of a zlib stream (RFC 1950) into `target`, part of `most` bytes.
+/// Decompresses the start of a zlib stream (RFC 1950) into `target`; the whole has `most` bytes.
 ///
 /// The data after the target are read too, for the checksum: damaged data may go on.
 fn inflate(mut data: &[u8], most: u64, target: &mut [u8]) -> Result<(), CodecError> {

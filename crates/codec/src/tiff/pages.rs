@@ -155,9 +155,8 @@ pub(super) fn check_count(pages: u64) -> Result<(), CodecError> {
 
 /// Returns the companions of a picture: sub-directories, and pages after it.
 ///
-/// The pages end at the next picture, or at the end of a slide.
-///
-/// Its own directory is at the offset `place`.
+/// The pages end at the next picture, or at the end of a slide. The picture's own directory is at
+/// the offset `place`.
 ///
 /// # Errors
 /// If there are further pictures in sub-directories, or more pages after a slide than it has.

@@ -57,10 +57,8 @@ pub(super) struct Pyramid {
 impl Pyramid {
     /// Finds the versions of a picture among `smaller` ones, and the place of the directories.
     ///
-    /// `header` is the picture's.
-    ///
-    /// Its own directory is at the offset `place`. Also returns whether all of them are such
-    /// versions.
+    /// `header` is the picture's; its directory is at the offset `place`. Also returns whether all
+    /// `smaller` ones are such versions.
     pub(super) fn find(
         file: &mut Reader<'_>,
         (place, directory): (u64, &Directory),

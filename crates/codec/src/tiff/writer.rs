@@ -281,9 +281,9 @@ impl State {
         self.pages[index] = Some(page);
     }
 
-    /// Moves written pages to their places, as far as all before them have theirs.
+    /// Moves written pages to their places, as far as all pages before them have theirs.
     ///
-    /// If they come last, all wait until the last is written.
+    /// If they `are_last`, all wait in the spill until overviews lie before them.
     fn settle(&mut self, out: &File, spill: &File, are_last: bool) -> Result<(), CodecError> {
         while let Some(Some(page)) = self.pages.get_mut(self.next) {
             if are_last {

@@ -51,7 +51,7 @@ pub(super) fn of_file(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     chunks(bytes.get(12..end).unwrap_or_default())
 }
 
-/// Returns a file that begins like this one, with corrected lengths; `None` of an animation.
+/// Returns a file that begins like this one, with corrected lengths; `None` for an animation.
 pub(crate) fn ended(head: &[u8]) -> Option<Vec<u8>> {
     const ANIMATION: u8 = 2;
     if head.get(12..16)? == b"VP8X" && head.get(20)? & ANIMATION != 0 {

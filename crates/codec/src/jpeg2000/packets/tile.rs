@@ -209,7 +209,7 @@ fn precincts(coding: &Coding, tile: Span, resolution: u8) -> Vec<Precinct> {
     each.map(|place| Precinct { bands: areas(coding, tile, resolution, place) }).collect()
 }
 
-/// Returns the numbers of the cells of 2^`exponent` that lie partly between two lines.
+/// Returns the numbers of the cells of 2^`exponent` at least partly between two lines.
 fn places([start, end]: [u64; 2], exponent: u8) -> [u64; 2] {
     if start >= end { [0; 2] } else { [start >> exponent, end.div_ceil(1 << exponent)] }
 }
