@@ -1,4 +1,4 @@
-//! Tells whoever builds it what is missing on the machine, and what that costs.
+//! Warns about a missing tool on the building machine, and its cost.
 
 use std::env;
 use std::process::Command;
