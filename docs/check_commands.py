@@ -48,7 +48,7 @@ def main():
     histeqd = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / 'target/release/histeqd').resolve()
     passed = failed = skipped = 0
     for page in [ROOT / 'README.md', *sorted(ROOT.glob('docs/**/*.md'))]:
-        text = page.read_text()
+        text = page.read_text(encoding='utf-8')
         prose = re.sub(r'^ *```.*?^ *```$', lambda block: re.sub('.', '', block[0]), text, flags=re.MULTILINE | re.DOTALL)
         for number, line in enumerate(prose.splitlines(), 1):
             # Tables, headings, formulas and pictures are not wrapped, nor is ladder.md, whose sentences a test compares.
