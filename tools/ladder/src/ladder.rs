@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_documentation_explains_every_rung() {
-        let text = include_str!("../../../docs/ladder.md");
+        let text = include_str!("../../../docs/internals/ladder.md");
         for section in LADDER {
             assert!(
                 text.contains(&format!("## {}\n\n{}\n", section.title, section.about)),
@@ -174,7 +174,7 @@ mod tests {
             );
             for rung in section.rungs {
                 let row = format!("| {} | {} |\n", rung.name, rung.shows);
-                assert!(text.contains(&row), "docs/ladder.md lacks\n{row}");
+                assert!(text.contains(&row), "docs/internals/ladder.md lacks\n{row}");
             }
         }
     }
