@@ -36,8 +36,9 @@ pub struct Transform {
 const _: () = assert!(size_of::<Transform>() == 1568, "as the kernels say");
 
 impl Transform {
-    /// Describes the transforms of a picture of at most three components, still without a place for
-    /// its samples.
+    /// Describes the transforms of a picture of at most three components.
+    ///
+    /// It still lacks a place for its samples.
     pub fn new(picture: &BaselinePicture<'_>, output: &BaselineOutput) -> Self {
         let mut transform = Self { width: picture.size.0, height: picture.size.1, ..Self::zeroed() };
         let components = picture.components.iter().zip(&output.divisors).take(MAX_COMPONENTS);
