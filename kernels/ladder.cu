@@ -61,8 +61,8 @@ extern "C" __global__ void ladder_count_replicated(const u8* pixels, u32 count, 
     atomicAdd(&counts[threadIdx.x], sum_of_copies(copies));
 }
 
-// ---- The LUT, by one block. The running sum as published: each level adds the sum of the level 1,
-// 2, 4, ... below.
+// ---- The LUT, by one block. The running sum is as published: each level adds the sum of the
+// level 1, 2, 4, ... below.
 
 extern "C" __global__ void ladder_lut(const u32* counts, u32* lut) {
     __shared__ u32 running[BINS];
@@ -111,7 +111,8 @@ extern "C" __global__ void ladder_apply_texture(const u8* pixels, u8* out, u32 c
     if (here() < count) out[here()] = u8(tex1Dfetch<u32>(lut, int(pixels[here()])));
 }
 
-// ---- CLAHE of pictures that the tiles divide evenly. One block per tile; for the interpolation, 16 x 16 threads with one pixel each.
+// ---- CLAHE of pictures that the tiles divide evenly. One block per tile; for the interpolation,
+// 16 x 16 threads with one pixel each.
 
 // Counts the block's tile, in one histogram per warp. Returns the count of the level with this
 // thread's index.
@@ -187,8 +188,9 @@ extern "C" __global__ void ladder_interpolate_filtered(const u8* pixels, u8* out
     out[at.index(t)] = u8(rounded(share * 255.0f));
 }
 
-// ---- Histograms of the channels `first`, `first + step`, ... of RGB pixels, as published for several GPUs: each block counts into a
-// histogram of its own in global memory, and a second kernel adds these up.
+// ---- Histograms of the channels `first`, `first + step`, ... of RGB pixels, as published for
+// several GPUs: each block counts into a histogram of its own in global memory, and a second kernel
+// adds these up.
 
 constexpr u32 CHANNELS = 3;
 

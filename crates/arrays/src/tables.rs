@@ -209,7 +209,7 @@ impl Kernels {
             // caller.
             return unsafe { self.loaded.launch(stream, (&GLOBAL8, name), launch, arguments) };
         }
-        // Two blocks per multiprocessor, which share the work evenly.
+        // Two blocks per multiprocessor in all; those of a plane share the 16 parts of its LUT.
         let blocks = (2 * self.multiprocessors / (all as u32).max(1)).clamp(1, 16);
         let launch = Launch { grid: (blocks, all as u32, 1), block: (1024, 1, 1), shared: 0 };
         let name = (if wide { "luts16_of_sums" } else { "luts16_of_counts" }, "");

@@ -524,7 +524,7 @@ impl Markers<'_> {
     }
 }
 
-/// Returns whether these segments have an ICC profile, and whether it is for colour.
+/// Returns whether these segments have an ICC profile for colour.
 fn has_colour_profile(segments: &[Segment<'_>]) -> bool {
     let first = segments.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
     first.is_some_and(|(.., data)| icc_fits(data, Pixel::Rgb))

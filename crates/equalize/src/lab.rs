@@ -180,8 +180,9 @@ fn lights<const C: usize>(pixels: &[[u8; C]], tables: &Tables) -> [[u16; STEP]; 
     lights
 }
 
-/// Returns an entry as a factor: the mask shows the compiler that it has 15 bits, which multiply
-/// faster.
+/// Returns an entry as a factor.
+///
+/// The mask shows the compiler that it has 15 bits, which multiply faster.
 #[inline(always)]
 fn factor(entry: u16) -> i32 {
     i32::from(entry & 0x7fff)

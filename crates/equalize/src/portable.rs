@@ -125,8 +125,7 @@ pub(crate) fn blend_portable<S: Level>(
     }
 }
 
-/// Replaces each value with an interpolation of its entries in the LUTs of the eight boxes around
-/// it.
+/// Replaces each value with an interpolation of its entries in the LUTs of eight boxes.
 ///
 /// The four boxes in front and the four at the back are blended as [`crate::Sample::blend`] does,
 /// and then from front to back by the second weight.

@@ -48,11 +48,10 @@ pub trait Sample: Level {
         unreachable!("only samples of 8 bits have a lightness");
     }
 
-    /// Replaces each value with an interpolation, in float32, of its entries in the four corners'
-    /// LUTs.
+    /// Replaces each value with an interpolation of its entries in the four corners' LUTs.
     ///
-    /// The weights are the value's own entry of `right_weights` from left to right, and
-    /// `bottom_weight` from top to bottom.
+    /// It is computed in float32. The weights are the value's own entry of `right_weights` from
+    /// left to right, and `bottom_weight` from top to bottom.
     fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {
         simd::vectorized!(portable::blend_portable(values, corners, right_weights, bottom_weight));
     }
@@ -67,7 +66,7 @@ pub trait Sample: Level {
         simd::vectorized!(portable::blend_quads(values, quads, right_weights, bottom_weight));
     }
 
-    /// Returns how many of [`simd::WINDOW`] samples in ascending order are not above this one.
+    /// Returns how many of the samples, in ascending order, are not above this one.
     #[doc(hidden)]
     fn not_below(self, sorted: &[Self; simd::WINDOW]) -> usize;
 }

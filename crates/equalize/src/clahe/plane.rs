@@ -85,8 +85,7 @@ impl<S: Sample> Shape<'_, S> {
         }
     }
 
-    /// Moves equalized values towards the exposed levels of the old values, according to
-    /// `strength`.
+    /// Moves equalized values towards the exposed levels of the old ones, by `strength`.
     fn weaken(&self, strength: Strength, before: &[S], after: &mut [S]) {
         /// Values at a time: few enough to stay in the L1 cache.
         const STEP: usize = 1024;

@@ -34,8 +34,7 @@ pub enum Tiles {
         /// Tiles down; 0 counts as 1.
         y: u32,
     },
-    /// A fixed number of boxes in each direction of a stack of pictures
-    /// ([`Volume`](super::Volume)).
+    /// A fixed number of boxes in each direction of a stack ([`Volume`](super::Volume)).
     ///
     /// A single picture has the tiles of the same grid.
     Boxes {

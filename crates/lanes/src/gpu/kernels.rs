@@ -50,7 +50,7 @@ impl Kind {
         Self { relight, ..Self::plain(layout, operation.maps_channels()) }
     }
 
-    /// Returns the kind of pictures with colours that follow by the way they are read.
+    /// Returns the kind of pictures without a [`Relight`].
     pub const fn plain(layout: &Layout, per_channel: bool) -> Self {
         Self { pixel: layout.pixel, depth: layout.depth, per_channel, relight: None }
     }

@@ -38,8 +38,7 @@ pub struct Divisors {
     pub are_new: bool,
 }
 
-/// The codes of a picture, for DC and for AC coefficients, in the first component and in the
-/// others.
+/// The codes of a picture: for DC and for AC, in the first component and in the others.
 ///
 /// Each symbol has its code, and from bit 16 on the code's length.
 pub type Codebook = [[[u32; 256]; 2]; 2];

@@ -206,10 +206,9 @@ pub(super) struct BitCollector {
     pending: u64,
     /// The number of bits after the whole bytes: fewer than 8.
     held: u32,
-    /// For each finished interval, the index of its last, incomplete byte and the number of bits in
-    /// it.
+    /// For each finished interval, the index of its last byte and the number of bits in it.
     ///
-    /// An interval begins at a new byte.
+    /// An interval begins at a new byte; its last one is incomplete.
     intervals: Vec<(usize, u32)>,
 }
 

@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
 
     /// Decodes to packed rows of CMYK, upsampled and, from YCCK, converted.
     ///
-    /// The inks are as stored, inverted or not.
+    /// The inks are as stored: inverted, as by Adobe's programs, or not.
     pub(in crate::jpeg) fn read_inks(&mut self, out: &mut [u8]) -> Result<(), Fault> {
         self.calls(|info| {
             info.out_color_space = J_COLOR_SPACE::JCS_CMYK;

@@ -162,8 +162,9 @@ impl Rolling {
         }
     }
 
-    /// Returns whether tables are sorted lists, which take less memory for few pixels and are
-    /// slower.
+    /// Returns whether tables are sorted lists.
+    ///
+    /// For few pixels, these take less memory, but more time.
     fn has_lists(&self) -> bool {
         self.0.area() <= u64::from(u16::MAX) && 2 * self.list_bytes() < self.lut_bytes()
     }

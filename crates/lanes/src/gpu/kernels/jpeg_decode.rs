@@ -17,8 +17,10 @@ const SEEKING: u32 = 64;
 /// Threads per block of the kernels that add up.
 pub(super) const ADDING: u32 = 1024;
 
-/// The number of launches for walks to synchronize. After the first, a block of threads walks again
-/// only if its predecessor ended elsewhere than it began.
+/// The number of launches for walks to synchronize.
+///
+/// After the first, a block of threads walks again only if its predecessor ended elsewhere than it
+/// began.
 const ROUNDS: u32 = 5;
 
 pub(super) const MAX_COMPONENTS: usize = 3;

@@ -6,8 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::gpu::library::{Status, Version, functions, load as load_one};
 
-/// Names of the library; the last finds one that is installed without the dynamic linker's
-/// knowledge.
+/// Names of the library; the last is for one that the dynamic linker does not know.
 const NAMES: [&str; 4] =
     ["libnvcomp.so.6", "libnvcomp.so.5", "libnvcomp.so", "/usr/local/cuda/lib64/libnvcomp.so.6"];
 
