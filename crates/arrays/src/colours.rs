@@ -14,7 +14,7 @@ use crate::workspace::{Pieces, Workspace};
 
 /// Threads of a block of the kernels with LUTs, and blocks of a multiprocessor.
 ///
-/// They are `THREADS` in the kernels.
+/// The threads are `THREADS` in the kernels.
 const THREADS: u32 = 256;
 const BLOCKS: u32 = 4;
 

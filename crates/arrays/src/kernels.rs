@@ -40,7 +40,7 @@ impl Kernels {
         self.shared
     }
 
-    /// Returns the number of levels with 16-bit counters in a block's shared memory.
+    /// Returns how many levels' 16-bit counters fit into a block's shared memory.
     ///
     /// `taken` bytes are for other uses. The number is rounded down to have equal ranges make up
     /// all 65536 levels.

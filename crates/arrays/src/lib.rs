@@ -1,7 +1,7 @@
 //! Equalization of batches of pictures in a GPU's memory.
 //!
-//! The pictures are equalized in place there, on the caller's stream, in the device's primary
-//! context, without copies and without waiting. The bytes are those of the CPU.
+//! They are equalized there on the caller's stream, in the device's primary context, without copies
+//! and without waiting. The bytes are those of the CPU.
 //!
 //! A [`Gpu`] is opened once per process. Each call enqueues a few launches for a whole [`Batch`]
 //! and returns; other memory comes from a pool of this crate's own and goes back in the order of

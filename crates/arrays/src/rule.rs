@@ -46,13 +46,13 @@ impl Preparation {
         (operation.colour == Colour::Linked && (own, planes) != (1, 1)).then_some(preparation)
     }
 
-    /// Returns the sum of the counts of linked planes, copied for each plane.
+    /// Returns the preparation that sums the counts of linked planes, for each of them.
     pub(crate) fn of_linked(operation: &Operation, pixel: Pixel) -> Option<Self> {
         let sum = Self::sum_of_linked(operation, pixel)?;
         Some(Self { copies: sum.added, ..sum })
     }
 
-    /// Returns the sum of the counts of linked planes.
+    /// Returns the preparation that sums the counts of linked planes.
     pub(crate) fn sum_of_linked(operation: &Operation, pixel: Pixel) -> Option<Self> {
         let is_linked = operation.colour == Colour::Linked && pixel.colour_channels() > 1;
         is_linked.then_some(Self { added: 3, copies: 1, share: Self::ALL })

@@ -182,7 +182,7 @@ impl<'e> GpuStreamLane<'e> {
     }
 }
 
-/// The error for impossible numbers from the main process.
+/// The error for invalid lengths from the main process.
 fn outside() -> LaneError {
     LaneError::Decline("its slot is too small".to_owned())
 }
