@@ -22,13 +22,13 @@ use equalize::{Depth, Layout, Pixel};
 pub enum Sampling {
     /// No chroma.
     Gray,
-    /// 4:4:4, one sample per pixel.
+    /// 4:4:4: one sample per pixel.
     Full,
-    /// 4:2:2, one sample for two pixels side by side.
+    /// 4:2:2: one sample for two pixels, left and right.
     HalfWidth,
-    /// 4:4:0, one sample for two pixels one above the other.
+    /// 4:4:0: one sample for two pixels, top and bottom.
     HalfHeight,
-    /// 4:2:0, one sample for a square of four pixels.
+    /// 4:2:0: one sample for a square of four pixels.
     Quarter,
 }
 
@@ -39,7 +39,7 @@ impl Sampling {
     }
 }
 
-/// A compressed JPEG at the start of a slot, which a GPU can decode, equalize and encode by itself.
+/// A compressed JPEG at the start of a slot, for a GPU to decode, equalize and encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompressedJpeg {
     /// Bytes of the file.
@@ -48,19 +48,21 @@ pub struct CompressedJpeg {
     pub layout: Layout,
     /// Its chroma subsampling.
     pub sampling: Sampling,
-    /// How the output is quantized.
+    /// The quantization of the output.
     pub quality: JpegQuality,
 }
 
 impl CompressedJpeg {
-    /// Returns the bytes of slot that it takes: room for the file, and for nearly every output. (More contrast takes more bits. A picture
-    /// whose output does not fit is done by the CPU.)
+    /// Returns the bytes of its slot: room for the file, and for nearly every output.
+    ///
+    /// (More contrast takes more bits. A picture with an output that does not fit is left to the
+    /// CPU.)
     pub const fn slot_bytes(&self) -> u64 {
         2 * self.bytes + self.layout.pixels() / 8 + (64 << 10)
     }
 }
 
-/// More segments of Huffman codes than a baseline JPEG has a use for.
+/// The most segments of Huffman codes: more than a baseline JPEG can use.
 const MAX_CODES: usize = 64;
 
 /// The 8-bit quantization tables by their numbers.
@@ -74,7 +76,7 @@ pub(super) struct Header<'a> {
     codes: Vec<&'a [u8]>,
     /// The content of the scan header.
     scan: &'a [u8],
-    /// The entropy-coded data and what follows.
+    /// The entropy-coded data and the rest of the file.
     data: &'a [u8],
 }
 
@@ -180,8 +182,9 @@ impl<'a> BaselineScan<'a> {
     }
 }
 
-/// Writes the stream that a GPU encoded, with the source's application data and comments in place of the GPU's, and returns the bytes
-/// written.
+/// Writes the stream that a GPU encoded, and returns the bytes written.
+///
+/// The source's application data and comments replace the GPU's.
 pub(super) fn write(
     native: &Native,
     layout: &Layout,
@@ -219,7 +222,9 @@ fn is_frame_of(native: &Native, layout: &Layout, segment: Segment<'_>) -> bool {
         })
 }
 
-/// Splits a stream into its tables and frame header, without application data and comments, and everything from the SOS marker on.
+/// Splits a stream into its tables and frame header, and everything from the SOS marker on.
+///
+/// Application data and comments are left out.
 fn take_apart(stream: &[u8]) -> Result<(Vec<Segment<'_>>, &[u8]), CodecError> {
     let mut tables = Vec::new();
     let mut rest = stream.get(2..).ok_or_else(|| encode_malformed("it is empty"))?;

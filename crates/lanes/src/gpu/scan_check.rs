@@ -1,5 +1,7 @@
-//! Has the GPU check whether the entropy-coded data of JPEGs are intact: nvJPEG was seen to accept damaged data without an error, and
-//! checking them on the CPU takes longer than everything else that the CPU has to do.
+//! A check on the GPU whether the entropy-coded data of JPEGs are intact.
+//!
+//! nvJPEG was seen to accept damaged data without an error, and the check on the CPU takes longer
+//! than all of its other work.
 #![allow(unsafe_code)]
 
 use super::driver::{Buffer, Stream};
@@ -11,7 +13,7 @@ use codec::BaselineScan;
 /// The alignment of each part in device memory, in bytes.
 const ALIGNMENT: u64 = 128;
 
-/// What a lane checks the data of a batch with.
+/// The memory of a lane for checking the data of a batch.
 #[derive(Default)]
 pub(super) struct ScanCheck {
     memory: Buffer,
@@ -19,15 +21,18 @@ pub(super) struct ScanCheck {
     verdicts: Vec<u32>,
     /// For each picture, its index in `scans`; `None` if it is not for the kernels.
     places: Vec<Option<usize>>,
-    /// Whether the kernels have been seen to tell intact data from damaged data.
+    /// Whether the kernels have been seen to distinguish intact from damaged data.
     proven: bool,
 }
 
 impl ScanCheck {
-    /// Starts checking these scans; `None` stands for a file without a usable scan, which counts as damaged.
+    /// Starts checking these scans.
+    ///
+    /// `None` stands for a file without a usable scan, which counts as damaged.
     ///
     /// # Safety
-    /// The data must stay valid and unwritten, and this must not be used for anything else, until the stream is through.
+    /// The data must stay valid and unwritten, and this must not be used for anything else, until
+    /// the stream is through.
     pub(super) unsafe fn start(
         &mut self,
         kernels: &Kernels,
@@ -51,7 +56,8 @@ impl ScanCheck {
         self.scans.iter_mut().for_each(|scan| scan.data += at);
         let [starts, ends, counts, described, verdicts] = parts.map(|offset| at + offset);
         let memory = ScanMemory { scans: described, starts, ends, counts, verdicts };
-        // SAFETY: each part is as large as what goes there, and this lane's own; the rest is guaranteed by the caller.
+        // SAFETY: each part is as large as its content, and this lane's own; the rest is guaranteed
+        // by the caller.
         unsafe {
             for (scan, place) in scans.iter().zip(&self.places) {
                 if let (Some(scan), Some(place)) = (scan, *place) {
@@ -65,8 +71,10 @@ impl ScanCheck {
         Ok(())
     }
 
-    /// Describes the scans for the kernels, with data still at offsets; returns the number of pieces. Until the kernels are proven, each
-    /// scan is followed by a twin that claims more blocks than there are, and so must be found damaged.
+    /// Describes the scans for the kernels, with data still at offsets.
+    ///
+    /// Returns the number of pieces. Until the kernels are proven, each scan is followed by a twin
+    /// that claims more blocks than there are, and must therefore be found damaged.
     fn describe(&mut self, scans: &[Option<BaselineScan<'_>>], mut part: impl FnMut(u64) -> u64) -> u32 {
         self.scans.clear();
         self.places.clear();
@@ -91,8 +99,10 @@ impl ScanCheck {
         place.map_or(Verdict::Unclear, |place| Verdict::read(self.verdicts[place]))
     }
 
-    /// Returns whether each scan is intact, once the stream is through. The CPU checks what has remained unclear and, until the kernels
-    /// have been seen to agree with it, everything.
+    /// Returns whether each scan is intact, once the stream is through.
+    ///
+    /// The CPU checks unclear scans and, until the kernels have been seen to agree with it, all of
+    /// them.
     ///
     /// # Errors
     /// If the kernels contradict the CPU.
@@ -140,8 +150,10 @@ mod tests {
         }
     }
 
-    /// Makes entropy-coded data of `count` gray blocks, stuffed and padded. The codes are 0, 10 and 110: for DC differences of 0, 1 and 11
-    /// bits; for AC, the end of block, a coefficient of 2 bits after 3 zeros, and one of 10 bits after none.
+    /// Makes entropy-coded data of `count` gray blocks, stuffed and padded.
+    ///
+    /// The codes are 0, 10 and 110: for DC differences of 0, 1 and 11 bits; for AC, the end of
+    /// block, a coefficient of 2 bits after 3 zeros, and one of 10 bits after 0.
     fn blocks(count: u32, random: &mut Random) -> Vec<u8> {
         let mut bits = Vec::new();
         let mut put =
@@ -150,7 +162,7 @@ mod tests {
             let (code, length) = [(0, 1), (0b10, 2), (0b110, 3)][which as usize];
             put(code, length);
             let size = sizes[which as usize];
-            // Many ones, so that stuffing occurs.
+            // Many ones, to make stuffing occur.
             let value = random.below(1 << size) | if random.below(2) == 0 { (1 << size) - 1 } else { 0 };
             put(value, size);
         };
@@ -181,7 +193,10 @@ mod tests {
         [&frame[..], &dc, &ac, &scan, data, &[0xff, 0xd9]].concat()
     }
 
-    /// Makes files of `count` blocks: intact, with one block fewer or more than their header says, with a flipped bit, and cut short.
+    /// Makes files of `count` blocks.
+    ///
+    /// They are intact, with one block fewer or more than their header declares, with a flipped
+    /// bit, and cut short.
     fn files(count: u32, random: &mut Random) -> Vec<Vec<u8>> {
         let data = blocks(count, random);
         let mut changed = data.clone();

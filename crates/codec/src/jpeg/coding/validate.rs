@@ -1,21 +1,27 @@
-//! Checks whether the entropy-coded data of a sequential scan are whole: all codes are in its tables, there are as many blocks as the
-//! frame requires, and nothing is left after them (T.81, F.2.2). No sample is computed, so this takes a fraction of the time of decoding.
+//! Checks whether the entropy-coded data of a sequential scan are whole.
 //!
-//! This has to be known before a picture goes to a decoder that does not detect damage. `kernels/jpeg_scan.cu` answers most cases on the
-//! GPU; the code here decides those that the kernel leaves open, and serves to verify the kernel.
+//! All codes must be in its tables, there must be as many blocks as the frame requires, and no data
+//! after them (T.81, F.2.2). No sample is computed, which makes this take a fraction of the time of
+//! decoding.
+//!
+//! This has to be known before a picture goes to a decoder that does not detect damage.
+//! `kernels/jpeg_scan.cu` answers most cases on the GPU; the code here decides those that the
+//! kernel leaves open, and serves to verify the kernel.
 
 use super::bits::{BitReader, end_of_data, unstuff};
 use super::huffman::{CanonicalCode, Codes, Decoder, SHORT};
 use super::vectorized;
 use crate::jpeg::markers::EOI;
 
-/// The number of bits that are looked up together. More bits hold more symbols, but the table takes longer to prepare.
+/// The number of bits that are looked up together.
+///
+/// More bits hold more symbols, but the table takes longer to prepare.
 const LOOKED_UP: u32 = 11;
 
 /// A scan of all components of a baseline picture, without restart markers.
 pub struct BaselineScan<'a> {
     codes: Codes,
-    /// For each block of an MCU, the numbers of its codes: that for DC, and that for AC.
+    /// For each block of an MCU, the numbers of its codes for DC and for AC.
     blocks: Vec<(usize, usize)>,
     mcus: u64,
     /// The entropy-coded data, with their stuffing.
@@ -23,9 +29,12 @@ pub struct BaselineScan<'a> {
 }
 
 impl<'a> BaselineScan<'a> {
-    /// Makes a scan from the contents of the DHT segments; for each block of an MCU, the numbers of its codes, packed as in a scan header;
-    /// the number of MCUs; and everything after the scan header. `None` if the codes are not those of a baseline picture, if there are too
-    /// few data for that many blocks, or if the picture does not end after the data.
+    /// Makes a scan.
+    ///
+    /// `segments` are the contents of the DHT segments; `blocks` has, for each block of an MCU, the
+    /// numbers of its codes, packed as in a scan header; `behind_header` is everything after the
+    /// scan header. `None` if the codes are not those of a baseline picture, if there are too few
+    /// data for that many blocks, or if the picture does not end after the data.
     pub(in crate::jpeg) fn new(
         segments: &[&[u8]],
         blocks: &[u8],
@@ -41,8 +50,8 @@ impl<'a> BaselineScan<'a> {
         let has = |codes: &[Option<Decoder>; 4], number: usize| matches!(codes.get(number), Some(Some(_)));
         let known = blocks.iter().all(|&(dc, ac)| has(&codes.dc, dc) && has(&codes.ac, ac));
         let (end, marker, _) = end_of_data(behind_header)?;
-        // The bit reader returns endless zeros after the data, so data that are too short must not be walked. A block takes at least
-        // two bits.
+        // The bit reader returns endless zeros after the data: data that are too short must not be
+        // walked. A block takes at least two bits.
         let fill = mcus.checked_mul(blocks.len() as u64)? <= end as u64 * 4;
         (fit && known && fill && marker == EOI).then(|| Self {
             codes,
@@ -57,12 +66,12 @@ impl<'a> BaselineScan<'a> {
         self.data
     }
 
-    /// Returns how many blocks the data hold if they are whole.
+    /// Returns the number of blocks of whole data.
     pub const fn blocks(&self) -> u64 {
         self.mcus * self.blocks.len() as u64
     }
 
-    /// Returns the codes of each block of an MCU: that for DC, and that for AC.
+    /// Returns the codes of each block of an MCU, for DC and for AC.
     pub fn codes(&self) -> Vec<[CanonicalCode<'_>; 2]> {
         let codes = self.blocks.iter().filter_map(|&(dc, ac)| {
             Some([self.codes.dc[dc].as_ref()?.canonical(), self.codes.ac[ac].as_ref()?.canonical()])
@@ -70,7 +79,7 @@ impl<'a> BaselineScan<'a> {
         codes.collect()
     }
 
-    /// Returns whether the data are whole: exactly as many valid blocks as there should be.
+    /// Returns whether the data are whole: exactly as many valid blocks as required.
     pub fn is_whole(&self) -> bool {
         let ac_codes = self.codes.ac.each_ref().map(|code| code.as_ref().map(AcCodes::new));
         let blocks = self.blocks.iter().map(|&(dc, ac)| {
@@ -82,7 +91,9 @@ impl<'a> BaselineScan<'a> {
     }
 }
 
-/// Walks past this many MCUs of these blocks. `None` if there are fewer or more, or if a code is invalid.
+/// Walks past this many MCUs of these blocks.
+///
+/// `None` if there are fewer or more, or if a code is invalid.
 fn walk(unstuffed: &[u8], blocks: &[BlockCodes<'_>], mcus: u64) -> Option<()> {
     vectorized::run(
         #[inline(always)]
@@ -108,7 +119,8 @@ impl BlockCodes<'_> {
     /// Walks past a block.
     #[inline(always)]
     fn walk(&self, bits: &mut BitReader<'_>) -> Option<()> {
-        // One fill is enough for a DC coefficient, of at most 27 bits, and a step of at most 26; or for two steps.
+        // One fill is enough for a DC coefficient, of at most 27 bits, and a step of at most 26; or
+        // for two steps.
         bits.fill();
         let size = self.dc.take(bits)?;
         bits.skip(size.into());
@@ -124,11 +136,15 @@ impl BlockCodes<'_> {
     }
 }
 
-/// A code for AC coefficients. All that matters of a symbol is how many bits it takes and how many coefficients it covers.
+/// A code for AC coefficients.
+///
+/// Of a symbol, only the number of its bits and the number of its coefficients matter.
 struct AcCodes<'c> {
     decoder: &'c Decoder,
-    /// By the next [`LOOKED_UP`] bits: the step of all symbols that they hold whole, or else of the first symbol, if the bits hold at least
-    /// its code, of no more than [`SHORT`] bits; otherwise [`Step::NONE`].
+    /// By the next [`LOOKED_UP`] bits: the step of their symbols.
+    ///
+    /// It is that of all symbols that they hold whole, or else of the first symbol, if the bits
+    /// hold at least its code, of no more than [`SHORT`] bits; otherwise [`Step::NONE`].
     packed: Box<[Step; 1 << LOOKED_UP]>,
 }
 
@@ -151,12 +167,15 @@ impl<'c> AcCodes<'c> {
         Self { decoder, packed }
     }
 
-    /// Walks past as many symbols as are looked up together. `left` is how many more coefficients the block may have, at least one. Returns
-    /// how many are left afterwards.
+    /// Walks past as many symbols as are looked up together.
+    ///
+    /// `left` is the number of coefficients that the block may still have, at least one. Returns
+    /// the number left afterwards.
     #[inline(always)]
     fn take(&self, bits: &mut BitReader<'_>, left: u32) -> Option<u32> {
         let step = self.packed[bits.peek(LOOKED_UP) as usize];
-        // After the last of its 64 coefficients a block has no end symbol; one that was looked up would be the next block's.
+        // After the last of its 64 coefficients a block has no end symbol; one that was looked up
+        // would be the next block's.
         let most = left - u32::from(step.ends);
         if u32::from(step.coefficients) > most {
             return self.take_one(bits, left);
@@ -165,7 +184,7 @@ impl<'c> AcCodes<'c> {
         step.leaves(left)
     }
 
-    /// Does the same for one symbol.
+    /// [`AcCodes::take`] for one symbol.
     #[inline(always)]
     fn take_one(&self, bits: &mut BitReader<'_>, left: u32) -> Option<u32> {
         let step = Step::new(self.decoder.take(bits)?, 0);
@@ -180,7 +199,7 @@ impl<'c> AcCodes<'c> {
 struct Step {
     /// The number of bits of the codes and of the values after them.
     bits: u8,
-    /// The number of coefficients that are covered, zeros included.
+    /// The number of coefficients, including zeros.
     coefficients: u8,
     /// Whether the block ends afterwards.
     ends: bool,
@@ -190,7 +209,9 @@ impl Step {
     /// No step: it covers more coefficients than any block has.
     const NONE: Self = Self { bits: 0, coefficients: u8::MAX, ends: false };
 
-    /// Returns the step of a symbol with a code of this length: 16 zeros, the end of the block, or a run of zeros and a coefficient.
+    /// Returns the step of a symbol with a code of this length.
+    ///
+    /// The symbol is 16 zeros, the end of the block, or a run of zeros and a coefficient.
     #[inline(always)]
     fn new(symbol: u8, length: u8) -> Self {
         match (symbol >> 4, symbol & 15) {
@@ -207,7 +228,9 @@ impl Step {
         holds.then(|| Self { bits, coefficients: self.coefficients + next.coefficients, ends: next.ends })
     }
 
-    /// Returns how many of `left` coefficients are left after this step. `None` if it covers more than these.
+    /// Returns the number of coefficients left after this step, of `left` before.
+    ///
+    /// `None` if it covers more than these.
     #[inline(always)]
     fn leaves(self, left: u32) -> Option<u32> {
         if self.ends { Some(0) } else { left.checked_sub(self.coefficients.into()) }
@@ -224,7 +247,9 @@ mod tests {
         [&[place][..], &counts, &symbols].concat()
     }
 
-    /// Returns whether a scan header is followed by exactly this many blocks and the end of the picture.
+    /// Returns whether exactly this many blocks follow a scan header.
+    ///
+    /// The end of the picture must follow the blocks.
     fn is_whole(tables: [&[u8]; 2], blocks: u64, behind_header: &[u8]) -> bool {
         BaselineScan::new(&tables, &[0], blocks, behind_header).is_some_and(|scan| scan.is_whole())
     }
@@ -275,11 +300,13 @@ mod tests {
 
     #[test]
     fn long_codes_are_walked_too() {
-        // DC: 0 for no bits. AC: 0 for the end; 12-bit codes for a coefficient of 10 bits, and for 16 zeros.
+        // DC: 0 for no bits. AC: 0 for the end; 12-bit codes for a coefficient of 10 bits, and for
+        // 16 zeros.
         let mut counts = [0; 16];
         (counts[0], counts[11]) = (1, 2);
         let tables = [&*table(0, [0, 1, 2]), &[&[0x10][..], &counts, &[0, 0x0a, 0xf0]].concat()];
-        // A DC of 0 bits, a 12-bit code and a coefficient of 10 bits, end; a DC of 0 bits, 16 zeros, end, and padding.
+        // A DC of 0 bits, a 12-bit code and a coefficient of 10 bits, end; a DC of 0 bits, 16
+        // zeros, end, and padding.
         let data = [0b0100_0000, 0b0000_0101, 0b0101_0100, 0b0100_0000, 0b0000_1011, 0xff, 0xd9];
         assert!(is_whole(tables, 2, &data));
         let wrong = [0b0100_0000, 0b0001_0101, 0b0101_0100, 0xff, 0xd9];

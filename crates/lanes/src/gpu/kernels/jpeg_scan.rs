@@ -1,4 +1,6 @@
-//! The launches that check whether the entropy-coded data of JPEGs are intact. See `kernels/jpeg_scan.cu`.
+//! The launches that check whether the entropy-coded data of JPEGs are intact.
+//!
+//! See `kernels/jpeg_scan.cu`.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -11,7 +13,9 @@ use histeqd_kernels::JPEG_SCAN;
 /// Threads per block. `THREADS` in the kernels.
 const THREADS: u32 = 256;
 
-/// The number of rounds, in which pieces that began in the wrong place are walked again. Photographs of 2 to 15 MP took 2 to 11 rounds.
+/// The number of rounds, in which pieces that began in the wrong place are walked again.
+///
+/// Photographs of 2 to 15 MP took 2 to 11 rounds.
 const ROUNDS: u32 = 24;
 
 /// The verdict on the data of a JPEG.
@@ -50,8 +54,9 @@ pub struct Scan {
 const _: () = assert!(size_of::<Scan>() == 2408, "as the kernels say");
 
 impl Scan {
-    /// Describes a scan whose data and pieces are yet to be placed. `None` if it is not for the kernels: too large, or with too many
-    /// components.
+    /// Describes a scan before its data and pieces are placed.
+    ///
+    /// `None` if it is not for the kernels: too large, or with too many components.
     pub fn new(scan: &BaselineScan<'_>) -> Option<Self> {
         // Positions are counted in bits.
         let bytes = u32::try_from(scan.data().len()).ok().filter(|bytes| *bytes < u32::MAX / 16)?;
@@ -61,13 +66,17 @@ impl Scan {
         Some(Self { data: 0, bytes, blocks, first_piece: 0, unused: 0, codes })
     }
 
-    /// Places the data at this address, and the pieces at `first_piece` among those of all pictures.
+    /// Places the data at this address, and the pieces among those of all pictures.
+    ///
+    /// `first_piece` is the number of the first.
     pub const fn placed(self, data: Address, first_piece: u32) -> Self {
         Self { data, first_piece, ..self }
     }
 
-    /// Returns a description of the same data that claims four more blocks: more than the padding of intact data can pass for, since a
-    /// block takes at least two bits.
+    /// Returns a description of the same data that claims four more blocks.
+    ///
+    /// This is more than the padding of intact data can pass for, since a block takes at least two
+    /// bits.
     pub const fn with_extra_blocks(self) -> Self {
         Self { blocks: self.blocks + 4, ..self }
     }
@@ -78,7 +87,7 @@ impl Scan {
     }
 }
 
-/// Where everything the kernels need lies on the device.
+/// The places on the device of everything that the kernels need.
 #[derive(Clone, Copy)]
 pub struct ScanMemory {
     /// A [`Scan`] for each picture.
@@ -96,7 +105,8 @@ impl Kernels {
     /// Finds a verdict for each picture.
     ///
     /// # Safety
-    /// Only this stream may use the memory until it is done. It must be as large as `scans` require, and hold `scans` at `memory.scans`.
+    /// Only this stream may use the memory until it is done. It must be as large as `scans`
+    /// require, and hold `scans` at `memory.scans`.
     pub unsafe fn judge_scans(&self, stream: &Stream, scans: &[Scan], memory: ScanMemory) -> Result<()> {
         let ScanMemory { scans: at, starts, ends, counts, verdicts } = memory;
         let pictures = scans.len() as u32;
@@ -105,14 +115,16 @@ impl Kernels {
         for round in 0..ROUNDS {
             let launch = shape((most.div_ceil(THREADS), pictures, 1));
             let arguments = arguments![at, starts, ends, counts, round];
-            // SAFETY: the arguments match the parameters of jpeg_scan_round; the rest is guaranteed by the caller.
+            // SAFETY: the arguments match the parameters of jpeg_scan_round; the rest is guaranteed
+            // by the caller.
             unsafe {
                 self.loaded().launch(stream, (&JPEG_SCAN, ("jpeg_scan_round", "")), launch, arguments)?;
             }
         }
         let arguments = arguments![at, starts, ends, counts, verdicts];
         let name = ("jpeg_scan_verdict", "");
-        // SAFETY: the arguments match the parameters of jpeg_scan_verdict; the rest is guaranteed by the caller.
+        // SAFETY: the arguments match the parameters of jpeg_scan_verdict; the rest is guaranteed
+        // by the caller.
         unsafe { self.loaded().launch(stream, (&JPEG_SCAN, name), shape((pictures, 1, 1)), arguments) }
     }
 }
