@@ -13,8 +13,8 @@ use super::service::{After, AfterParser, Folder, Listen, Notify, OnCollision, Or
 use super::text::{as_name, as_text};
 use super::{
     ClipLimit, Color, DeflateChoice, DepthChoice, DeviceChoice, Durability, Exposure, FormatName,
-    FramesChoice, Grid, InputFile, JpegChoice, LevelsChoice, LinksChoice, MethodName, NoData, Noise,
-    OverviewsChoice, Percent, Permissions, Plateau, PngLevelName, Preset, Shift, TileSize, Times,
+    FramesChoice, Grid, InputFile, JpegChoice, JpegCoderName, LevelsChoice, LinksChoice, MethodName, NoData,
+    Noise, OverviewsChoice, Percent, Permissions, Plateau, PngLevelName, Preset, Shift, TileSize, Times,
     TogetherChoice,
 };
 use codec::{JpegQuality, Range, Window};
@@ -402,6 +402,14 @@ pub struct Written {
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_name")]
     pub jpeg: Option<JpegChoice>,
+
+    /// What decodes and encodes JPEGs on GPUs: histeqd, nvjpeg [default: nvjpeg]
+    ///
+    /// "histeqd" uses its own kernels: the CPU's bytes, restart intervals and all quantization tables too, and one worker
+    /// process a GPU. "nvjpeg" uses NVIDIA's nvJPEG, if it is installed.
+    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
+    #[serde(with = "as_name")]
+    pub jpeg_coder: Option<JpegCoderName>,
 
     /// Which devices compress TIFFs by deflate: auto, cpu [default: auto]
     ///

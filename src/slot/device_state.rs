@@ -21,6 +21,9 @@ pub struct DeviceState {
     /// What it did for the CPU.
     #[serde(default)]
     pub offloaded: Offloaded,
+    /// How many JPEGs it left to the CPU.
+    #[serde(default)]
+    pub left: u64,
     /// How long it was in use; `None` for the CPU, whose processor time tells that.
     #[serde(skip)]
     pub in_use: Option<DeviceUse>,

@@ -32,7 +32,7 @@ impl Loader<'_> {
     /// Returns what a device has to know to do the picture alone, if a device may do it.
     pub(super) fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
-        if wanted { opened.compressed(&self.settings.target) } else { None }
+        if wanted { opened.compressed(&self.settings.target, self.run.settings.jpeg_coder) } else { None }
     }
 
     /// Waits for the slots of a picture. Which ones it gets decides whether the CPU or a device decodes and encodes it.
