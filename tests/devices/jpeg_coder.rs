@@ -31,8 +31,10 @@ fn batch(names: &[&str], copies: usize, flags: &[&str]) -> Batch {
 /// Processes a batch on the first GPU; returns the summary. The outputs have the bytes of the CPU.
 fn done(batch: &Batch, fault: Option<&str>) -> Value {
     let mut command = batch.histeqd("0", "out");
-    command.args(OURS).args(["--device-timeout", "8s"]);
-    fault.into_iter().for_each(|fault| drop(command.env("HISTEQD_FAULT", fault)));
+    command.args(OURS).args(["--timings", "--device-timeout", "8s"]);
+    if let Some(fault) = fault {
+        command.env("HISTEQD_FAULT", fault);
+    }
     batch.assert_done(&command.output().unwrap(), "out")
 }
 
@@ -99,7 +101,7 @@ fn damage_is_reported_by_the_cpu_and_without_a_note() {
     let failed = |out: &str, flags: &[&str]| {
         let mut command = histeqd();
         command.arg(folder.path().join("in")).arg("--out").arg(folder.path().join(out));
-        let output = command.args(["--no-config", "--json"]).args(flags).output().unwrap();
+        let output = command.args(["--no-config", "--json", "--timings"]).args(flags).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(!notes(&summary).contains("decoded on the CPU"), "{summary}");

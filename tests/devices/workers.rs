@@ -246,7 +246,7 @@ fn run_jpegs_by(coder: &str, fault: &str) -> Value {
     let batch = jpegs();
     let mut command = batch.histeqd("cpu-workers:1", "out");
     let command = command
-        .args(["--jpeg", "gpu", "--jpeg-coder", coder])
+        .args(["--timings", "--jpeg", "gpu", "--jpeg-coder", coder])
         .args(timeout(fault))
         .env("HISTEQD_FAULT", fault);
     batch.assert_done(&command.output().unwrap(), "out")

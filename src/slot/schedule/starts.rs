@@ -192,7 +192,7 @@ mod tests {
     fn gpus_for_jpegs_start_at_once_as_many_as_are_done_first() {
         let pays = |coder, rest| engines_pay_at_all(16, coder, seconds(rest));
         assert!(!pays(JpegCoder::NvJpeg, 2.5) && pays(JpegCoder::NvJpeg, 2.9));
-        assert!(!pays(JpegCoder::Histeqd, 1.2) && pays(JpegCoder::Histeqd, 1.8));
+        assert!(!pays(JpegCoder::Histeqd, 0.7) && pays(JpegCoder::Histeqd, 1.0));
         let ours = Jpegs { coder: JpegCoder::Histeqd, ..machine(4, 16) };
         assert_eq!(Workers::default().with_more(Workers::default(), ours, seconds(1e9)).engines, 4);
         assert_eq!([2.5, 2.9, 9.0, 99.0].map(|rest| at_once(1, rest).engines), [0, 1, 1, 2]);
